@@ -1,0 +1,35 @@
+# Commands of the project. Each sets up what it needs: an environment in .venv, and Delta's jars in it.
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+export DAGSTER_HOME := $(CURDIR)
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev test lint clean-data
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## the environment alone
+
+$(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
+	@bash scripts/setup.sh $(VENV)
+	@touch $@
+
+demo: setup ## the main job on real weather data, from source to gold, healing itself
+	@$(PY) scripts/demo.py
+
+dev: setup ## Dagster's UI on http://127.0.0.1:3000 with the daemon, everything on
+	@$(PY) scripts/dev.py
+
+test: setup ## lint, types, import rules, tests
+	@$(MAKE) --no-print-directory lint
+	@$(PY) -m pytest
+
+lint: setup
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/pyright
+	@$(VENV)/bin/lint-imports --no-cache
+
+clean-data: ## forget the lake, the landing folder and Dagster's history
+	rm -rf data/lake data/landing data/dagster

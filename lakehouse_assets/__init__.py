@@ -1,0 +1,24 @@
+"""A Dagster lakehouse on Spark and Delta that keeps bad data out and mends its own gaps.
+
+Only `LakehouseTable` is offered here (as `type: lakehouse_assets.LakehouseTable`), and loaded when it is asked for:
+importing a pure room must not import Dagster.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakehouse_assets.orchestration.component import LakehouseTable
+
+__all__ = ["LakehouseTable"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "LakehouseTable":
+        from lakehouse_assets.orchestration.component import LakehouseTable
+
+        return LakehouseTable
+    raise AttributeError(name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

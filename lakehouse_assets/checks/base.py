@@ -1,0 +1,209 @@
+"""What every check is: its common parameters, a measurement as SQL text, and a judgement of the numbers.
+
+Belongs here: the two families (row, batch), "Severity, said once", and what a judgement does. Does not: any kind.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+
+Status = Literal["passed", "failed", "error", "skipped"]
+Effect = Literal["quarantine_rows", "quarantine_batch", "warn"]
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """What a check may know of the batch: the table's key, SQL of the window's bounds, the view that SQL checks read."""
+
+    key: tuple[str, ...]
+    window_start_sql: str
+    window_end_sql: str
+    batch_view: str
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """``observed``: figures for people, JSON-safe. ``failed_rows``: 0 where the check counts no rows."""
+
+    status: Status
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
+    failed_rows: int = 0
+
+
+class Check(BaseModel):
+    """Parameters that all kinds share. ``threshold``: the share of rows that must pass, 0 to 1, of a row check."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    summary: ClassVar[str]
+    example: ClassVar[str]
+
+    check: str
+    name: str | None = None
+    severity: Literal["critical", "warning", "info"] = "critical"
+    threshold: float | None = Field(default=None, ge=0, le=1)
+    on_fail: Effect | None = None
+    where: str | None = None
+    description: str | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
+            raise ValueError(f"name {value!r}: letters, digits and _ only, at most 100")
+        return value
+
+    @field_validator("where")
+    @classmethod
+    def _guarded(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_expression(value, "where")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Check":
+        if self.on_fail in ("quarantine_rows", "quarantine_batch") and not self.blocking:
+            raise ValueError(f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check holds anything")
+        if self.scope == "batch":
+            for key in ("threshold", "where"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"{key} has no meaning in {self.check}, which judges the batch as a whole")
+            if self.on_fail == "quarantine_rows":
+                raise ValueError(f"on_fail: quarantine_rows contradicts {self.check}, which finds no single rows")
+        return self
+
+    @property
+    def scope(self) -> Literal["row", "batch"]:
+        """Whether it speaks of single rows."""
+        raise NotImplementedError  # each family says
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What makes its default name: the columns."""
+        return self.columns_used
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """Columns that it needs, in order."""
+        return ()
+
+    @property
+    def id(self) -> str:
+        """Its name, or one made of the kind and the columns."""
+        if self.name:
+            return self.name
+        return re.sub(r"[^A-Za-z0-9_]", "_", "_".join([self.check, *self.parts]))[:100]
+
+    @property
+    def blocking(self) -> bool:
+        """Whether a failure holds rows or the batch."""
+        return self.severity == "critical" and self.on_fail != "warn"
+
+    @property
+    def effect(self) -> Effect:
+        """What a failure does, by "Severity, said once"."""
+        if self.on_fail:
+            return self.on_fail
+        if not self.blocking:
+            return "warn"
+        return "quarantine_rows" if self.scope == "row" else "quarantine_batch"
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether a failing row leaves the batch."""
+        return self.effect == "quarantine_rows"
+
+
+class RowCheck(Check):
+    """A row fails or not. NULL passes every kind but `not_null`; `where` limits the rows that are looked at."""
+
+    @property
+    def scope(self) -> Literal["row", "batch"]:
+        """Single rows."""
+        return "row"
+
+    @property
+    def value_column(self) -> str | None:
+        """The column whose value is shown for a failing row."""
+        return self.columns_used[0] if self.columns_used else None
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """Those of the kind, then those of `where`."""
+        more = sorted(columns_of(parse_expression(self.where, "where"))) if self.where else []
+        return tuple(dict.fromkeys([*self.own_columns, *more]))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The kind's own columns."""
+        return self.own_columns
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns that the kind is about."""
+        return ()
+
+    def condition(self, context: CheckContext) -> str:
+        """Spark SQL, true for a failing row; NULL counts as passing."""
+        raise NotImplementedError  # each kind says
+
+    def failing(self, context: CheckContext) -> str:
+        """Spark SQL, TRUE exactly for a failing row and never NULL."""
+        failing = f"coalesce({self.condition(context)}, FALSE)"
+        if self.where:
+            where = parse_expression(self.where, "where").sql(dialect="spark")
+            failing = f"(coalesce({where}, FALSE) AND {failing})"
+        return failing
+
+    def message(self) -> str:
+        """What is promised, in a few words."""
+        raise NotImplementedError  # each kind says
+
+
+class BatchCheck(Check):
+    """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation."""
+
+    @property
+    def scope(self) -> Literal["row", "batch"]:
+        """The whole batch."""
+        return "batch"
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``{metric: Spark SQL aggregate}``."""
+        return {}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """The judgement of one batch's metrics; a batch of no rows has none of them."""
+        raise NotImplementedError  # each kind says
+
+
+def judge_rows(check: RowCheck, rows: int, failed: int) -> Judgement:
+    """A row check's judgement from two counts. With a `threshold`, failing rows up to it are tolerated as a batch."""
+    share = 1.0 if not rows else (rows - failed) / rows
+    observed = {"rows": rows, "failed": failed, "share_passed": round(share, 6), "threshold": check.threshold}
+    if not failed or (not check.blocking and check.threshold is not None and share >= check.threshold):
+        return Judgement("passed", observed, "", failed)
+    if check.effect == "quarantine_batch" and check.threshold is not None and share >= check.threshold:
+        return Judgement("passed", observed, "", failed)
+    text = f"{failed} of {rows} rows: not {check.message()}"
+    if check.threshold is not None and share < check.threshold:
+        text += f" (passed {share:.2%}, promised {check.threshold:.2%})"
+    return Judgement("failed", observed, text, failed)
+
+
+def consequence(check: Check, judgement: Judgement) -> Literal["none", "rows", "batch", "report"]:
+    """What a judgement does to its batch. An error is never a pass: in a blocking check it holds the whole batch."""
+    if judgement.status in ("passed", "skipped"):
+        return "none"
+    if not check.blocking:
+        return "report"
+    if judgement.status == "error" or check.effect == "quarantine_batch":
+        return "batch"
+    below = check.threshold is not None and judgement.observed.get("share_passed", 1.0) < check.threshold
+    return "batch" if below else "rows"

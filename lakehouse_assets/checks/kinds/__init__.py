@@ -1,0 +1,1 @@
+"""One check kind a file."""

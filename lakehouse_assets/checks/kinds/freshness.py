@@ -1,0 +1,62 @@
+"""The check kind `freshness`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal
+
+from pydantic import field_validator
+
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.sql_text import identifier
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(text: str) -> timedelta:
+    """``90m``, ``6h``, ``2d``, ``30s``. Raises ValueError for another form."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is not a duration such as 30s, 90m, 6h or 2d")
+    return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+class Freshness(BatchCheck):
+    """The newest value of ``column`` is at most ``max_age`` older than the end of the window. No value at all fails."""
+
+    summary: ClassVar[str] = "the newest value is at most max_age older than the window's end"
+    example: ClassVar[str] = "{check: freshness, column: time_hour, max_age: 6h}"
+
+    check: Literal["freshness"]
+    column: str
+    max_age: str
+
+    @field_validator("max_age")
+    @classmethod
+    def _duration(cls, value: str) -> str:
+        duration(value)
+        return value
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``age_seconds`` of the newest value at the window's end; ``newest`` as text."""
+        column = f"CAST({identifier(self.column)} AS TIMESTAMP)"
+        end = f"max({context.window_end_sql})"
+        return {
+            "age_seconds": f"CAST((unix_micros({end}) - unix_micros(max({column}))) / 1000000 AS DOUBLE)",
+            "newest": f"CAST(max({column}) AS STRING)",
+        }
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails when older, or when there is nothing."""
+        age, newest = values.get("age_seconds"), values.get("newest")
+        observed = {"newest": newest.isoformat() if isinstance(newest, datetime) else newest, "max_age": self.max_age}
+        if age is None:
+            return Judgement("failed", observed, f"{self.column} has no value")
+        if timedelta(seconds=age) > duration(self.max_age):
+            return Judgement("failed", observed, f"the newest {self.column} is {newest}, older than {self.max_age} at the window's end")
+        return Judgement("passed", observed)

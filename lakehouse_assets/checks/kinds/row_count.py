@@ -1,0 +1,39 @@
+"""The check kind `row_count`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+
+
+class RowCount(BatchCheck):
+    """The number of rows lies between ``min`` and ``max``, both included."""
+
+    summary: ClassVar[str] = "the number of rows is between min and max"
+    example: ClassVar[str] = "{check: row_count, min: 24, max: 75}"
+
+    check: Literal["row_count"]
+    min: int | None = Field(default=None, ge=0)
+    max: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "RowCount":
+        if self.min is None and self.max is None:
+            raise ValueError("row_count needs min, max or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``rows``."""
+        return {"rows": "count(1)"}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails outside the bounds; no rows count as 0."""
+        rows = int(values.get("rows") or 0)
+        low = self.min is not None and rows < self.min
+        high = self.max is not None and rows > self.max
+        text = f"{rows} rows, promised {'at least ' + str(self.min) if low else 'at most ' + str(self.max)}" if low or high else ""
+        return Judgement("failed" if text else "passed", {"rows": rows, "min": self.min, "max": self.max}, text)

@@ -1,0 +1,99 @@
+"""The check kind `sql`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import field_validator
+from sqlglot import exp
+
+from lakehouse_assets.checks.base import CheckContext, Judgement, RowCheck
+from lakehouse_assets.checks.sql_text import columns_of, parse_select
+
+PARAMETERS = ("window_start", "window_end")
+
+
+class Sql(RowCheck):
+    """A SELECT over `batch` that returns failing rows; it may use ``:window_start`` and ``:window_end``.
+
+    A plain filter (``select … from batch where …``) rides along in the scan and removes failing rows as any row check
+    does. Anything more (joins, groups, windows, subqueries) is one query per window and judges the batch as a whole.
+    """
+
+    summary: ClassVar[str] = "a SELECT over `batch` returns no row"
+    example: ClassVar[str] = '{check: sql, name: not_ahead, sql: "select * from batch where time_hour >= :window_end"}'
+
+    check: Literal["sql"]
+    sql: str
+
+    @field_validator("sql")
+    @classmethod
+    def _read_only(cls, value: str) -> str:
+        tree = parse_select(value, "sql")
+        for parameter in tree.find_all(exp.Placeholder):
+            if parameter.name not in PARAMETERS:
+                raise ValueError(f"sql: :{parameter.name} is not known; there are :window_start and :window_end")
+        return value
+
+    @property
+    def tree(self) -> exp.Select:
+        """The parsed query."""
+        return parse_select(self.sql, "sql")
+
+    @property
+    def scope(self) -> Literal["row", "batch"]:
+        """Rows where the query is a plain filter."""
+        return "row" if _is_filter(self.tree) else "batch"
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Columns of the filter; a query over the whole batch may name columns of its own making."""
+        where = self.tree.args.get("where")
+        return tuple(sorted(columns_of(where))) if where and self.scope == "row" else ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Nothing: SQL is best named."""
+        return ()
+
+    def condition(self, context: CheckContext) -> str:
+        """The filter, with the window's bounds in the place of the parameters."""
+        return f"({_bind(self.tree.args['where'].this, context)})"
+
+    def query(self, context: CheckContext) -> str:
+        """The query over one window, bounds bound."""
+        return _bind(self.tree, context)
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """None that ride along: ``failing`` comes from the query."""
+        return {}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails when the query returned a row; of an empty batch it returns none."""
+        found = int(values.get("failing") or 0)
+        return Judgement("failed" if found else "passed", {"rows_returned": found}, f"{found} row(s) returned" if found else "", found)
+
+    def message(self) -> str:
+        """What is promised."""
+        return f"free of rows that {self.id} selects"
+
+
+def _is_filter(tree: exp.Select) -> bool:
+    given = {name.rstrip("_") for name, value in tree.args.items() if value}
+    if given - {"expressions", "from", "where", "kind"} or "where" not in given:
+        return False
+    if tree.find(exp.Join, exp.Subquery, exp.Window, exp.AggFunc, exp.Exists) or len(list(tree.find_all(exp.Select))) > 1:
+        return False
+    return all(isinstance(e, exp.Star | exp.Column) for e in tree.expressions)
+
+
+def _bind(tree: exp.Expression, context: CheckContext) -> str:
+    bounds = {"window_start": context.window_start_sql, "window_end": context.window_end_sql}
+
+    def bound(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Placeholder):
+            return exp.maybe_parse(bounds[node.name], dialect="spark")
+        if isinstance(node, exp.Table) and node.name == "batch":
+            return exp.to_table(context.batch_view, dialect="spark")
+        return node
+
+    return tree.transform(bound).sql(dialect="spark")

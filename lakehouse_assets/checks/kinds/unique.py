@@ -1,0 +1,52 @@
+"""The check kind `unique`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.sql_text import identifier
+
+
+class Unique(BatchCheck):
+    """No two clean rows of the batch share ``columns``; a row with a NULL among them is not compared.
+
+    On the table's own key it counts keys whose rows have the same `last_modified` and different content, in the
+    deduplication's own pass: a mere repetition is superseded, and a newer row is an update.
+    """
+
+    summary: ClassVar[str] = "no two rows share these columns (on the key: no contradicting twins)"
+    example: ClassVar[str] = "{check: unique, columns: [origin, time_hour]}"
+
+    check: Literal["unique"]
+    columns: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.columns
+
+    def is_key(self, context: CheckContext) -> bool:
+        """Whether these are the table's key, in any order."""
+        return bool(context.key) and set(self.columns) == set(context.key)
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``duplicates``: of the key, keys in conflict; of other columns the layer asks `duplicate_query`."""
+        return {"duplicates": "count_if(_conflict)"} if self.is_key(context) else {}
+
+    def duplicate_query(self, context: CheckContext) -> str:
+        """SQL over the batch view: ``(p_extracted_at, duplicates)``, values that occur more than once per window."""
+        names = [identifier(name) for name in self.columns]
+        known = " AND ".join(f"{name} IS NOT NULL" for name in names)
+        grouped = f"SELECT p_extracted_at FROM {identifier(context.batch_view)} WHERE {known} "
+        grouped += f"GROUP BY p_extracted_at, {', '.join(names)} HAVING count(1) > 1"
+        return f"SELECT p_extracted_at, count(1) AS duplicates FROM ({grouped}) GROUP BY p_extracted_at"
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails on any duplicate."""
+        found = int(values.get("duplicates") or 0)
+        what = f"({', '.join(self.columns)})"
+        contradicting = "with contradicting rows" if self.is_key(context) else "on more than one row"
+        text = f"{found} value(s) of {what} {contradicting}" if found else ""
+        return Judgement("failed" if found else "passed", {"duplicates": found}, text, 0)

@@ -1,0 +1,104 @@
+"""A decision: the judgement of one batch with everything it used, and the record of a batch's extraction.
+
+Belongs here: the shapes that the append-only logs hold. Does not: how a verdict is found, or how a log is written.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+Verdict = Literal["published", "published_with_warnings", "quarantined", "discarded"]
+Kind = Literal["judged", "released", "discarded"]
+ACCEPTED: frozenset[str] = frozenset({"published", "published_with_warnings"})
+
+
+@dataclass(frozen=True)
+class ExtractionRecord:
+    """One extraction of one window into bronze. ``columns`` are the source's, ``None`` when no file had a header."""
+
+    table: str
+    p_extracted_at: datetime
+    extraction_seq: int
+    fingerprint: str
+    rows: int
+    columns: tuple[str, ...]
+    bronze_version: int
+    run_id: str
+    extracted_at: datetime
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One check that did not pass, as the log keeps it. ``rows``: failing rows, 0 where the check counts none."""
+
+    check: str
+    severity: str
+    status: str
+    effect: str
+    rows: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Law 2: ``rows_in`` is the sum of the other four, each counted from the rows' own flags."""
+
+    rows_in: int = 0
+    rows_published: int = 0
+    rows_superseded: int = 0
+    rows_quarantined: int = 0
+    rows_discarded: int = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``batch`` of silver: (window start, extraction_seq); of gold: (None, n), with input versions in ``inputs``.
+
+    ``number`` counts a table's decisions; ``baseline_version`` is the number of the last decision whose profiles the
+    baseline held. ``superseded_by`` is set on the record that a later extraction writes for an earlier one.
+    """
+
+    table: str
+    p_extracted_at: datetime | None
+    extraction_seq: int
+    number: int
+    kind: Kind
+    verdict: Verdict
+    counts: Counts
+    reasons: tuple[Reason, ...]
+    ruleset_hash: str
+    ruleset: str
+    bronze_version: int | None
+    baseline_version: int | None
+    run_id: str
+    decided_at: datetime
+    drift_p_value: float | None = None
+    teaches: bool = False
+    waived: tuple[str, ...] = ()
+    by: str | None = None
+    because: str | None = None
+    superseded_by: str | None = None
+    inputs: dict[str, int] = field(default_factory=dict)
+    checks: tuple[dict[str, Any], ...] = ()
+    drift: dict[str, Any] | None = None
+    profiles: tuple[dict[str, Any], ...] = ()
+    silver_version: int | None = None
+    applied_at: datetime | None = None
+
+    @property
+    def batch(self) -> tuple[datetime | None, int]:
+        """What was judged."""
+        return (self.p_extracted_at, self.extraction_seq)
+
+    @property
+    def decision_id(self) -> str:
+        """Stable: the same judgement of the same batch by the same rules has the same id."""
+        moment = self.p_extracted_at.isoformat() if self.p_extracted_at else ""
+        text = f"{self.table}|{moment}|{self.extraction_seq}|{self.number}|{self.ruleset_hash}|{self.superseded_by or ''}"
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    @property
+    def accepted(self) -> bool:
+        """Its clean rows belong in silver, unless a later extraction has taken their place."""
+        return self.verdict in ACCEPTED and self.superseded_by is None

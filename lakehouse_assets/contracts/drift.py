@@ -1,0 +1,76 @@
+"""What a table's `drift:` says: which features are watched, by which stratum, and when the gate warns or holds.
+
+Belongs here: the shape and what can be judged from it alone. Does not: the statistics (decisions) or SQL parsing (table).
+"""
+
+from math import ceil
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+class FeatureSpec(BaseModel):
+    """One number per row whose distribution is watched.
+
+    ``expr`` is a SQL expression over the table's columns; without it, the column called ``name``. ``by``: a column
+    whose every value is judged by itself (a stratum), at most 64 of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    expr: str = Field(min_length=1)
+    by: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _column_of_that_name(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "name" in value and value.get("expr") is None:
+            return {**value, "expr": value["name"]}
+        return value
+
+
+def _bare_column(value: Any) -> Any:
+    return {"name": value, "expr": value} if isinstance(value, str) else value
+
+
+class DriftSpec(BaseModel):
+    """When a batch is too unlike the accepted windows before it. Shares and levels are in [0, 1]; counts are of windows.
+
+    ``hold_at``, ``warn_at``: levels that the conformal p-value is compared with. ``warn_from``, ``hold_from``: so many
+    windows must be known; the least p-value is 1/(known + 1), so fewer than ⌈1/level⌉ - 1 could never reach the level.
+    ``min_effect``: a feature whose tail-weighted distance is not above this is never a reason, however rare it is.
+    ``sketch_k``: accuracy of the sketches (KLL; 4096 is a rank error of 0.0007, 80 KB for ten million rows).
+
+    >>> DriftSpec(features=["pressure_kpa"]).features[0].expr
+    'pressure_kpa'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    features: tuple[Annotated[FeatureSpec, BeforeValidator(_bare_column)], ...] = Field(min_length=1)
+    hold_at: float = Field(default=0.01, gt=0, lt=1)
+    warn_at: float = Field(default=0.05, gt=0, lt=1)
+    # 20 is also where a merged baseline is large enough to be compared with (twenty times the batch).
+    warn_from: int = Field(default=20, ge=2)
+    hold_from: int = Field(default=99, ge=2)
+    min_effect: float = Field(default=0.05, ge=0, lt=10)
+    sketch_k: int = Field(default=4096, ge=8, le=65535)
+
+    @model_validator(mode="after")
+    def _whole(self) -> "DriftSpec":
+        seen: set[str] = set()
+        for feature in self.features:
+            if feature.name.lower() in seen:
+                raise ValueError(f"two features are called {feature.name!r}; give one of them another name")
+            seen.add(feature.name.lower())
+        if self.warn_at < self.hold_at:
+            raise ValueError(f"warn_at {self.warn_at} is below hold_at {self.hold_at}; a warning must come first")
+        if self.hold_from < self.warn_from:
+            raise ValueError(f"hold_from {self.hold_from} is below warn_from {self.warn_from}")
+        for what, level, windows in (("warn", self.warn_at, self.warn_from), ("hold", self.hold_at, self.hold_from)):
+            # The small allowance: 1/0.05 is not exactly 20 in floating point for every level.
+            least = ceil(1 / level - 1e-9) - 1
+            if windows < least:
+                raise ValueError(f"{what}_from {windows} can never reach {what}_at {level}: that takes {least} windows")
+        return self

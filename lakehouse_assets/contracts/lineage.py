@@ -1,0 +1,89 @@
+"""What a gold SELECT reads: its input tables, and which input columns each of its columns comes from.
+
+Belongs here: reading SQL (sqlglot). Does not: running it, or turning lineage into Dagster's metadata.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp, parse
+from sqlglot.errors import OptimizeError, ParseError, SqlglotError
+from sqlglot.lineage import lineage
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+
+from lakehouse_assets.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GoldQuery:
+    """``inputs``: table names as the SQL writes them. ``types``: output columns and their Spark types as far as they follow
+    from the SQL. ``lineage``: ``{output column: {(input table, column), …}}``.
+    """
+
+    sql: str
+    inputs: tuple[str, ...]
+    types: Mapping[str, str]
+    lineage: Mapping[str, frozenset[tuple[str, str]]]
+
+
+def read_gold(sql: str, file: str, schema: Mapping[str, Mapping[str, str]]) -> GoldQuery:
+    """Understand a SELECT over the tables of ``schema`` (``{table: {column: type}}``).
+
+    Raises ConfigError, naming file and line, for SQL that is not one SELECT, or that names an unknown table or column.
+    """
+    tree = _one_select(sql, file)
+    names = {cte.alias for cte in tree.find_all(exp.CTE)}
+    inputs: list[str] = []
+    for table in tree.find_all(exp.Table):
+        name = table.name
+        if table.db or (name not in schema and name not in names):
+            known = ", ".join(sorted(schema))
+            raise ConfigError(f"{file}:{_line(sql, name)}: {table.sql(dialect='spark')}: no such table; there are {known}")
+        if name in schema and name not in inputs:
+            inputs.append(name)
+    if not inputs:
+        raise ConfigError(f"{file}:1: the SELECT reads no table of this lakehouse; there are {', '.join(sorted(schema))}")
+    try:
+        qualified = qualify(tree.copy(), schema=dict(schema), dialect="spark", validate_qualify_columns=True)
+        typed = annotate_types(qualified, schema=dict(schema), dialect="spark")
+    except OptimizeError as error:
+        text = str(error).split(" Line")[0].strip(". ")
+        column = text.split("'")[1] if "'" in text else text
+        raise ConfigError(f"{file}:{_line(sql, column)}: {text}; none of {', '.join(inputs)} has it") from None
+    outputs = {column.alias_or_name: column for column in typed.selects}
+    found: dict[str, frozenset[tuple[str, str]]] = {}
+    for name in outputs:
+        try:
+            node = lineage(name, qualified.copy(), schema=dict(schema), dialect="spark")
+        except SqlglotError as error:
+            raise ConfigError(f"{file}:1: {name}: its lineage cannot be read: {error}") from None
+        leaves = [leaf for leaf in node.walk() if not leaf.downstream and isinstance(leaf.expression, exp.Table)]
+        found[name] = frozenset((leaf.expression.name, leaf.name.split(".")[-1].strip('`"')) for leaf in leaves)
+    types = {name: _type(column) for name, column in outputs.items()}
+    return GoldQuery(tree.sql(dialect="spark", pretty=True), tuple(sorted(inputs)), types, found)
+
+
+def _one_select(sql: str, file: str) -> exp.Query:
+    try:
+        trees = [tree for tree in parse(sql, dialect="spark") if tree is not None]
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        raise ConfigError(f"{file}:{first.get('line', 1)}: {first.get('description', error)} near {first.get('highlight', '')!r}") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise ConfigError(f"{file}:1: a gold table is one SELECT, and nothing else")
+    return trees[0]
+
+
+def _type(column: exp.Expression) -> str:
+    kind = column.type
+    if kind is None or kind.is_type(exp.DataType.Type.UNKNOWN):
+        return "unknown"
+    return kind.sql(dialect="spark").lower()
+
+
+def _line(sql: str, word: str) -> int:
+    for number, line in enumerate(sql.splitlines(), 1):
+        if word.lower() in line.split("--")[0].lower():
+            return number
+    return 1

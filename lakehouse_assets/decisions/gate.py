@@ -1,0 +1,165 @@
+"""The gate's judgement of one batch: every check's outcome, then the verdict and what becomes of the rows.
+
+Belongs here: numbers → outcomes → verdict, all pure. Does not: measuring, drift's statistics, or applying a verdict.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from typing import Any
+
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, RowCheck, consequence, judge_rows
+from lakehouse_assets.contracts.decision import Counts, Reason, Verdict
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.drift import DriftVerdict
+from lakehouse_assets.decisions.numbers import BatchNumbers
+
+# What no override can waive: there is nothing that could be published.
+UNWAIVABLE = ("readable_row", "key_not_null")
+MASKED = "(masked: pii)"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One check of one batch. ``effect``: what it does to the batch: none, rows, batch or report."""
+
+    check: str
+    kind: str
+    severity: str
+    status: str
+    effect: str
+    failed_rows: int
+    message: str
+    observed: dict[str, Any] = field(default_factory=dict)
+    waived: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-safe."""
+        return asdict(self)
+
+
+def built_in(spec: TableSpec, numbers: BatchNumbers) -> list[Outcome]:
+    """Outcomes of the checks that every table has: readable rows, castable values, keys that are there."""
+    found = []
+    whole_file = numbers.unreadable > 0
+    bad = numbers.failed_rows.get("readable_row", 0)
+    message = f"{numbers.unreadable} file(s) could not be read" if whole_file else f"{bad} record(s) could not be read"
+    found.append(_counted("readable_row", "readable", bad, "batch" if whole_file else "rows", message, numbers))
+    for name, column in spec.columns.items():
+        failed = numbers.failed_rows.get(f"cast_{name}", 0)
+        found.append(_counted(f"cast_{name}", "cast", failed, "rows", f"{failed} value(s) of {name} are no {column.type}", numbers))
+    if spec.key:
+        failed = numbers.failed_rows.get("key_not_null", 0)
+        found.append(_counted("key_not_null", "key", failed, "rows", f"{failed} row(s) without a whole key", numbers))
+    return found
+
+
+def _counted(check: str, kind: str, failed: int, effect: str, message: str, numbers: BatchNumbers) -> Outcome:
+    error = numbers.errors.get(check)
+    if error:
+        return Outcome(check, kind, "critical", "error", "batch", 0, error)
+    if not failed:
+        return Outcome(check, kind, "critical", "passed", "none", 0, "")
+    return Outcome(check, kind, "critical", "failed", effect, failed, message, {"rows": numbers.rows_in})
+
+
+def columns_outcomes(spec: TableSpec, arrived: Sequence[str], ever: Collection[str], rows: int) -> list[Outcome]:
+    """Declared columns that the batch lacks and columns that nobody declared, by source spelling.
+
+    A column that no extraction has ever had is a mistake in the contract: the batch is held.
+    """
+    if not rows or not arrived:
+        return []
+    wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
+    missing = {name: source for name, source in wanted.items() if source not in arrived}
+    never = [f"{name} (from {source!r})" for name, source in missing.items() if source not in ever]
+    found = []
+    if never:
+        text = f"no source has ever had the column of {', '.join(never)}; it has {', '.join(sorted(arrived))}. Mend `from:` in defs.yaml"
+        found.append(Outcome("source_columns", "schema", "critical", "failed", "batch", 0, text))
+    elif missing:
+        held = spec.schema_policy.missing_columns == "quarantine"
+        text = f"this batch lacks {', '.join(missing)} (schema.missing_columns: {spec.schema_policy.missing_columns})"
+        found.append(Outcome("source_columns", "schema", "critical" if held else "info", "failed", "batch" if held else "report", 0, text))
+    new = sorted(set(arrived) - set(wanted.values()))
+    if new and spec.schema_policy.new_columns == "quarantine":
+        text = f"undeclared columns {', '.join(new)} (schema.new_columns: quarantine)"
+        found.append(Outcome("new_columns", "schema", "critical", "failed", "batch", 0, text))
+    return found
+
+
+def judge_checks(
+    checks: Sequence[RowCheck | BatchCheck], context: CheckContext, numbers: BatchNumbers, pii: Collection[str]
+) -> list[Outcome]:
+    """Outcomes of the declared checks, in their order."""
+    found = []
+    for check in checks:
+        try:
+            if check.id in numbers.errors:
+                judged = Judgement("error", {}, numbers.errors[check.id], 0)
+            elif isinstance(check, RowCheck) and check.scope == "row":
+                judged = judge_rows(check, numbers.rows_in, numbers.failed_rows.get(check.id, 0))
+            else:
+                judged = check.judge(numbers.metrics.get(check.id, {}), context)
+        except Exception as error:
+            # Fail closed: whatever a check stumbles over, the batch has not passed it.
+            judged = Judgement("error", {}, f"{type(error).__name__}: {error}", 0)
+        hidden = bool(set(check.columns_used) & set(pii))
+        found.append(
+            Outcome(
+                check=check.id,
+                kind=check.check,
+                severity=check.severity,
+                status=judged.status,
+                effect=consequence(check, judged),
+                failed_rows=judged.failed_rows,
+                message=MASKED if hidden and judged.status == "error" else judged.message,
+                observed={key: MASKED for key in judged.observed} if hidden else dict(judged.observed),
+            )
+        )
+    return found
+
+
+def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:
+    """The drift decision as one more check."""
+    if verdict is None:
+        return []
+    status = {"pass": "passed", "warn": "failed", "hold": "failed"}[verdict.action]
+    if verdict.status == "error":
+        status = "error"
+    effect = {"pass": "none", "warn": "report", "hold": "batch"}[verdict.action]
+    severity = "warning" if verdict.action == "warn" else "critical"
+    observed = {"p_value": verdict.p_value, "score": verdict.score, "windows_known": verdict.windows_known, "status": verdict.status}
+    return [Outcome("drift", "drift", severity, status, effect, 0, verdict.message, observed)]
+
+
+def waive(outcomes: Sequence[Outcome], waived: Collection[str]) -> list[Outcome]:
+    """Take the effect from the checks that an override names (``*``: all that can be waived)."""
+    return [
+        replace(o, effect="none", waived=True)
+        if o.effect in ("rows", "batch") and (o.check in waived or "*" in waived) and o.check not in UNWAIVABLE
+        else o
+        for o in outcomes
+    ]
+
+
+def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verdict, Counts]:
+    """What is said of the batch, and where each of its rows goes."""
+    if any(outcome.effect == "batch" for outcome in outcomes):
+        return "quarantined", Counts(numbers.rows_in, 0, 0, numbers.rows_in, 0)
+    counts = Counts(numbers.rows_in, numbers.newest, numbers.older, numbers.failing, 0)
+    troubled = any(outcome.status in ("failed", "error") for outcome in outcomes)
+    return ("published_with_warnings" if troubled else "published"), counts
+
+
+def reasons_of(outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
+    """What did not pass, blocking ones first."""
+    order = {"batch": 0, "rows": 1, "report": 2, "none": 3}
+    bad = [o for o in outcomes if o.status in ("failed", "error")]
+    return tuple(
+        Reason(o.check, o.severity, o.status, "waived" if o.waived else o.effect, o.failed_rows, o.message)
+        for o in sorted(bad, key=lambda o: order[o.effect])
+    )
+
+

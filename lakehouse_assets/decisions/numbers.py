@@ -1,0 +1,27 @@
+"""What the scan of a batch says: counts by the rows' own flags and the checks' measurements.
+
+Belongs here: the shape between measuring and judging. Does not: either of the two.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BatchNumbers:
+    """Rows in; clean and newest of their key; clean and older; failing a removing check; keys with unequal twins.
+
+    ``failed_rows``: failing rows per row check. ``metrics``: ``{batch check: {metric: value}}``. ``errors``: what
+    went wrong in a check that could not be evaluated, ``{check: message}``.
+    """
+
+    rows_in: int = 0
+    newest: int = 0
+    older: int = 0
+    failing: int = 0
+    key_conflicts: int = 0
+    unreadable: int = 0
+    failed_rows: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)

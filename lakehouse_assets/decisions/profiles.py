@@ -1,0 +1,133 @@
+"""A profile: what is kept of one feature's distribution in one batch (and stratum), small, mergeable and JSON-safe.
+
+Belongs here: the shape, its JSON, and merging. Does not: measuring it (measures) or comparing two (distances).
+"""
+
+import base64
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from datasketches import kll_doubles_sketch
+
+Key = tuple[str, str | None]
+
+
+class SketchError(ValueError):
+    """A sketch that cannot be read, or is missing where there are values. Never a pass: the gate holds on it."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One feature in one batch and stratum (``None``: not stratified, or the stratum's column is NULL).
+
+    ``rows`` counts all; ``nulls``, ``nans`` and ``infinities`` those without a finite value. Moments and extremes are of
+    the finite values, in the feature's unit, ``None`` where there is none. ``sketch``: a DataSketches KLL sketch of doubles,
+    serialized as Spark's ``kll_sketch_agg_double`` does it; ``None`` where there is no finite value.
+    """
+
+    feature: str
+    stratum: str | None
+    rows: int
+    nulls: int = 0
+    nans: int = 0
+    infinities: int = 0
+    mean: float | None = None
+    std: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    sketch: bytes | None = None
+
+    @property
+    def key(self) -> Key:
+        """Feature and stratum."""
+        return (self.feature, self.stratum)
+
+    @property
+    def valid(self) -> int:
+        """Rows with a finite value."""
+        return self.rows - self.nulls - self.nans - self.infinities
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe: the sketch in base64, a number that JSON does not know as None."""
+        exact = ("feature", "stratum", "rows", "nulls", "nans", "infinities")
+        found: dict[str, Any] = {name: getattr(self, name) for name in exact}
+        for name in ("mean", "std", "minimum", "maximum"):
+            number = getattr(self, name)
+            found[name] = None if number is None or not math.isfinite(number) else float(number)
+        found["sketch"] = None if self.sketch is None else base64.b64encode(self.sketch).decode("ascii")
+        return found
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Profile":
+        """The inverse of `to_dict`. Raises SketchError when the sketch is not base64, TypeError for another shape."""
+        sketch = data.get("sketch")
+        try:
+            decoded = None if sketch is None else base64.b64decode(sketch, validate=True)
+        except ValueError as error:
+            raise SketchError(f"{data.get('feature')}: the kept sketch is not base64") from error
+        return cls(**{**data, "sketch": decoded})
+
+
+def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
+    """The profile's sketch; None where it has no finite value.
+
+    Raises SketchError when it cannot be deserialized, or when there are values and no sketch of them.
+    """
+    if profile.sketch is None:
+        if profile.valid > 0:
+            raise SketchError(f"{describe(profile.key)}: {profile.valid} values and no sketch of them")
+        return None
+    try:
+        sketch = kll_doubles_sketch.deserialize(profile.sketch)
+        empty = sketch.is_empty()
+    except Exception as error:  # the binding raises RuntimeError, IndexError, …: whatever it is, it is no sketch
+        raise SketchError(f"{describe(profile.key)}: the sketch cannot be read ({error})") from error
+    if empty and profile.valid > 0:
+        raise SketchError(f"{describe(profile.key)}: {profile.valid} values and an empty sketch")
+    return None if empty else sketch
+
+
+def describe(key: Key) -> str:
+    """`pressure_offset at LGA`, or the feature alone."""
+    return key[0] if key[1] is None else f"{key[0]} at {key[1]}"
+
+
+def merge_profiles(profiles: Iterable[Profile]) -> Profile:
+    """One profile of the same feature and stratum over several batches: counts add, moments pool (Chan et al., 1979).
+
+    For showing. Beyond k values the library compacts with unseeded random bits, so that two merges differ within the rank
+    error; what a decision is made with must not (law 3), and goes through `distances.Steps`.
+    Raises ValueError for none, or for several keys; SketchError as `read_sketch`.
+    """
+    given = list(profiles)
+    if len({p.key for p in given}) != 1:
+        raise ValueError("profiles of one feature and stratum are merged, at least one of them")
+    # Each sketch keeps its own k on the way in; merging takes the smaller accuracy of the two.
+    sketches = [s for s in map(read_sketch, given) if s is not None]
+    merged = kll_doubles_sketch(max(s.k for s in sketches)) if sketches else None
+    for sketch in sketches:
+        merged.merge(sketch)  # type: ignore[union-attr]
+    mean, squares, count = 0.0, 0.0, 0
+    for p in given:
+        if p.valid > 0 and p.mean is not None and math.isfinite(p.mean):
+            spread = (p.std or 0.0) if math.isfinite(p.std or 0.0) else 0.0
+            step, total = p.mean - mean, count + p.valid
+            squares += spread**2 * (p.valid - 1) + step**2 * count * p.valid / total
+            mean, count = mean + step * p.valid / total, total
+    lows = [p.minimum for p in given if p.minimum is not None]
+    highs = [p.maximum for p in given if p.maximum is not None]
+    return Profile(
+        feature=given[0].feature,
+        stratum=given[0].stratum,
+        rows=sum(p.rows for p in given),
+        nulls=sum(p.nulls for p in given),
+        nans=sum(p.nans for p in given),
+        infinities=sum(p.infinities for p in given),
+        mean=mean if count else None,
+        std=math.sqrt(squares / (count - 1)) if count > 1 else None,
+        minimum=min(lows, default=None),
+        maximum=max(highs, default=None),
+        sketch=None if merged is None else bytes(merged.serialize()),
+    )

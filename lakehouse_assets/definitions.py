@@ -1,0 +1,50 @@
+"""The Dagster entry: every table's assets, the sensors, the jobs, the schedules.
+
+Belongs here: putting them together, once, with overrides for tests. Does not: any of the parts.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.orchestration.announce import announcer_sensor
+from lakehouse_assets.orchestration.assets import table_definitions
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
+from lakehouse_assets.orchestration.spark import spark_resource
+from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.watcher import watcher_sensor
+from lakehouse_assets.settings import Settings
+
+
+def build_definitions(
+    settings: Settings, tables: Sequence[LakehouseTable] | None = None, overrides: Mapping[str, Any] | None = None
+) -> dg.Definitions:
+    """All definitions. ``tables``: those to define (default: the project's). ``overrides``: resources by name, for tests."""
+    tables = load_tables() if tables is None else tables
+    specs = [table.spec for table in tables]
+    jobs = act_jobs(settings, specs)
+    automation = dg.AutomationConditionSensorDefinition(
+        "heal_and_follow",
+        target=dg.AssetSelection.all(),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+        description="Asks for windows that are missing or stale, and for gold after its inputs.",
+    )
+    shared = dg.Definitions(
+        sensors=[watcher_sensor(settings, specs), announcer_sensor(settings, specs), automation],
+        jobs=jobs,
+        schedules=[*housekeeping(settings, specs), *proofs(jobs, specs)],
+        resources={"spark": spark_resource(settings), **(overrides or {})},
+        # One process per run: the default would start a JVM for every step.
+        executor=dg.in_process_executor,
+    )
+    each = [table_definitions(t, settings, specs) for t in tables]
+    return dg.Definitions.merge(*each, shared)
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """What `dagster dev` and `dg` load."""
+    return build_definitions(Settings.from_environment())

@@ -1,0 +1,139 @@
+"""Extract: a source's windows into bronze, as they came, one commit for a whole range.
+
+Belongs here: which windows need extracting, their sequence numbers, the append and its record. Does not: judging rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.sources import SCAN_ERRORS, open_source
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.lock import table_lock
+
+BOOKKEEPING = ("p_extracted_at", "extraction_seq", "_content_hash", "_source_file", "_columns", "_corrupt_record")
+
+
+def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecord]:
+    """Bring these windows' batches into bronze and return each one's newest extraction; windows that have not arrived are
+    left out. A window whose source has not changed since it was extracted is not read again. Raises SourceError.
+    """
+    with table_lock(run.settings, run.spec.name):
+        source = open_source(run.spec, run.settings.landing)
+        arrived = source.fingerprints(windows)
+        records = logs.extractions(run.settings, run.spec.name)
+        newest = ledger.latest_extractions(records)
+        todo = {
+            window: print_
+            for window, print_ in sorted(arrived.items())
+            if window.start not in newest or newest[window.start].fingerprint != print_
+        }
+        if todo:
+            waiting = {r.p_extracted_at for r in ledger.undecided(records, logs.decisions(run.settings, run.spec.name, evidence=False))}
+            seqs = {
+                window: _next_seq(newest.get(window.start), window.start in waiting)
+                for window in todo
+            }
+            run.step("extracting")
+            made = _extract(run, todo, seqs)
+            newest |= {record.p_extracted_at: record for record in made}
+        return {window: newest[window.start] for window in windows if window.start in newest}
+
+
+def _next_seq(last: ExtractionRecord | None, undecided: bool) -> int:
+    """An extraction that nobody has judged is written over; a judged one stays as evidence."""
+    if last is None:
+        return 1
+    return last.extraction_seq if undecided else last.extraction_seq + 1
+
+
+def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> list[ExtractionRecord]:
+    source = open_source(run.spec, run.settings.landing)
+    windows = sorted(todo)
+    path = run.path("bronze")
+    taken = _rows_by_extraction(path)
+    # Left by an extraction that died between its commit and its record, or never judged: these rows are replaced.
+    replacing = any((window.start, seqs[window]) in taken for window in windows)
+    extraction = source.read(run.spark, windows)
+    try:
+        _write(run, extraction.frame, seqs, replacing)
+    except SCAN_ERRORS:
+        unreadable = source.probe(run.spark, windows)
+        if not unreadable:
+            raise
+        extraction = source.read(run.spark, windows, unreadable=unreadable)
+        _write(run, extraction.frame, seqs, replacing)
+    run.step("bronze_committed")
+    taken = _rows_by_extraction(path)
+    version, at = delta.version(path), run.clock()
+    made = [
+        ExtractionRecord(
+            table=run.spec.name,
+            p_extracted_at=window.start,
+            extraction_seq=seqs[window],
+            fingerprint=todo[window],
+            rows=taken.get((window.start, seqs[window]), 0),
+            columns=tuple(extraction.columns.get(window, ())),
+            bronze_version=version,
+            run_id=run.run_id,
+            extracted_at=at,
+        )
+        for window in windows
+    ]
+    logs.record_extractions(run.spark, run.settings, made)
+    run.step("extraction_recorded")
+    return made
+
+
+def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bool) -> None:
+    source_columns = sorted(c for c in frame.columns if c not in BOOKKEEPING)
+    # Names go into the hash, so that a NULL and an absent column are one thing and values never shift between columns.
+    parts = [F.concat(F.lit(f"{c}="), F.col(identifier(c))) for c in [*source_columns, "_corrupt_record"]]
+    numbers = sorted(set(seqs.values()))
+    seq = F.lit(numbers[0])
+    if len(numbers) > 1:
+        pairs = [cell for window, number in sorted(seqs.items()) for cell in (F.lit(window.start), F.lit(number))]
+        seq = F.create_map(*pairs)[F.col("p_extracted_at")]
+    # Bookkeeping first: Delta keeps statistics of the first 32 columns only, and these are looked up by them.
+    rows = frame.select(
+        "p_extracted_at",
+        seq.cast("int").alias("extraction_seq"),
+        F.md5(F.concat_ws("\x1f", *parts)).alias("_content_hash"),
+        "_source_file",
+        "_columns",
+        "_corrupt_record",
+        *[identifier(c) for c in source_columns],
+    )
+    if len(seqs) > 1:
+        rows = rows.repartition("p_extracted_at")
+    path = run.path("bronze")
+    if replacing:
+        where = " OR ".join(
+            f"(p_extracted_at = TIMESTAMP '{window.start:%Y-%m-%d %H:%M:%S}Z' AND extraction_seq = {int(number)})"
+            for window, number in sorted(seqs.items())
+        )
+        delta.replace(rows, path, where, partition_by=["p_extracted_at"])
+    else:
+        delta.append(rows, path, partition_by=["p_extracted_at"])
+
+
+def _rows_by_extraction(path: str) -> dict[tuple[datetime, int], int]:
+    """Rows of every extraction, from the files' statistics: no scan. A file holds one extraction of one window."""
+    if not delta.exists(path):
+        return {}
+    files = delta.row_counts(path)
+    found: dict[tuple[datetime, int], int] = {}
+    if not files.num_rows:
+        return found
+    columns = [files["partition.p_extracted_at"], files["min.extraction_seq"], files["num_records"]]
+    for start, seq, rows in zip(*[c.to_pylist() for c in columns], strict=True):
+        moment = start.replace(tzinfo=UTC) if start.tzinfo is None else start.astimezone(UTC)
+        found[(moment, seq)] = found.get((moment, seq), 0) + rows
+    return found

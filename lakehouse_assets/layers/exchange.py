@@ -1,0 +1,173 @@
+"""Apply decisions: quarantine, then silver in one commit, then the baseline's profiles, then the mark *applied*.
+
+Belongs here: the order of the writes and what makes each safe to repeat. Does not: deciding, or the fold itself.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
+
+from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.measures.stage import select_batches, stage
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.baseline import write_profiles
+
+Batch = tuple[datetime | None, int]
+
+
+def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], *, again: bool) -> None:
+    """Carry out logged decisions of one table and one rule set. ``again``: an earlier run may have got part of the way.
+
+    ``known``: all the table's decisions, those in ``made`` included.
+    """
+    own = [d for d in made if d.superseded_by is None]
+    if not own:
+        return
+    _quarantine(run, own, staged, again)
+    run.step("quarantine_committed")
+    version = _exchange(run, own, staged, known, again)
+    run.step("silver_committed")
+    write_profiles(run.spark, run.settings, run.spec.name, [d for d in own if d.accepted and d.teaches], again=again)
+    run.step("profiles_committed")
+    logs.mark_applied(run.spark, run.settings, own, version, run.clock())
+    run.step("applied")
+
+
+def _quarantine(run: Run, made: Sequence[Decision], staged: DataFrame, again: bool) -> None:
+    """Bronze rows with their reasons and the decision's id: whole batches, or the rows that a check removes."""
+    holding = [d for d in made if d.counts.rows_quarantined or d.counts.rows_discarded]
+    if not holding:
+        return
+    whole = [
+        (d.p_extracted_at, d.extraction_seq, d.decision_id, d.counts.rows_in == d.counts.rows_quarantined + d.counts.rows_discarded,
+         "discarded" if d.counts.rows_discarded else "quarantined", [f"{r.check}: {r.message}" for r in d.reasons if r.effect == "batch"])
+        for d in holding
+    ]  # fmt: skip
+    ids = run.spark.createDataFrame(
+        whole,
+        "p_extracted_at timestamp, extraction_seq int, decision_id string, _whole boolean, outcome string, batch_reasons array<string>",
+    )
+    same = ["p_extracted_at", "extraction_seq", "_content_hash"]
+    found = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
+    # Identical rows of a batch have identical reasons: one of them tells for all copies in bronze.
+    told = found.select(*same, "decision_id", "outcome", "batch_reasons", F.col("_reasons").alias("reasons")).dropDuplicates(same)
+    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    rows = select_batches(bronze, [(d.p_extracted_at, d.extraction_seq) for d in holding if d.p_extracted_at]).join(told, same)
+    first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
+    rows = rows.select(*first, *[identifier(c) for c in bronze.columns if c not in first])
+    named = delta.metadata_of([d.decision_id for d in holding], "quarantine")
+    if again:
+        where = "decision_id IN (" + ", ".join(literal(d.decision_id) for d in holding) + ")"
+        delta.replace(rows, run.path("quarantine"), where, named=named)
+    else:
+        delta.append(rows, run.path("quarantine"), named=named)
+
+
+def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], again: bool) -> int | None:
+    """Silver, in one commit that names its decisions. Returns the version that holds them."""
+    spec, path = run.spec, run.path("silver")
+    replaced = {d.superseded_by for d in known if d.superseded_by}
+    live = ledger.accepted(known)
+    ids = {d.decision_id for d in live.values()}
+    taken = [d for d in made if d.decision_id in ids]
+    touched = [d for d in taken if d.counts.rows_published or d.decision_id in replaced or d.kind != "judged"]
+    if not delta.exists(path):
+        delta.append(empty_silver(run.spark, spec), path)
+    if not touched:
+        return delta.version(path)
+    named = delta.metadata_of([d.decision_id for d in touched], "silver")
+    run.step("before_silver")
+    with delta.commit_named(run.spark, named):
+        if _needs_fold(run, touched, live, replaced):
+            _rebuild_keys(run, touched, known, live)
+        else:
+            _merge_newest(run, touched, staged, again)
+    return delta.version(path)
+
+
+def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:
+    """Whether a MERGE of newest rows could differ from the fold."""
+    spec = run.spec
+    if spec.extraction.delete_when or spec.extraction.mode == "snapshot":
+        return True
+    if any(d.decision_id in replaced or d.kind != "judged" for d in touched):
+        return True
+    wanted = {safe_name(spec.source_column(name)) for name in spec.columns}
+    records: list[ExtractionRecord] = logs.extractions(run.settings, spec.name)
+    return any(wanted - set(r.columns) for r in records if r.rows and (r.p_extracted_at, r.extraction_seq) in live)
+
+
+def _merge_newest(run: Run, touched: Sequence[Decision], staged: DataFrame, again: bool) -> None:
+    """The fast path: the accepted batches' newest clean rows, one per key, by one MERGE (or an append to an empty table)."""
+    spec, path = run.spec, run.path("silver")
+    batches = [(d.p_extracted_at, d.extraction_seq) for d in touched if d.p_extracted_at]
+    rows = select_batches(staged, batches).where(F.col("_newest"))
+    if spec.key:
+        newest = W.partitionBy(*[identifier(name) for name in spec.key]).orderBy(order(spec).desc())
+        rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
+    rows = rows.select(*[identifier(c) for c in silver_columns(spec)])
+    empty = not again and not sum(delta.row_counts(path)["num_records"].to_pylist())
+    if empty or (not spec.key and not again):
+        # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
+        delta.append(rows, path)
+        return
+    same = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
+    (
+        DeltaTable.forPath(run.spark, path)
+        .alias("t")
+        .merge(rows.alias("s"), same)
+        .whenMatchedUpdateAll(condition=order(spec, "s.") > order(spec, "t."))
+        .whenNotMatchedInsertAll()
+        .execute()
+    )
+
+
+def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decision], live: dict[Batch, Decision]) -> None:
+    """The sure path: every key that these batches, or the extractions they replaced, speak of is folded anew."""
+    spec, path = run.spec, run.path("silver")
+    windows = {d.p_extracted_at for d in touched}
+    involved = {d.batch: d for d in known if d.p_extracted_at in windows}
+    rows = clean_rows(run, live)
+    target = DeltaTable.forPath(run.spark, path)
+    if spec.extraction.mode == "snapshot":
+        keys = rows.select(*map(identifier, spec.silver_key)).union(target.toDF().select(*map(identifier, spec.silver_key)))
+    else:
+        # What was accepted of these windows before is still in silver under the window, or lost to another row of its key,
+        # which then stands in these extractions in bronze: both give the key.
+        spoken = _typed_keys(run, involved)
+        keys = spoken.union(target.toDF().where(F.col("p_extracted_at").isin(list(windows))).select(*map(identifier, spec.silver_key)))
+    keys = keys.distinct()
+    same = F.lit(True)
+    for name in spec.silver_key:
+        same = same & (F.col(f"k.{identifier(name)}") == F.col(f"f.{identifier(name)}"))
+    concerned = rows.join(keys, list(spec.silver_key), "left_semi")
+    folded = fold(concerned, spec, live).withColumn("_alive", F.lit(True))
+    kept = [F.col(f"k.{identifier(name)}").alias(name) for name in spec.silver_key]
+    rest = [F.col(f"f.{identifier(c)}") for c in [*silver_columns(spec), "_alive"] if c not in spec.silver_key]
+    source = keys.alias("k").join(folded.alias("f"), same, "left").select(*kept, *rest)
+    on = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
+    cells = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
+    (
+        target.alias("t")
+        .merge(source.alias("s"), on)
+        .whenMatchedDelete(condition="s._alive IS NULL")
+        .whenMatchedUpdate(set=cells)
+        .whenNotMatchedInsert(condition="s._alive", values=cells)
+        .execute()
+    )
+
+
+def _typed_keys(run: Run, involved: dict[Batch, Decision]) -> DataFrame:
+    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    batches = [(start, seq) for start, seq in involved if start is not None]
+    keys = stage(select_batches(bronze, batches), run.spec).select(*map(identifier, run.spec.silver_key))
+    return keys.where(" AND ".join(f"{identifier(name)} IS NOT NULL" for name in run.spec.silver_key))

@@ -1,0 +1,205 @@
+"""Gold: a SELECT over published tables, rewritten whole, gated as one batch whose input versions stand for its window.
+
+Belongs here: stage → measure → decide → log → exchange of a gold table. Does not: reading lineage (contracts).
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.table import GoldSpec
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers.staging import write_once
+from lakehouse_assets.measures.samples import failing_samples
+from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.special import query_failures
+from lakehouse_assets.measures.stage import declared_rules, flag_duplicates, with_reasons
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.lock import table_lock
+
+
+@dataclass(frozen=True)
+class GoldRun:
+    """One run of one gold table, as `Run` is of a table."""
+
+    settings: Settings
+    spec: GoldSpec
+    query: GoldQuery
+    session: Callable[[], SparkSession]
+    run_id: str
+    clock: Callable[[], datetime]
+    step: Callable[[str], None] = lambda _: None
+
+    @property
+    def table(self) -> str:
+        """Its name in the logs and as an asset."""
+        return f"gold_{self.spec.name}"
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self.settings.path("gold", self.spec.name)
+
+    @property
+    def ruleset(self) -> str:
+        """What it is judged by, as JSON: its SQL, key and checks."""
+        return self.spec.model_copy(update={"sql": self.query.sql, "description": "", "units": {}}).model_dump_json()
+
+
+@dataclass(frozen=True)
+class GoldPublished:
+    """The standing decision, whether it is new, and failing values by check."""
+
+    decision: Decision
+    new: bool
+    samples: dict[str, list[str]]
+
+
+def publish_gold(run: GoldRun) -> GoldPublished:
+    """Bring a gold table up to its inputs. With the same input versions and rules as the last decision, nothing happens.
+
+    Raises RefusedError when an input has never been published.
+    """
+    with table_lock(run.settings, run.table):
+        known = logs.decisions(run.settings, run.table)
+        last = max(known, key=lambda d: d.number, default=None)
+        if last is not None and last.applied_at is None:
+            _finish(run, last)
+            last = replace(last, applied_at=run.clock())
+        inputs = _input_versions(run)
+        rules = sha256(run.ruleset.encode()).hexdigest()[:16]
+        if last is not None and last.inputs == inputs and last.ruleset_hash == rules:
+            return GoldPublished(last, False, {})
+        number = (last.number if last else 0) + 1
+        at = run.clock()
+        staged = _stage(run, inputs, at, number)
+        outcomes, numbers = _judge(run, staged, at, number)
+        verdict, counts = gate.verdict_of(outcomes, numbers)
+        decision = Decision(
+            table=run.table,
+            p_extracted_at=None,
+            extraction_seq=number,
+            number=number,
+            kind="judged",
+            verdict=verdict,
+            counts=counts,
+            reasons=gate.reasons_of(outcomes),
+            ruleset_hash=rules,
+            ruleset=run.ruleset,
+            bronze_version=None,
+            baseline_version=None,
+            run_id=run.run_id,
+            decided_at=at,
+            inputs=inputs,
+            checks=tuple(outcome.as_dict() for outcome in outcomes),
+        )
+        logs.log_decisions(run.session(), run.settings, [decision])
+        run.step("decisions_logged")
+        _apply(run, decision, staged, again=False)
+        samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
+        delta.remove_folder(run.settings.path("staging", run.table))
+        return GoldPublished(decision, True, samples)
+
+
+def _input_versions(run: GoldRun) -> dict[str, int]:
+    versions = {}
+    for name in run.query.inputs:
+        path = _input_path(run.settings, name)
+        if not delta.exists(path):
+            raise RefusedError(f"{run.table} reads {name}, which has never been published; materialize {name} first")
+        versions[name] = delta.version(path)
+    return versions
+
+
+def _input_path(settings: Settings, name: str) -> str:
+    layer, _, table = name.partition("_")
+    return settings.path(layer, table)
+
+
+def _context() -> CheckContext:
+    return CheckContext(
+        key=(), window_start_sql="p_extracted_at", window_end_sql="p_extracted_at", batch_view="batch", last_modified=None
+    )
+
+
+def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int) -> DataFrame:
+    spark = run.session()
+    for name, version in inputs.items():
+        table = spark.read.format("delta").option("versionAsOf", version).load(_input_path(run.settings, name))
+        table.createOrReplaceTempView(name)
+    rows = spark.sql(run.query.sql)
+    columns = [identifier(c) for c in rows.columns]
+    rows = rows.select(
+        *columns,
+        F.lit(at).alias("p_extracted_at"),
+        F.lit(number).alias("extraction_seq"),
+        F.md5(F.to_json(F.struct(*columns))).alias("_content_hash"),
+        F.lit(False).alias("_unreadable"),
+    )
+    rules = declared_rules(run.spec.checks, _context())
+    rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{i}") for i, rule in enumerate(rules)])
+    rows = with_reasons(rows, rules, ())
+    rows = rows.drop(*[f"_c{i}" for i in range(len(rules))])
+    rows = flag_duplicates(rows, run.spec.key, None)
+    return write_once(spark, rows, run.settings.path("staging", run.table, run.run_id))
+
+
+def _judge(run: GoldRun, staged: DataFrame, at: datetime, number: int) -> tuple[list[gate.Outcome], BatchNumbers]:
+    context = replace(_context(), key=run.spec.key, window_start_sql=literal(at), window_end_sql=literal(at))
+    riding = {c.id: c.metrics(context) for c in run.spec.checks if c.scope == "batch"}
+    rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
+    numbers = scan(staged, rules, riding).get((at, number), BatchNumbers(metrics={check: {} for check in riding}))
+    errors: dict[tuple[datetime, int], dict[str, str]] = {}
+    extra = query_failures(staged, run.spec.checks, context, [(at, number)], errors).get((at, number), {})
+    metrics = {check: {**numbers.metrics.get(check, {}), **extra.get(check, {})} for check in riding}
+    numbers = replace(numbers, metrics=metrics, errors=errors.get((at, number), {}))
+    outcomes = gate.judge_checks(run.spec.checks, context, numbers, ())
+    if numbers.key_conflicts:
+        text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"
+        outcomes.append(gate.Outcome("key", "unique", "critical", "failed", "batch", numbers.key_conflicts, text))
+    run.step("measured_rules")
+    return outcomes, numbers
+
+
+def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) -> None:
+    columns = [c for c in staged.columns if not c.startswith("_") and c not in ("p_extracted_at", "extraction_seq")]
+    quarantine = run.settings.path("quarantine", run.table)
+    if decision.counts.rows_quarantined:
+        rows = staged if not decision.accepted else staged.where(~F.col("_clean"))
+        rows = rows.select(F.lit(decision.decision_id).alias("decision_id"), *columns, F.col("_reasons").alias("reasons"))
+        named = delta.metadata_of([decision.decision_id], "quarantine")
+        if again:
+            delta.replace(rows, quarantine, f"decision_id = {literal(decision.decision_id)}", named=named)
+        else:
+            delta.append(rows, quarantine, named=named)
+    run.step("quarantine_committed")
+    version = None
+    if decision.accepted:
+        writer = staged.where(F.col("_newest")).select(*columns).write.format("delta").mode("overwrite")
+        writer = writer.option("overwriteSchema", "true").option("userMetadata", delta.metadata_of([decision.decision_id], "gold"))
+        writer.save(run.path)
+        version = delta.version(run.path)
+    run.step("gold_committed")
+    logs.mark_applied(run.session(), run.settings, [decision], version, run.clock())
+
+
+def _finish(run: GoldRun, left: Decision) -> None:
+    """Complete a decision that an earlier run logged: the same inputs at the same versions, by the same rules."""
+    rules = json.loads(left.ruleset)
+    spec = GoldSpec.model_validate({**rules, "sql": run.spec.sql})
+    then = replace(run, spec=spec, query=replace(run.query, sql=rules["sql"]), run_id=f"{run.run_id}-recovery")
+    staged = _stage(then, left.inputs, left.decided_at, left.number)
+    _apply(then, left, staged, again=True)
+

@@ -1,0 +1,34 @@
+"""Looking into quarantine without a JVM: a bounded sample of what is held of a window.
+
+Belongs here: reading held rows for a person. Does not: acting on them (release).
+"""
+
+from datetime import datetime
+from typing import Any
+
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.gate import MASKED
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+
+
+def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int) -> list[dict[str, Any]]:
+    """At most ``limit`` held rows of a window, with their reasons; values of `pii` columns are masked."""
+    standing = [d for d in ledger.held(logs.decisions(settings, spec.name, evidence=False)) if d.p_extracted_at == start]
+    path = settings.path("quarantine", spec.name)
+    rows: list[dict[str, Any]] = []
+    hidden = {safe_name(spec.source_column(name)) for name in spec.pii_columns}
+    for decision in standing:
+        found = delta.read_arrow(path, filters=[("decision_id", "=", decision.decision_id)]).slice(0, limit - len(rows))
+        for row in found.to_pylist():
+            reasons = [f"{r['check']}: {r['message']}" for r in row.pop("reasons") or []] + list(row.pop("batch_reasons") or [])
+            for name in ("decision_id", "_columns", "_content_hash", "p_extracted_at"):
+                row.pop(name, None)
+            if spec.pii_columns and row.get("_corrupt_record"):
+                row["_corrupt_record"] = MASKED
+            values = {name: MASKED if name in hidden and value is not None else value for name, value in row.items()}
+            rows.append({"reasons": "; ".join(reasons), **{k: v for k, v in values.items() if v is not None}})
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [{name: row.get(name) for name in names} for row in rows]

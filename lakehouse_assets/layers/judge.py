@@ -1,0 +1,191 @@
+"""Stage → measure → decide for a set of batches of one table: nothing is published here.
+
+Belongs here: the order of the steps and what each is given. Does not: the log, the exchange, quarantine.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.sql_text import literal
+from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Kind
+from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.drift import DriftVerdict, judge_drift
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.staging import Broken, plain, stage_batches
+from lakehouse_assets.measures.profile import profile
+from lakehouse_assets.measures.samples import failing_samples
+from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.special import query_failures
+from lakehouse_assets.measures.stage import check_context, row_rules
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.baseline import read_baseline
+from lakehouse_assets.sources.base import SCAN_ERRORS
+
+Batch = tuple[datetime, int]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The decisions of a set of batches, the staged rows that they speak of, and at most five failing values a check."""
+
+    decisions: list[Decision]
+    staged: DataFrame
+    samples: dict[str, list[str]]
+
+
+def measure(
+    run: Run, staged: DataFrame, broken: Broken, batches: Collection[Batch]
+) -> tuple[dict[Batch, BatchNumbers], dict[Batch, list[Profile]]]:
+    """At most two grouped aggregations; one more for each check that cannot ride along."""
+    spec, context = run.spec, check_context(run.spec)
+    riding = {c.id: c.metrics(context) for c in spec.checks if c.scope == "batch"}
+    rules = [rule.id for rule in row_rules(spec)]
+    errors: dict[Batch, dict[str, str]] = {}
+    for name, found in broken.items():
+        for batch, message in found.items():
+            check = f"cast_{name.removeprefix('column:')}" if name.startswith("column:") else name
+            errors.setdefault(batch, {})[check] = message
+    try:
+        numbers = scan(staged, rules, riding)
+    except SCAN_ERRORS:
+        numbers = _scan_one_by_one(staged, rules, riding, errors, batches)
+    run.step("measured_rules")
+    extra = query_failures(staged, spec.checks, context, batches, errors)
+    merged = {}
+    for batch in batches:
+        n = numbers.get(batch, BatchNumbers(metrics={check: {} for check in riding}))
+        metrics = {check: {**n.metrics.get(check, {}), **extra.get(batch, {}).get(check, {})} for check in riding}
+        merged[batch] = replace(n, metrics=metrics, errors=errors.get(batch, {}))
+    profiles: dict[Batch, list[Profile]] = {}
+    if spec.drift:
+        try:
+            profiles = profile(staged, spec.drift, len(batches))
+        except SCAN_ERRORS as error:
+            for batch in batches:
+                text = f"the features could not be measured: {plain(error)}"
+                merged[batch] = replace(merged[batch], errors={**merged[batch].errors, "drift": text})
+    run.step("measured_drift")
+    return merged, profiles
+
+
+def _scan_one_by_one(staged, rules, riding, errors, batches) -> dict[Batch, BatchNumbers]:
+    """A metric that stops the scan is found by trying each alone; it is in error in the batches where it fails."""
+    usable = {}
+    for check, metrics in riding.items():
+        try:
+            scan(staged, [], {check: metrics})
+            usable[check] = metrics
+        except SCAN_ERRORS as error:
+            for batch in batches:
+                errors.setdefault(batch, {})[check] = plain(error)
+    return scan(staged, rules, usable)
+
+
+def judge(
+    run: Run,
+    extractions: Sequence[ExtractionRecord],
+    known: Sequence[Decision],
+    *,
+    kind: Kind = "judged",
+    waived: Collection[str] = (),
+    by: str | None = None,
+    because: str | None = None,
+) -> Judged:
+    """Judge these extractions, oldest window first, each by what is known when it is decided."""
+    spec, batches = run.spec, [(e.p_extracted_at, e.extraction_seq) for e in extractions]
+    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    place = run.settings.path("staging", spec.name, run.run_id)
+    staged, broken = stage_batches(run.spark, bronze, spec, batches, place, waived)
+    run.step("staged")
+    numbers, profiles = measure(run, staged, broken, batches)
+    decisions = decide(run, extractions, known, numbers, profiles, kind=kind, waived=waived, by=by, because=because)
+    samples = failing_samples(staged) if any(n.failing or any(n.failed_rows.values()) for n in numbers.values()) else {}
+    return Judged(decisions, staged, samples)
+
+
+def decide(
+    run: Run,
+    extractions: Sequence[ExtractionRecord],
+    known: Sequence[Decision],
+    numbers: dict[Batch, BatchNumbers],
+    profiles: dict[Batch, list[Profile]],
+    *,
+    kind: Kind = "judged",
+    waived: Collection[str] = (),
+    by: str | None = None,
+    because: str | None = None,
+) -> list[Decision]:
+    """Numbers → decisions, no Spark. An accepted batch also supersedes the earlier extractions of its window."""
+    spec, made = run.spec, list(known)
+    start = max((d.number for d in known), default=0)
+    book = read_baseline(run.settings, spec, known, start) if spec.drift else None
+    ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
+    new: list[Decision] = []
+    for record in sorted(extractions, key=lambda e: e.p_extracted_at):
+        batch = (record.p_extracted_at, record.extraction_seq)
+        n, number = numbers[batch], start + len(new) + 1
+        drift: DriftVerdict | None = None
+        if spec.drift and book and n.newest and "drift" not in n.errors:
+            drift = judge_drift(profiles.get(batch, []), *book.without_window(record.p_extracted_at), spec.drift)
+        outcomes = gate.built_in(spec, n) + gate.columns_outcomes(spec, record.columns, ever, n.rows_in)
+        outcomes += gate.judge_checks(spec.checks, _context_at(run, record), n, spec.pii_columns) + gate.drift_outcome(drift)
+        if "drift" in n.errors:
+            outcomes.append(gate.Outcome("drift", "drift", "critical", "error", "batch", 0, n.errors["drift"]))
+        outcomes = gate.waive(outcomes, waived)
+        verdict, counts = gate.verdict_of(outcomes, n)
+        decision = Decision(
+            table=spec.name,
+            p_extracted_at=record.p_extracted_at,
+            extraction_seq=record.extraction_seq,
+            number=number,
+            kind=kind,
+            verdict=verdict,
+            counts=counts,
+            reasons=gate.reasons_of(outcomes),
+            ruleset_hash=spec.ruleset_hash,
+            ruleset=spec.ruleset(),
+            bronze_version=record.bronze_version,
+            baseline_version=number - 1 if spec.drift else None,
+            run_id=run.run_id,
+            decided_at=run.clock(),
+            drift_p_value=drift.p_value if drift else None,
+            # An override publishes what was found strange: it must not become what is normal.
+            teaches=drift is not None and not ("drift" in waived or "*" in waived),
+            waived=tuple(sorted(waived)),
+            by=by,
+            because=because,
+            checks=tuple(outcome.as_dict() for outcome in outcomes),
+            drift=drift.to_dict() if drift else None,
+            profiles=tuple(p.to_dict() for p in profiles.get(batch, [])),
+        )
+        replaced = ledger.replaced_by(batch, made) if decision.accepted else []
+        new_here = [decision, *[_superseded(old, decision) for old in replaced]]
+        if book and decision.accepted:
+            for old in replaced:
+                book.forget(old.p_extracted_at)
+            if decision.teaches and drift:
+                book.learn(record.p_extracted_at, profiles.get(batch, []), drift.statistics)
+        new += [decision]
+        made += new_here
+    return made[len(known) :]
+
+
+def _superseded(old: Decision, by: Decision) -> Decision:
+    counts = Counts(rows_in=old.counts.rows_in, rows_superseded=old.counts.rows_in)
+    return replace(
+        old, number=by.number, counts=counts, superseded_by=by.decision_id, run_id=by.run_id, decided_at=by.decided_at,
+        teaches=False, checks=(), drift=None, profiles=(), silver_version=None, applied_at=None,
+    )  # fmt: skip
+
+
+def _context_at(run: Run, record: ExtractionRecord) -> CheckContext:
+    """The context of one window, its bounds as literals: for judging, where there is no row to take them from."""
+    window = window_at(record.p_extracted_at, run.spec.extraction.cadence)
+    return replace(check_context(run.spec), window_start_sql=literal(window.start), window_end_sql=literal(window.end))

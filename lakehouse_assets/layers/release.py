@@ -1,0 +1,127 @@
+"""Acts on what is held: judge it again, override it with a name and a reason, or discard it. And rebuild silver.
+
+Belongs here: the explicit acts of a person. Does not: what happens by itself.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers.exchange import apply
+from lakehouse_assets.layers.fold import clean_rows, fold
+from lakehouse_assets.layers.judge import judge
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.silver import as_judged, recover
+from lakehouse_assets.layers.staging import stage_batches
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.lock import table_lock
+
+
+def release(run: Run, start: datetime, seq: int | None, *, waived: Collection[str], by: str, because: str) -> Decision:
+    """Judge a held batch again, by today's rules; checks in ``waived`` (``*``: all that can be) lose their effect.
+
+    Raises RefusedError when nothing of the batch is held, or a later extraction was accepted.
+    """
+    with table_lock(run.settings, run.spec.name):
+        recover(run)
+        known, _, record = _held(run, start, seq)
+        judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because)
+        logs.log_decisions(run.spark, run.settings, judged.decisions)
+        run.step("decisions_logged")
+        apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)
+        delta.remove_folder(run.settings.path("staging", run.spec.name))
+        return judged.decisions[0]
+
+
+def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str) -> Decision:
+    """Give up what is held of a batch: its rows stay as evidence, marked discarded. Raises RefusedError as `release`."""
+    with table_lock(run.settings, run.spec.name):
+        recover(run)
+        known, standing, record = _held(run, start, seq)
+        counts = standing.counts
+        given_up = replace(counts, rows_quarantined=0, rows_discarded=counts.rows_discarded + counts.rows_quarantined)
+        made = replace(
+            standing,
+            number=max(d.number for d in known) + 1,
+            kind="discarded",
+            verdict="published_with_warnings" if standing.accepted else "discarded",
+            counts=given_up,
+            by=by,
+            because=because,
+            run_id=run.run_id,
+            decided_at=run.clock(),
+            silver_version=None,
+            applied_at=None,
+        )
+        judged_as = replace(run, spec=as_judged(run.spec, standing.ruleset))
+        bronze = run.spark.read.format("delta").load(run.path("bronze"))
+        place = run.settings.path("staging", run.spec.name, run.run_id)
+        batch = (record.p_extracted_at, record.extraction_seq)
+        staged, _ = stage_batches(run.spark, bronze, judged_as.spec, [batch], place, standing.waived)
+        logs.log_decisions(run.spark, run.settings, [made])
+        run.step("decisions_logged")
+        apply(judged_as, [made], staged, [*known, made], again=False)
+        delta.remove_folder(run.settings.path("staging", run.spec.name))
+        return made
+
+
+def _held(run: Run, start: datetime, seq: int | None) -> tuple[list[Decision], Decision, ExtractionRecord]:
+    known = logs.decisions(run.settings, run.spec.name)
+    of_window = {d.extraction_seq: d for d in ledger.standing(known).values() if d.p_extracted_at == start}
+    name = f"{run.spec.name} {start:%Y-%m-%d %H:%M}"
+    if not of_window:
+        raise RefusedError(f"{name} has never been judged; see `lakehouse verdicts`")
+    chosen = of_window.get(seq if seq is not None else max(of_window))
+    if chosen is None:
+        raise RefusedError(f"{name} has no extraction {seq}; there are {', '.join(map(str, sorted(of_window)))}")
+    if chosen.superseded_by:
+        raise RefusedError(f"{name} extraction {chosen.extraction_seq} was superseded by a later one that was accepted; nothing to act on")
+    if not chosen.counts.rows_quarantined:
+        raise RefusedError(f"{name} extraction {chosen.extraction_seq} is {chosen.verdict} and none of its rows is held")
+    records = logs.extractions(run.settings, run.spec.name)
+    batch = (start, chosen.extraction_seq)
+    return known, chosen, next(r for r in records if (r.p_extracted_at, r.extraction_seq) == batch)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """Rows of silver after the rebuild, and how many rows it had added, taken away or changed (0: law 1 holds)."""
+
+    rows: int
+    gained: int
+    lost: int
+    version: int
+
+
+def rebuild(run: Run) -> Rebuilt:
+    """Fold silver anew from bronze and the accepted decisions, and put it in the place of what is there, in one commit.
+
+    Raises RefusedError for a table of which nothing has been judged.
+    """
+    with table_lock(run.settings, run.spec.name):
+        recover(run)
+        known = logs.decisions(run.settings, run.spec.name, evidence=False)
+        live = ledger.accepted(known)
+        path = run.path("silver")
+        if not delta.exists(path):
+            raise RefusedError(f"{run.spec.name} has no silver table yet; nothing to rebuild")
+        place = run.settings.path("staging", run.spec.name, run.run_id)
+        folded = fold(clean_rows(run, live), run.spec, live)
+        folded.write.mode("overwrite").parquet(place)
+        folded = run.spark.read.schema(folded.schema).parquet(place)
+        before = run.spark.read.format("delta").load(path)
+        columns = [identifier(c) for c in folded.columns if c in before.columns]
+        lost = before.select(*columns).exceptAll(folded.select(*columns)).count()
+        gained = folded.select(*columns).exceptAll(before.select(*columns)).count()
+        rows = folded.count()
+        if lost or gained or folded.columns != before.columns:
+            named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
+            writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+            writer.option("userMetadata", named).save(path)
+        delta.remove_folder(run.settings.path("staging", run.spec.name))
+        return Rebuilt(rows, gained, lost, delta.version(path))
+

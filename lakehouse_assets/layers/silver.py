@@ -1,0 +1,84 @@
+"""From bronze into silver: finish what was left, stage → measure → decide → log → exchange.
+
+Belongs here: the gate, as the steps read. Does not: how a step works.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.layers.exchange import apply
+from lakehouse_assets.layers.judge import judge
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.staging import stage_batches
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.lock import table_lock
+
+
+@dataclass(frozen=True)
+class Published:
+    """Each window's standing decision; which of them are new; failing values by check, at most five each."""
+
+    standing: dict[Window, Decision]
+    new: list[Decision] = field(default_factory=list)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+
+
+def publish(run: Run, windows: Sequence[Window]) -> Published:
+    """Take these windows' undecided extractions through the gate. Windows that are decided already stay as they are."""
+    with table_lock(run.settings, run.spec.name):
+        recover(run)
+        known = logs.decisions(run.settings, run.spec.name, evidence=False)
+        starts = {window.start for window in windows}
+        records = logs.extractions(run.settings, run.spec.name)
+        waiting = [record for record in ledger.undecided(records, known) if record.p_extracted_at in starts]
+        made: list[Decision] = []
+        samples: dict[str, list[str]] = {}
+        if waiting:
+            judged = judge(run, waiting, known)
+            made, samples = judged.decisions, judged.samples
+            run.step("decided")
+            logs.log_decisions(run.spark, run.settings, made)
+            run.step("decisions_logged")
+            known = [*known, *made]
+            apply(run, made, judged.staged, known, again=False)
+            delta.remove_folder(run.settings.path("staging", run.spec.name))
+        return Published(_of_windows(windows, known), [d for d in made if d.superseded_by is None], samples)
+
+
+def recover(run: Run) -> list[Decision]:
+    """Complete the decisions that an earlier run has logged and not applied, with the rules that it judged by."""
+    known = logs.decisions(run.settings, run.spec.name, evidence=False)
+    left = ledger.unapplied(known)
+    if not left:
+        return []
+    known = logs.decisions(run.settings, run.spec.name)
+    left = ledger.unapplied(known)
+    for (ruleset, waived), group in groupby(left, key=lambda d: (d.ruleset, d.waived)):
+        batch_run = replace(run, spec=as_judged(run.spec, ruleset))
+        decisions = list(group)
+        bronze = run.spark.read.format("delta").load(run.path("bronze"))
+        place = run.settings.path("staging", run.spec.name, f"{run.run_id}-recovery-{decisions[0].number}")
+        batches = [(d.p_extracted_at, d.extraction_seq) for d in decisions if d.p_extracted_at]
+        staged, _ = stage_batches(run.spark, bronze, batch_run.spec, batches, place, waived)
+        apply(batch_run, decisions, staged, [d for d in known if d.number <= decisions[-1].number], again=True)
+    delta.remove_folder(run.settings.path("staging", run.spec.name))
+    return left
+
+
+def as_judged(spec: TableSpec, ruleset: str) -> TableSpec:
+    """The table as its rules were when it was judged; what is not a rule is as it is today."""
+    then = TableSpec.model_validate_json(ruleset)
+    return then.model_copy(update={"alerts": spec.alerts, "gold": spec.gold, "description": spec.description})
+
+
+def _of_windows(windows: Sequence[Window], known: Sequence[Decision]) -> dict[Window, Decision]:
+    newest: dict[object, Decision] = {}
+    for decision in ledger.standing(known).values():
+        if decision.p_extracted_at not in newest or decision.extraction_seq > newest[decision.p_extracted_at].extraction_seq:
+            newest[decision.p_extracted_at] = decision
+    return {window: newest[window.start] for window in windows if window.start in newest}

@@ -1,0 +1,85 @@
+"""Write the staging of a set of batches once, and read it back; find the culprit when an expression stops the scan.
+
+Belongs here: the one write of a gate and its bisection. Does not: what a staged row is (measures), or its judgement.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.measures.stage import row_rules, select_batches, stage
+from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets.sources.base import SCAN_ERRORS
+
+Batch = tuple[datetime, int]
+Broken = dict[str, dict[Batch, str]]
+
+
+def write_once(spark: SparkSession, frame: DataFrame, path: str) -> DataFrame:
+    """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job."""
+    frame.write.mode("overwrite").parquet(path)
+    return spark.read.schema(frame.schema).parquet(path)
+
+
+def stage_batches(
+    spark: SparkSession, bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], path: str, waived: Collection[str] = ()
+) -> tuple[DataFrame, Broken]:
+    """Stage these batches. Should an expression stop the scan, only the rule and the batches at fault are in error:
+    returns the staged frame and ``{rule or column:<name>: {batch: message}}``.
+    """
+    rows = select_batches(bronze, batches)
+    try:
+        return write_once(spark, stage(rows, spec, waived=waived), path), {}
+    except SCAN_ERRORS:
+        broken = _culprits(bronze, spec, batches)
+        if not broken:
+            raise
+        return write_once(spark, stage(rows, spec, waived=waived, broken=broken), path), broken
+
+
+def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch]) -> Broken:
+    """Bisect by rule and then by batch: each probe runs one expression over the rows and writes nothing."""
+    broken: Broken = {}
+    rows = select_batches(bronze, batches)
+    for column in typed_columns(spec, set(bronze.columns)):
+
+        def value(frame: DataFrame, sql: str = column.value) -> DataFrame:
+            return frame.select(F.expr(sql).alias("v"))
+
+        _probe(f"column:{column.name}", value, rows, batches, broken)
+    for rule in row_rules(spec):
+
+        def flag(frame: DataFrame, rule_id: str = rule.id) -> DataFrame:
+            return stage(frame, spec, broken=broken, only=rule_id)
+
+        _probe(rule.id, flag, rows, batches, broken)
+    return broken
+
+
+def _probe(
+    name: str, build: Callable[[DataFrame], DataFrame], rows: DataFrame, batches: Collection[Batch], broken: Broken
+) -> None:
+    if _error(build(rows)) is None:
+        return
+    found = {batch: message for batch in batches if (message := _error(build(select_batches(rows, [batch])))) is not None}
+    if found:
+        broken[name] = found
+
+
+def plain(error: Exception) -> str:
+    """The line of a Spark error that says what went wrong, without the stack of the JVM."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if re.search(r"\[[A-Z_.]{6,}\]", line)), lines[0] if lines else type(error).__name__)
+    return re.sub(r"^.*?(?=\[[A-Z_.]{6,}\])", "", told)[:300]
+
+
+def _error(frame: DataFrame) -> str | None:
+    try:
+        frame.write.format("noop").mode("overwrite").save()
+    except SCAN_ERRORS as error:
+        return plain(error)
+    return None

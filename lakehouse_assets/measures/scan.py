@@ -1,0 +1,62 @@
+"""The first of the two aggregations: counts and rules of every window of a staged batch, in one grouped scan.
+
+Belongs here: rows → numbers for the rules. Does not: drift's sketches (profile), or any judgement.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.decisions.numbers import BatchNumbers
+
+BITS = 60
+
+
+def bit(position: int) -> tuple[str, int]:
+    """The staged column and the mask that hold the flag of the row check at this position."""
+    return f"_failed_{position // BITS}", 1 << (position % BITS)
+
+
+def scan(
+    staged: DataFrame, row_checks: Sequence[str], metrics: Mapping[str, Mapping[str, str]]
+) -> dict[tuple[datetime, int], BatchNumbers]:
+    """One aggregation grouped by batch. ``row_checks``: ids in bit order. ``metrics``: ``{check: {metric: SQL}}``.
+
+    Collects one row per batch. A batch of no rows has no entry.
+    """
+    aggregates = [
+        F.count(F.lit(1)).alias("rows_in"),
+        F.count_if(F.col("_newest")).alias("newest"),
+        F.count_if(F.col("_clean") & ~F.col("_newest")).alias("older"),
+        F.count_if(~F.col("_clean")).alias("failing"),
+        F.count_if(F.col("_conflict")).alias("key_conflicts"),
+        F.count_if(F.col("_unreadable")).alias("unreadable"),
+    ]
+    for position in range(len(row_checks)):
+        column, mask = bit(position)
+        aggregates.append(F.count_if(F.col(column).bitwiseAND(F.lit(mask)) != 0).alias(f"r{position}"))
+    names = [(check, metric, sql) for check, given in metrics.items() for metric, sql in given.items()]
+    aggregates += [F.expr(sql).alias(f"m{position}") for position, (_, _, sql) in enumerate(names)]
+    found: dict[tuple[datetime, int], BatchNumbers] = {}
+    for row in staged.groupBy(F.unix_micros("p_extracted_at").alias("window"), "extraction_seq").agg(*aggregates).collect():
+        measured: dict[str, dict[str, Any]] = {check: {} for check in metrics}
+        for position, (check, metric, _) in enumerate(names):
+            measured[check][metric] = row[f"m{position}"]
+        found[(moment(row["window"]), row["extraction_seq"])] = BatchNumbers(
+            rows_in=row["rows_in"],
+            newest=row["newest"],
+            older=row["older"],
+            failing=row["failing"],
+            key_conflicts=row["key_conflicts"],
+            unreadable=row["unreadable"],
+            failed_rows={check: row[f"r{position}"] for position, check in enumerate(row_checks)},
+            metrics=measured,
+        )
+    return found
+
+
+def moment(micros: int) -> datetime:
+    """UTC time of microseconds since 1970: what Spark collects as a naive local time is not used."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

@@ -1,0 +1,82 @@
+"""What cannot ride along in the scan: uniqueness of other columns than the key, and SQL over a whole batch.
+
+Belongs here: one query per such check (uniqueness: over all batches at once; SQL: over each batch). Does not: judging.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.base import Check, CheckContext
+from lakehouse_assets.checks.kinds.sql import Sql
+from lakehouse_assets.checks.kinds.unique import Unique
+from lakehouse_assets.checks.sql_text import literal
+from lakehouse_assets.measures.scan import moment
+from lakehouse_assets.sources.base import SCAN_ERRORS
+
+Batch = tuple[datetime, int]
+ENDS = "__window_end"
+
+
+def query_failures(
+    staged: DataFrame, checks: Sequence[Check], context: CheckContext, batches: Collection[Batch], errors: dict[Batch, dict[str, str]]
+) -> dict[Batch, dict[str, dict[str, Any]]]:
+    """Metrics of these checks by batch. A query that fails puts its check in error, in ``errors``, and stops nothing else."""
+    found: dict[Batch, dict[str, dict[str, Any]]] = {batch: {} for batch in batches}
+    clean = staged.where(F.col("_clean"))
+    for check in checks:
+        try:
+            if isinstance(check, Unique) and not check.is_key(context):
+                clean.createOrReplaceTempView(context.batch_view)
+                rows = staged.sparkSession.sql(check.duplicate_query(context)).select(
+                    F.unix_micros("p_extracted_at").alias("window"), "duplicates"
+                )
+                counts = {moment(row["window"]): row["duplicates"] for row in rows.collect()}
+                for batch in batches:
+                    found[batch][check.id] = {"duplicates": counts.get(batch[0], 0)}
+            elif isinstance(check, Sql) and check.scope == "batch":
+                _each_batch(staged, check, context, batches, found, errors)
+        except SCAN_ERRORS as error:
+            for batch in batches:
+                errors.setdefault(batch, {})[check.id] = _first_line(error)
+    return found
+
+
+def _each_batch(
+    staged: DataFrame,
+    check: Sql,
+    context: CheckContext,
+    batches: Collection[Batch],
+    found: dict[Batch, dict[str, dict[str, Any]]],
+    errors: dict[Batch, dict[str, str]],
+) -> None:
+    ends = _window_ends(staged, context, batches)
+    for batch in batches:
+        here = staged.where((F.unix_micros("p_extracted_at") == _micros(batch[0])) & (F.col("extraction_seq") == batch[1]))
+        here.createOrReplaceTempView(context.batch_view)
+        bound = replace(context, window_start_sql=literal(batch[0]), window_end_sql=literal(ends[batch]))
+        try:
+            found[batch][check.id] = {"failing": staged.sparkSession.sql(check.query(bound)).count()}
+        except SCAN_ERRORS as error:
+            errors.setdefault(batch, {})[check.id] = _first_line(error)
+
+
+def _window_ends(staged: DataFrame, context: CheckContext, batches: Collection[Batch]) -> dict[Batch, datetime]:
+    spark = staged.sparkSession
+    starts = spark.createDataFrame([(start, seq) for start, seq in batches], "p_extracted_at timestamp, extraction_seq int")
+    rows = starts.select(
+        F.unix_micros("p_extracted_at").alias("s"), "extraction_seq", F.expr(f"unix_micros({context.window_end_sql})").alias("e")
+    ).collect()
+    return {(moment(row["s"]), row["extraction_seq"]): moment(row["e"]) for row in rows}
+
+
+def _micros(at: datetime) -> int:
+    return int(at.timestamp()) * 1_000_000 + at.microsecond
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300]

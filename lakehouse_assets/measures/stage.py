@@ -1,0 +1,207 @@
+"""Staging: bronze rows cast to their types, each with its reasons and its flags. Built as one lazy frame.
+
+Belongs here: what is known of a row by itself and within its own batch. Does not: writing it, or judging the batch.
+
+Columns beside the declared ones: `p_extracted_at`, `extraction_seq`, `_content_hash`, `_absent` (declared columns that
+the batch did not have), `_failed_<n>` (bits of the row checks), `_reasons`, `_clean`, `_newest`, `_conflict`, `_ordinal`.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
+
+from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
+from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Cadence
+from lakehouse_assets.decisions.gate import MASKED, UNWAIVABLE
+from lakehouse_assets.measures.scan import BITS, bit
+from lakehouse_assets.measures.typed import typed_columns
+
+Batch = tuple[datetime, int]
+SHOWN = 200
+STEP = {"hourly": "INTERVAL 1 HOUR", "daily": "INTERVAL 1 DAY", "weekly": "INTERVAL 7 DAY", "monthly": "INTERVAL 1 MONTH"}
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """One row check of a staging: declared, or built in (readable rows, casts, keys). ``removes``: a failing row is held."""
+
+    id: str
+    failing: str
+    value: str
+    column: str
+    message: str
+    removes: bool
+    severity: str = "critical"
+
+
+def check_context(spec: TableSpec) -> CheckContext:
+    """What a check may know of the batch it is written for."""
+    return CheckContext(
+        key=spec.key,
+        window_start_sql="p_extracted_at",
+        window_end_sql=window_end(spec.extraction.cadence),
+        batch_view="batch",
+        last_modified=spec.last_modified,
+    )
+
+
+def window_end(cadence: Cadence) -> str:
+    """SQL of the end of the row's window."""
+    return f"(p_extracted_at + {STEP[cadence]})"
+
+
+def row_rules(spec: TableSpec) -> list[RowRule]:
+    """Every row rule in bit order: the built-in ones, then the declared row checks as they stand in the YAML."""
+    rules = [
+        RowRule("readable_row", "_corrupt_record IS NOT NULL", "_corrupt_record", "_corrupt_record", "the record can be read", True)
+    ]
+    for name, column in spec.columns.items():
+        failed, raw = identifier(f"_uncast_{name}"), identifier(f"_raw_{name}")
+        rules.append(RowRule(f"cast_{name}", failed, raw, name, f"{name} can be read as {column.type}", True))
+    if spec.key:
+        missing = " OR ".join(f"{identifier(name)} IS NULL" for name in spec.key)
+        failing = f"(_corrupt_record IS NULL AND ({missing}))"
+        rules.append(RowRule("key_not_null", failing, "NULL", ", ".join(spec.key), f"key ({', '.join(spec.key)}) is not null", True))
+    readable = [replace(r, failing=f"(_corrupt_record IS NULL AND {r.failing})") for r in declared_rules(spec.checks, check_context(spec))]
+    return rules + readable
+
+
+def declared_rules(checks: Sequence[Check], context: CheckContext) -> list[RowRule]:
+    """The declared row checks as rules, in their order."""
+    rules = []
+    for check in checks:
+        if isinstance(check, RowCheck) and check.scope == "row":
+            column = check.value_column or ""
+            value = f"CAST({identifier(column)} AS STRING)" if column else "NULL"
+            rules.append(RowRule(check.id, check.failing(context), value, column, check.message(), check.removes_rows, check.severity))
+    return rules
+
+
+def select_batches(bronze: DataFrame, batches: Collection[Batch]) -> DataFrame:
+    """The rows of these extractions, with partition pruning; one predicate per distinct sequence number."""
+    by_seq: dict[int, list[datetime]] = {}
+    for start, seq in batches:
+        by_seq.setdefault(seq, []).append(start)
+    chosen = F.lit(False)
+    for seq, starts in sorted(by_seq.items()):
+        moments = ", ".join(f"TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}Z'" for start in sorted(starts))
+        chosen = chosen | (F.expr(f"p_extracted_at IN ({moments})") & (F.col("extraction_seq") == seq))
+    return bronze.where(chosen)
+
+
+def stage(
+    bronze: DataFrame,
+    spec: TableSpec,
+    *,
+    waived: Collection[str] = (),
+    broken: Mapping[str, Collection[Batch]] | None = None,
+    only: str | None = None,
+) -> DataFrame:
+    """The staged frame of a bronze frame. ``waived``: checks that an override ignores (``*``: all that can be).
+
+    ``broken``: rules (or ``column:<name>``) whose expression stops the scan in these batches; there it is not evaluated.
+    ``only``: the flag of this one rule and nothing else, to find out whether it is the one that stops the scan.
+    """
+    broken = broken or {}
+    rules = [rule for rule in row_rules(spec) if only in (None, rule.id)]
+    available = set(bronze.columns)
+    typed = typed_columns(spec, available)
+    cells = [
+        F.expr(_unless(broken.get(f"column:{c.name}", ()), c.value, f"CAST(NULL AS {spec.columns[c.name].type})")).alias(c.name)
+        for c in typed
+    ]
+    cells += [F.expr(_unless(broken.get(f"column:{c.name}", ()), c.failed, "false")).alias(f"_uncast_{c.name}") for c in typed]
+    cells += [F.expr(c.raw).alias(f"_raw_{c.name}") for c in typed]
+    carried = ["p_extracted_at", "extraction_seq", "_content_hash", "_corrupt_record"]
+    declared = F.array(*[F.struct(F.lit(n).alias("n"), F.lit(safe_name(spec.source_column(n))).alias("s")) for n in spec.columns])
+    absent = F.transform(F.filter(declared, lambda x: ~F.array_contains(F.col("_columns"), x["s"])), lambda x: x["n"])
+    # Only the row that stands for a whole unreadable file has no columns.
+    unreadable = F.col("_corrupt_record").isNotNull() & (F.size("_columns") == 0)
+    rows = bronze.select(*cells, *carried, absent.alias("_absent"), unreadable.alias("_unreadable"))
+    flags = [F.expr(_unless(broken.get(rule.id, ()), rule.failing, "false")).alias(f"_c{i}") for i, rule in enumerate(rules)]
+    if only is not None:
+        return rows.select(*flags)
+    rows = with_reasons(rows.select("*", *flags), rules, spec.pii_columns, waived)
+    kept = [*spec.columns, "p_extracted_at", "extraction_seq", "_content_hash", "_absent", "_unreadable"]
+    kept += [c for c in rows.columns if c.startswith("_failed_")] + ["_reasons", "_clean"]
+    return flag_duplicates(rows.select(*[F.col(identifier(c)) for c in kept]), spec.key, spec.last_modified)
+
+
+def with_reasons(rows: DataFrame, rules: Sequence[RowRule], pii: Collection[str], waived: Collection[str] = ()) -> DataFrame:
+    """Turn the flags `_c0`, `_c1`, … of these rules into bits, reasons and `_clean`."""
+    return rows.select("*", *_bits(len(rules)), _reasons(pii, rules), _clean(rules, waived).alias("_clean"))
+
+
+def _unless(batches: Collection[Batch], sql: str, otherwise: str) -> str:
+    if not batches:
+        return sql
+    pairs = " OR ".join(
+        f"(p_extracted_at = TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}Z' AND extraction_seq = {int(seq)})" for start, seq in sorted(batches)
+    )
+    return f"CASE WHEN {pairs} THEN {otherwise} ELSE {sql} END"
+
+
+def _bits(count: int) -> list[Column]:
+    columns = []
+    for start in range(0, count, BITS):
+        total = F.lit(0).cast("bigint")
+        for position in range(start, min(start + BITS, count)):
+            total = total + F.when(F.col(f"_c{position}"), F.lit(bit(position)[1])).otherwise(F.lit(0)).cast("bigint")
+        columns.append(total.alias(bit(start)[0]))
+    return columns
+
+
+def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> Column:
+    hidden = {rule.id for rule in rules if set(pii) & set(rule.column.split(", "))}
+    if pii:
+        hidden.add("readable_row")  # an unreadable line may hold any column's value
+    entries = []
+    for position, rule in enumerate(rules):
+        value = literal(MASKED) if rule.id in hidden else f"left({rule.value}, {SHOWN})"
+        entry = F.struct(
+            F.lit(rule.id).alias("check"),
+            F.lit(rule.column).alias("column"),
+            F.lit(rule.severity).alias("severity"),
+            F.expr(value).cast("string").alias("value"),
+            F.lit(rule.message).alias("message"),
+        )
+        entries.append(F.when(F.col(f"_c{position}"), entry))
+    return F.filter(F.array(*entries), lambda reason: reason.isNotNull()).alias("_reasons")
+
+
+def _clean(rules: Sequence[RowRule], waived: Collection[str]) -> Column:
+    held = F.lit(False)
+    for position, rule in enumerate(rules):
+        ignored = (rule.id in waived or "*" in waived) and rule.id not in UNWAIVABLE
+        if rule.removes and not ignored:
+            held = held | F.col(f"_c{position}")
+    return ~held
+
+
+def flag_duplicates(rows: DataFrame, key: Sequence[str], last_modified: str | None) -> DataFrame:
+    """`_newest`: the clean row of its key that the batch publishes. `_conflict`: one row of each key with unequal twins."""
+    batch = ["p_extracted_at", "extraction_seq"]
+    if not key:
+        ordinal = F.row_number().over(W.partitionBy(*batch, "_content_hash").orderBy("_clean"))
+        return rows.select("*", F.col("_clean").alias("_newest"), F.lit(False).alias("_conflict"), ordinal.alias("_ordinal"))
+    same_key = [*batch, *[identifier(name) for name in key], "_clean"]
+    moment = F.col(identifier(last_modified)) if last_modified else F.lit(None).cast("timestamp")
+    rank = F.row_number().over(W.partitionBy(*same_key).orderBy(moment.desc_nulls_last(), F.col("_content_hash").desc()))
+    twins = W.partitionBy(*same_key, moment)
+    differs = F.min("_content_hash").over(twins) != F.max("_content_hash").over(twins)
+    flagged = rows.select("*", rank.alias("_rank"), differs.alias("_differs"))
+    flagged = flagged.select("*", F.max("_differs").over(W.partitionBy(*same_key)).alias("_torn"))
+    first = F.col("_clean") & (F.col("_rank") == 1)
+    return flagged.select(
+        *[F.col(identifier(c)) for c in rows.columns],
+        first.alias("_newest"),
+        (first & F.col("_torn")).alias("_conflict"),
+        F.lit(1).alias("_ordinal"),
+    )

@@ -1,0 +1,222 @@
+"""The assets of one table: source, bronze, silver with its baseline, gold.
+
+Belongs here: @asset and what wires it to a layer. Does not: any step of the flow (layers), or when it runs (automation).
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.layers.bronze import extract
+from lakehouse_assets.layers.explain import drift_plot
+from lakehouse_assets.layers.gold import GoldRun, publish_gold
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.silver import publish
+from lakehouse_assets.orchestration import metadata as show
+from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.checks import check_results, gold_check_specs, silver_check_specs
+from lakehouse_assets.orchestration.partitions import partitions_of
+from lakehouse_assets.settings import Settings
+
+
+def table_run(spec: TableSpec, settings: Settings, context: Any, spark: Any) -> Run:
+    """A layer's run out of a Dagster execution context and the lazy Spark resource."""
+    return Run(
+        settings=settings,
+        spec=spec,
+        session=lambda: spark.spark_session,
+        run_id=context.run_id,
+        clock=lambda: datetime.now(UTC),
+        step=lambda name: context.log.info(f"{spec.name}: {name.replace('_', ' ')}"),
+    )
+
+
+def table_definitions(table: LakehouseTable, settings: Settings, others: Sequence[TableSpec] = ()) -> dg.Definitions:
+    """Everything that one table defines. ``others``: tables whose silver its gold may also read."""
+    spec = table.spec
+    assets: list[Any] = [_source(spec), _bronze(spec, settings), _silver(spec, settings)]
+    assets += [_gold(spec, gold, table.query_of(gold, others), settings) for gold in spec.gold]
+    return dg.Definitions(assets=assets)
+
+
+def _common(spec: TableSpec, layer: str) -> dict[str, Any]:
+    return {
+        "group_name": spec.name,
+        "owners": list(spec.owners) or None,
+        "tags": {**spec.tags, "layer": layer, "table": spec.name},
+    }
+
+
+def _source(spec: TableSpec) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        f"source_{spec.name}",
+        partitions_def=partitions_of(spec.extraction),
+        description=f"{spec.description} As it arrives at `{spec.source.path}`; the watcher reports each window.",
+        metadata={"path": spec.source.path, "format": spec.source.format},
+        kinds={"source", spec.source.format},
+        **_common(spec, "source"),
+    )
+
+
+def _windows(spec: TableSpec, context: dg.AssetExecutionContext) -> list[Window]:
+    return sorted(spec.extraction.window(key) for key in context.partition_keys)
+
+
+def _bronze(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
+    @dg.asset(
+        name=f"bronze_{spec.name}",
+        deps=[f"source_{spec.name}"],
+        partitions_def=partitions_of(spec.extraction),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        automation_condition=heal_windows(spec.extraction),
+        description=f"{spec.description} Every row as it came, all columns strings, by extraction window.",
+        metadata={
+            "dagster/column_schema": show.bronze_schema(spec),
+            "dagster/uri": settings.path("bronze", spec.name),
+            "dagster/partition_expr": "p_extracted_at",
+        },
+        kinds={"bronze", "pyspark", "delta"},
+        pool=f"table_{spec.name}",
+        **_common(spec, "bronze"),
+        required_resource_keys={"spark"},
+    )
+    def bronze(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        windows = _windows(spec, context)
+        records = extract(table_run(spec, settings, context, context.resources.spark), windows)
+        if not records:
+            names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
+            raise SourceError(f"{spec.name}: nothing has arrived at {spec.source.path} for {names}; it heals when the file lands")
+        for window in windows:
+            context.add_asset_metadata(show.extraction_metadata(records.get(window)), partition_key=window.key)
+        return dg.MaterializeResult(metadata={"windows": len(windows), "arrived": len(records)})
+
+    return bronze
+
+
+def _silver(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
+    silver, baseline = f"silver_{spec.name}", f"baseline_{spec.name}"
+    partitions = partitions_of(spec.extraction)
+    checks = silver_check_specs(spec)
+
+    @dg.multi_asset(
+        name=silver,
+        specs=[
+            dg.AssetSpec(
+                silver,
+                deps=[f"bronze_{spec.name}"],
+                partitions_def=partitions,
+                automation_condition=heal_windows(spec.extraction),
+                description=f"{spec.description} Checked, compared with history, deduplicated by key: the rows to use.",
+                metadata={"dagster/column_schema": show.silver_schema(spec), "dagster/uri": settings.path("silver", spec.name)},
+                kinds={"silver", "pyspark", "delta"},
+                **_common(spec, "silver"),
+            ),
+            dg.AssetSpec(
+                baseline,
+                deps=[f"bronze_{spec.name}"],
+                partitions_def=partitions,
+                automation_condition=heal_windows(spec.extraction),
+                description=f"Profiles of the accepted windows of {spec.name}: what normal means to the drift check.",
+                metadata={"dagster/uri": settings.path("baseline", spec.name)},
+                kinds={"pyspark", "delta"},
+                **_common(spec, "baseline"),
+            ),
+        ],
+        check_specs=checks,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        pool=f"table_{spec.name}",
+        required_resource_keys={"spark"},
+    )
+    def gate(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        windows = _windows(spec, context)
+        run = table_run(spec, settings, context, context.resources.spark)
+        published = publish(run, windows)
+        for window in windows:
+            decision = published.standing.get(window)
+            context.add_asset_metadata(show.decision_metadata(decision), asset_key=silver, partition_key=window.key)
+            learned = {"teaches": bool(decision and decision.accepted and decision.teaches)}
+            context.add_asset_metadata(learned, asset_key=baseline, partition_key=window.key)
+        yield dg.MaterializeResult(asset_key=silver, metadata=_totals(list(published.standing.values())))
+        yield dg.MaterializeResult(asset_key=baseline)
+        decisions = {window.key: decision for window, decision in sorted(published.standing.items())}
+        yield from check_results(checks, decisions, published.samples, _advice(spec), lambda d: drift_plot(settings, spec, d))
+
+    return gate
+
+
+def _totals(decisions: Sequence[Decision]) -> dict[str, Any]:
+    return {
+        "windows_published": sum(d.accepted for d in decisions),
+        "windows_quarantined": sum(d.verdict == "quarantined" for d in decisions),
+        "rows_published_in_run": sum(d.counts.rows_published for d in decisions),
+        "rows_quarantined_in_run": sum(d.counts.rows_quarantined for d in decisions),
+    }
+
+
+def _advice(spec: TableSpec) -> Any:
+    def advice(check: str, windows: Sequence[str]) -> str:
+        window = windows[-1]
+        return (
+            f"1. Look at what is held: `lakehouse quarantine show {spec.name} --window {window}`\n"
+            f"2. If the source is wrong: have it corrected and land the file again; the window heals by itself.\n"
+            f"3. If the data is right: `lakehouse quarantine release {spec.name} --window {window} "
+            f'--override {check} --because "…"`, or mend the check in `tables/{spec.name}/defs.yaml` and release without `--override`.\n'
+            f"4. If it is worthless: `lakehouse quarantine discard {spec.name} --window {window} --because \"…\"`"
+        )
+
+    return advice
+
+
+def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings) -> dg.AssetsDefinition:
+    name = f"gold_{gold.name}"
+    checks = gold_check_specs(gold)
+
+    @dg.asset(
+        name=name,
+        deps=list(query.inputs),
+        automation_condition=gold_follows(),
+        description=f"{gold.description}\n\n```sql\n{query.sql}\n```",
+        metadata={
+            "dagster/column_schema": show.gold_schema(gold, query),
+            "dagster/column_lineage": show.gold_lineage(query),
+            "dagster/uri": settings.path("gold", gold.name),
+        },
+        check_specs=checks,
+        kinds={"gold", "sql", "delta"},
+        pool=f"table_{name}",
+        **_common(spec, "gold"),
+        required_resource_keys={"spark"},
+    )
+    def derive(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        run = GoldRun(
+            settings=settings,
+            spec=gold,
+            query=query,
+            session=lambda: context.resources.spark.spark_session,
+            run_id=context.run_id,
+            clock=lambda: datetime.now(UTC),
+            step=lambda step: context.log.info(f"{name}: {step.replace('_', ' ')}"),
+        )
+        published = publish_gold(run)
+        decision = published.decision
+        shown = show.decision_metadata(decision)
+        shown["dagster/row_count"] = shown.pop("dagster/partition_row_count")
+        yield dg.MaterializeResult(
+            asset_key=name,
+            metadata={**shown, "input_versions": decision.inputs, "rewritten": published.new and decision.accepted},
+        )
+
+        def advice(check: str, windows: Sequence[str]) -> str:
+            return f"The table stays as it was. Mend `{gold.sql}`, its inputs or the check in `tables/{spec.name}/defs.yaml`."
+
+        yield from check_results(checks, {"whole table": decision}, published.samples, advice)
+
+    return derive

@@ -1,0 +1,43 @@
+"""The named conditions by which tables heal and gold follows.
+
+Belongs here: when Dagster asks for a materialization, and the failure modes that shaped it. Does not: what one does.
+"""
+
+from datetime import timedelta
+
+import dagster as dg
+
+from lakehouse_assets.contracts.table import ExtractionSpec
+
+RETRY_CRON = "0 */6 * * *"
+_STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}
+
+
+def heal_windows(extraction: ExtractionSpec) -> dg.AutomationCondition:
+    """A window that has arrived and is missing, or whose source (or bronze) changed, is materialized once.
+
+    Failure modes it avoids: `on_missing` and `eager` look at the latest window only, so a gap stays; bare `missing`
+    asks again for a failed window at every tick; with `~execution_failed` it never asks again. Here a failed window is
+    asked for every six hours. A window that has not arrived has a missing dependency and is never asked for.
+    """
+    ac = dg.AutomationCondition
+    done = ac.newly_requested() | ac.newly_updated()
+    arrived = ac.newly_missing() | ac.initial_evaluation() | ac.any_deps_updated() | ac.cron_tick_passed(RETRY_CRON)
+    wanted = (ac.missing() & arrived.since(done)) | ac.any_deps_updated().since(done)
+    idle = ~ac.in_progress() & ~ac.any_deps_missing() & ~ac.any_deps_in_progress()
+    condition = wanted & idle
+    if extraction.lookback is not None:
+        condition = ac.in_latest_time_window(extraction.lookback * _STEP[extraction.cadence]) & condition
+    return condition.with_label("heal_windows")
+
+
+def gold_follows() -> dg.AutomationCondition:
+    """Gold is rewritten after its inputs changed, once they are at rest, and again every six hours after a failure.
+
+    It must not wait for windows that never arrive: a missing partition of an input does not hold it back.
+    """
+    ac = dg.AutomationCondition
+    done = ac.newly_requested() | ac.newly_updated()
+    changed = ac.any_deps_updated().since(done)
+    retry = ac.execution_failed() & ac.cron_tick_passed(RETRY_CRON).since(done)
+    return ((changed | retry) & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")

@@ -1,0 +1,96 @@
+"""Decisions' outcomes as Dagster asset checks: one result a check and run, naming each window that failed.
+
+Belongs here: which checks an asset declares and how their results read. Does not: judging (decisions).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.orchestration.metadata import samples_markdown
+from lakehouse_assets.reports.markdown import table
+
+BUILT_IN = {
+    "readable_row": "Every record could be read.",
+    "casts": "Every value is of its column's declared type.",
+    "key_not_null": "Every row has a whole key.",
+    "source_columns": "The batch has the columns that the contract names.",
+}
+SHOWN = 50
+Plot = Callable[[Decision], str | None]
+
+
+def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
+    """The checks of `silver_<table>`: built-in, declared, drift. None blocks: the gate itself does."""
+    asset = f"silver_{spec.name}"
+    named = [(name, text) for name, text in BUILT_IN.items() if name != "key_not_null" or spec.key]
+    named += [(check.id, _describe(check)) for check in spec.checks]
+    if spec.drift:
+        named.append(("drift", "The batch is distributed as the accepted windows before it."))
+    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in named]
+
+
+def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
+    """The checks of `gold_<name>`."""
+    named = [(check.id, _describe(check)) for check in gold.checks]
+    named.append(("key", f"One row per ({', '.join(gold.key)})."))
+    return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
+
+
+def _describe(check: Any) -> str:
+    return check.description or f"{check.check} · {check.severity}"
+
+
+def _group(check: str, kind: str) -> str:
+    return {"cast": "casts", "schema": "source_columns"}.get(kind, check)
+
+
+def check_results(
+    specs: Sequence[dg.AssetCheckSpec],
+    decisions: Mapping[str, Decision],
+    samples: Mapping[str, Sequence[str]],
+    advice: Callable[[str, Sequence[str]], str],
+    plot: Plot | None = None,
+) -> Iterator[dg.AssetCheckResult]:
+    """One result per declared check over the windows of a run (``decisions`` by window key, oldest first)."""
+    outcomes: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for window, decision in decisions.items():
+        for outcome in decision.checks:
+            outcomes.setdefault(_group(outcome["check"], outcome["kind"]), []).append((window, outcome))
+    for spec in specs:
+        found = outcomes.get(spec.name, [])
+        bad = [(window, o) for window, o in found if o["status"] in ("failed", "error")]
+        windows = list(dict.fromkeys(window for window, _ in bad))
+        metadata: dict[str, Any] = {"windows_checked": len(decisions), "windows_failed": len(windows)}
+        if found and found[-1][1]["observed"]:
+            metadata["observed_last"] = dg.MetadataValue.json(found[-1][1]["observed"])
+        if bad:
+            rows = [(window, o["check"], o["status"], o["effect"], o["failed_rows"], o["message"]) for window, o in bad]
+            metadata["failed"] = dg.MetadataValue.md(table(("window", "check", "status", "effect", "rows", "why"), rows, SHOWN))
+            metadata["failed_rows"] = sum(o["failed_rows"] for _, o in bad)
+            metadata["what_to_do"] = dg.MetadataValue.md(advice(spec.name, windows))
+            shown = [value for name in dict.fromkeys(o["check"] for _, o in bad) for value in samples.get(name, ())]
+            if shown:
+                metadata["sample"] = samples_markdown(shown)
+            picture = plot(decisions[windows[-1]]) if plot and spec.name == "drift" else None
+            if picture:
+                metadata["plot"] = dg.MetadataValue.md(picture)
+        severe = any(o["severity"] == "critical" for _, o in bad)
+        yield dg.AssetCheckResult(
+            check_name=spec.name,
+            asset_key=spec.asset_key,
+            passed=not bad,
+            severity=dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
+            description=_sentence(windows, bad, len(decisions)),
+            metadata=metadata,
+        )
+
+
+def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]], checked: int) -> str:
+    if not bad:
+        return f"{checked} window(s) checked"
+    names = ", ".join(windows[:10]) + (f" and {len(windows) - 10} more" if len(windows) > 10 else "")
+    return f"failed in {len(windows)} of {checked} window(s): {names}. {bad[-1][1]['message']}"

@@ -1,0 +1,58 @@
+"""`LakehouseTable`: the Dagster component whose attributes are a table's promise.
+
+Belongs here: how a `defs.yaml` becomes a component. Does not: what the assets do (assets), or the model (contracts).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+from pydantic import BaseModel
+
+from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
+from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.settings import Settings
+
+
+def silver_schemas(specs: Sequence[TableSpec]) -> dict[str, dict[str, str]]:
+    """``{silver_<table>: {column: type}}``, for reading gold's SQL."""
+    return {f"silver_{s.name}": {n: c.type for n, c in s.columns.items()} | {"p_extracted_at": "timestamp"} for s in specs}
+
+
+class LakehouseTable(dg.Component):
+    """One table from source to gold: bronze, silver, baseline and gold assets, gated, drift-checked and self-healing."""
+
+    def __init__(self, spec: TableSpec, folder: Path) -> None:
+        self.spec = spec
+        self.folder = folder
+
+    def query_of(self, gold: GoldSpec, known: Sequence[TableSpec]) -> GoldQuery:
+        """What a gold table of this component reads. Raises ConfigError, naming file and line."""
+        defs = self.folder / "defs.yaml"
+        file = self.folder / gold.sql
+        if not file.is_file():
+            raise ConfigError(f"{defs}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
+        query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *known]))
+        missing = [name for name in [*gold.key, *gold.units] if name not in query.types]
+        if missing:
+            raise ConfigError(f"{defs}: gold.{gold.name}: the SELECT in {gold.sql} has no column {', '.join(missing)}")
+        return query
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """The plain frozen model: its errors name the file and the line."""
+        return TableSpec
+
+    @classmethod
+    def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
+        """Keep the validated promise."""
+        if not isinstance(attributes, TableSpec):
+            raise dg.DagsterInvalidDefinitionError(f"{context.path}: attributes are missing; a table needs at least name, source, columns")
+        return cls(attributes, Path(context.path))
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """This table's assets alone; what all tables share is added by `build_definitions`."""
+        from lakehouse_assets.orchestration.assets import table_definitions
+
+        return table_definitions(self, Settings.from_environment())

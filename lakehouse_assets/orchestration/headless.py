@@ -1,0 +1,133 @@
+"""`lakehouse run`: what the daemon does, once, in this process and on the same instance, with one JVM.
+
+Belongs here: finding what is pending, and running it by contiguous range, oldest first. Does not: the flow itself.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window, contiguous
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.errors import RunFailedError
+from lakehouse_assets.orchestration.announce import announce
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.watcher import look, recorded_versions
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+
+SETTLING_SECONDS = 1.0
+
+
+@dataclass
+class Report:
+    """What a headless run did: windows newly reported, ranges run, gold rewritten, troubles that stopped nothing."""
+
+    reported: int = 0
+    ranges: list[tuple[str, str, str, int]] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
+def report_sources(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec]) -> tuple[int, list[str]]:
+    """Two looks, then the windows that were the same in both are reported to the instance."""
+    _, seen, _ = look(instance, settings, specs, {}, datetime.now(UTC))
+    if seen:
+        time.sleep(SETTLING_SECONDS)
+    events, _, troubles = look(instance, settings, specs, seen, datetime.now(UTC))
+    for event in events:
+        instance.report_runless_asset_event(event)
+    return len(events), troubles
+
+
+def pending(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> list[Window]:
+    """Windows that have arrived and are not, in their newest version, in bronze, judged, applied and on record. No JVM."""
+    arrived = recorded_versions(instance, dg.AssetKey(f"source_{spec.name}"))
+    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
+    known = logs.decisions(settings, spec.name, evidence=False)
+    done = {decision.batch for decision in known if decision.applied_at}
+    on_record = instance.get_materialized_partitions(dg.AssetKey(f"bronze_{spec.name}"))
+    on_record = on_record & instance.get_materialized_partitions(dg.AssetKey(f"silver_{spec.name}"))
+    found = []
+    for key, print_ in arrived.items():
+        window = spec.extraction.window(key)
+        record = newest.get(window.start)
+        current = record is not None and record.fingerprint == print_ and (window.start, record.extraction_seq) in done
+        if not current or key not in on_record:
+            found.append(window)
+    return sorted(found)
+
+
+def run_once(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    tables: Sequence[LakehouseTable],
+    chosen: Callable[[Window], bool] = lambda _: True,
+    progress: Callable[[str], Any] = lambda _: None,
+) -> Report:
+    """Look, heal every pending window of these tables, let gold follow, tell of what was quarantined.
+
+    A table that fails does not hold up the others; raises RunFailedError at the end, naming each that did.
+    """
+    report, failed = Report(), []
+    specs = [table.spec for table in tables]
+    progress("looking at the sources")
+    report.reported, report.troubles = report_sources(instance, settings, specs)
+    for spec in specs:
+        for windows in contiguous(w for w in pending(instance, settings, spec) if chosen(w)):
+            first, last = windows[0].key, windows[-1].key
+            progress(f"{spec.name}: {first} to {last} ({len(windows)} windows)")
+            keys = [f"bronze_{spec.name}", f"silver_{spec.name}", f"baseline_{spec.name}"]
+            tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+            if not _execute(definitions, instance, keys, tags):
+                failed.append(f"{spec.name} {first} to {last}")
+                break
+            report.ranges.append((spec.name, first, last, len(windows)))
+    for table in tables:
+        for gold in table.spec.gold:
+            name = f"gold_{gold.name}"
+            if gold_is_current(settings, instance, name, table.query_of(gold, specs)):
+                continue
+            progress(f"{name}: rewriting")
+            if _execute(definitions, instance, [name], {}):
+                report.gold.append(name)
+            else:
+                failed.append(name)
+    _, troubles = announce(instance, settings, specs)
+    report.troubles += troubles
+    if failed:
+        raise RunFailedError(f"failed: {'; '.join(failed)}. The runs' logs are in the UI (`make dev`); run again to retry")
+    return report
+
+
+def gold_is_current(settings: Settings, instance: dg.DagsterInstance, name: str, query: GoldQuery) -> bool:
+    """Whether a gold table has been judged on its inputs' versions of today, and is on record; or cannot be made yet."""
+    places = {i: settings.path(*i.split("_", 1)) for i in query.inputs}
+    if not all(delta.exists(path) for path in places.values()):
+        return True
+    last = max(logs.decisions(settings, name, evidence=False), key=lambda d: d.number, default=None)
+    if last is None or last.applied_at is None or instance.get_latest_materialization_event(dg.AssetKey(name)) is None:
+        return False
+    return last.inputs == {i: delta.version(path) for i, path in places.items()}
+
+
+def _execute(definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[str], tags: dict[str, str]) -> bool:
+    job = definitions.resolve_implicit_global_asset_job_def()
+    done = job.execute_in_process(
+        instance=instance, asset_selection=[dg.AssetKey(key) for key in keys], tags=tags, raise_on_error=False
+    )
+    return done.success
+
+
+def run_job(definitions: dg.Definitions, instance: dg.DagsterInstance, name: str, op: str, config: dict[str, Any]) -> Any:
+    """Run one of the act jobs here. Raises what its op raised."""
+    job = definitions.resolve_job_def(name)
+    return job.execute_in_process(instance=instance, run_config={"ops": {op: {"config": config}}})

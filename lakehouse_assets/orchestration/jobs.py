@@ -1,0 +1,133 @@
+"""Jobs a person starts, in the UI or through the CLI: release, discard, rebuild; and the housekeeping schedule.
+
+Belongs here: ops that call a layer and report what they changed to the instance. Does not: how it is done (layers).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers import release as acts
+from lakehouse_assets.layers.upkeep import sweep
+from lakehouse_assets.orchestration import metadata as show
+from lakehouse_assets.orchestration.assets import table_run
+from lakehouse_assets.settings import Settings
+
+
+class Act(dg.Config):
+    """What to act on, who says so, and why."""
+
+    table: str
+    window: str = Field(description="the window's partition key, e.g. 2013-09-09")
+    extraction_seq: int = Field(default=0, description="which extraction of the window; 0: the newest")
+    by: str
+    because: str
+
+
+class Release(Act):
+    """``override``: checks that lose their effect (``*``: all that can); empty: judged by today's rules alone."""
+
+    override: list[str] = []
+
+
+class Rebuild(dg.Config):
+    """Which table to fold anew."""
+
+    table: str
+
+
+def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefinition]:
+    """The jobs `release_quarantine`, `discard_quarantine` and `rebuild_silver`."""
+    by_name = {spec.name: spec for spec in specs}
+
+    def spec_of(name: str) -> TableSpec:
+        if name not in by_name:
+            raise RefusedError(f"there is no table {name!r}; there are {', '.join(sorted(by_name))}")
+        return by_name[name]
+
+    def report(context: dg.OpExecutionContext, spec: TableSpec, key: str, decision: Decision) -> None:
+        # The window's silver changed outside its asset's run: said on the same assets, so that gold follows.
+        metadata = show.decision_metadata(decision)
+        context.log_event(dg.AssetMaterialization(f"silver_{spec.name}", partition=key, metadata=metadata))
+        context.log_event(dg.AssetMaterialization(f"baseline_{spec.name}", partition=key, metadata={"teaches": decision.teaches}))
+
+    @dg.op(name="release", required_resource_keys={"spark"})
+    def release_op(context: dg.OpExecutionContext, config: Release) -> None:
+        spec = spec_of(config.table)
+        window = _window(spec, config.window)
+        run = table_run(spec, settings, context, context.resources.spark)
+        decision = acts.release(
+            run, window.start, config.extraction_seq or None, waived=config.override, by=config.by, because=config.because
+        )
+        report(context, spec, window.key, decision)
+
+    @dg.op(name="discard", required_resource_keys={"spark"})
+    def discard_op(context: dg.OpExecutionContext, config: Act) -> None:
+        spec = spec_of(config.table)
+        window = _window(spec, config.window)
+        run = table_run(spec, settings, context, context.resources.spark)
+        decision = acts.discard(run, window.start, config.extraction_seq or None, by=config.by, because=config.because)
+        report(context, spec, window.key, decision)
+
+    @dg.op(name="rebuild", required_resource_keys={"spark"})
+    def rebuild_op(context: dg.OpExecutionContext, config: Rebuild) -> dict[str, int]:
+        spec = spec_of(config.table)
+        rebuilt = acts.rebuild(table_run(spec, settings, context, context.resources.spark))
+        found = {"rows": rebuilt.rows, "gained": rebuilt.gained, "lost": rebuilt.lost, "version": rebuilt.version}
+        context.add_output_metadata(found)
+        return found
+
+    @dg.job(name="release_quarantine", description="Judge a held window again, by today's rules or with an override.")
+    def release_quarantine() -> None:
+        release_op()
+
+    @dg.job(name="discard_quarantine", description="Give up what is held of a window; the rows stay as evidence.")
+    def discard_quarantine() -> None:
+        discard_op()
+
+    @dg.job(name="rebuild_silver", description="Fold silver anew from bronze and the accepted decisions, and compare.")
+    def rebuild_silver() -> None:
+        rebuild_op()
+
+    return [release_quarantine, discard_quarantine, rebuild_silver]
+
+
+def _window(spec: TableSpec, key: str) -> Any:
+    try:
+        return spec.extraction.window(key)
+    except ValueError:
+        raise RefusedError(f"{spec.name}: {key!r} is no window's key; keys look like {spec.extraction.first.key}") from None
+
+
+def housekeeping(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.ScheduleDefinition]:
+    """`sweep_staging`, daily, on by default: it needs no JVM."""
+
+    @dg.op(name="sweep_staging")
+    def sweep_op(context: dg.OpExecutionContext) -> None:
+        for name in sweep(settings, [spec.name for spec in specs]):
+            context.log.info(f"removed the staging that a killed run of {name} had left")
+
+    @dg.job(name="sweep_staging", description="Remove the scratch folders that killed runs left behind.")
+    def sweep_staging() -> None:
+        sweep_op()
+
+    return [dg.ScheduleDefinition(job=sweep_staging, cron_schedule="0 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)]
+
+
+def proofs(jobs: Sequence[dg.JobDefinition], specs: Sequence[TableSpec]) -> list[dg.ScheduleDefinition]:
+    """A weekly rebuild of each table, off by default: it proves law 1 at the price of reading all of bronze."""
+    job = next(job for job in jobs if job.name == "rebuild_silver")
+    return [
+        dg.ScheduleDefinition(
+            name=f"prove_{spec.name}_weekly",
+            job=job,
+            cron_schedule="0 4 * * 0",
+            run_config={"ops": {"rebuild": {"config": {"table": spec.name}}}},
+        )
+        for spec in specs
+    ]

@@ -1,0 +1,85 @@
+"""The watcher: looks at every table's source and reports windows that arrived or changed as versions of `source_<table>`.
+
+Belongs here: comparing what is at the source with what the instance has on record. Does not: reading any data (no JVM).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+from dagster import DagsterEventType
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_source
+
+VERSION_TAG = "dagster/data_version"
+Looked = dict[str, dict[str, str]]
+
+
+def look(
+    instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec], before: Looked, now: datetime
+) -> tuple[list[dg.AssetMaterialization], Looked, list[str]]:
+    """One look at all sources. Returns the events to report, what was seen and is not yet settled, and troubles.
+
+    A window is reported once two looks in a row saw the same fingerprint, and it is not the one on record.
+    """
+    events: list[dg.AssetMaterialization] = []
+    seen: Looked = {}
+    troubles: list[str] = []
+    for spec in specs:
+        key = dg.AssetKey(f"source_{spec.name}")
+        recorded = recorded_versions(instance, key)
+        try:
+            windows = spec.extraction.windows(now)
+            prints = open_source(spec, settings.landing).fingerprints(windows)
+        except SourceError as error:
+            # One unreachable source must not keep the others from being watched.
+            troubles.append(f"{spec.name}: {error}")
+            continue
+        for window, print_ in sorted(prints.items()):
+            if recorded.get(window.key) == print_:
+                continue
+            if before.get(spec.name, {}).get(window.key) == print_:
+                events.append(
+                    dg.AssetMaterialization(
+                        key,
+                        description="changed at the source" if window.key in recorded else "arrived",
+                        partition=window.key,
+                        tags={VERSION_TAG: print_},
+                    )
+                )
+            else:
+                seen.setdefault(spec.name, {})[window.key] = print_
+    return events, seen, troubles
+
+
+def recorded_versions(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[str, str]:
+    """The data version on record of every partition of a source, in one query."""
+    found = instance.event_log_storage.get_latest_tags_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG])
+    return {partition: tags[VERSION_TAG] for partition, tags in found.items() if VERSION_TAG in tags}
+
+
+def watcher_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
+    """The sensor, on by default: it costs a listing of the landing place."""
+
+    @dg.sensor(
+        name="watch_sources",
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports windows that arrived or changed at a source, once they have settled for two looks.",
+    )
+    def watch_sources(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        before = json.loads(context.cursor) if context.cursor else {}
+        events, seen, troubles = look(context.instance, settings, specs, before, datetime.now(UTC))
+        for trouble in troubles:
+            context.log.warning(trouble)
+        cursor = json.dumps(seen, sort_keys=True)
+        if not events and cursor == context.cursor:
+            waiting = sum(map(len, seen.values()))
+            return dg.SkipReason("; ".join(troubles) or (f"{waiting} windows are settling" if waiting else "nothing new at the sources"))
+        return dg.SensorResult(asset_events=events, cursor=cursor)
+
+    return watch_sources

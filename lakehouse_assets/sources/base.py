@@ -1,0 +1,54 @@
+"""What every kind of source offers: fingerprints of its windows, a lazy read, and a probe for what stopped a read.
+
+Belongs here: the protocol and the shape of an extraction. Does not: any one kind of source.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_assets.contracts.windows import Window
+
+# What an action on an extraction's frame may raise. A failed scan is a Py4JJavaError in PySpark 4.1, and no PySparkException.
+SCAN_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """``frame``: ``p_extracted_at``, ``_source_file``, ``_columns``, ``_corrupt_record``, then the source's columns as strings.
+
+    A row of a good record has ``_corrupt_record`` NULL; else it has the record's text, and its other columns are NULL.
+    ``_columns`` and ``columns`` hold safe names. The one row of an unreadable file has an empty ``_columns``.
+    ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order.
+    """
+
+    frame: DataFrame
+    problems: Mapping[Window, list[str]]
+    columns: Mapping[Window, tuple[str, ...]]
+
+
+class Source(Protocol):
+    """One table's source."""
+
+    def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
+        """The windows among these that have arrived, each with a value that changes when its data does. Needs no Spark.
+
+        Raises SourceError if the source as a whole cannot be reached.
+        """
+        ...
+
+    def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
+        """Exactly these windows. ``unreadable``: parts (by name) that are known not to be readable, and why.
+
+        Bad data raises nothing here; a scan that cannot go on fails the caller's action with one of SCAN_ERRORS: then
+        `probe`, and read again with what it found. Raises SourceError if the source as a whole cannot be reached.
+        """
+        ...
+
+    def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
+        """The parts of these windows that stop a scan, each with the reason. Reads everything: only after a failed action."""
+        ...

@@ -1,0 +1,79 @@
+"""`baseline/<table>`: the accepted windows' profiles and statistics, append-only, addressed by their decision's id.
+
+Belongs here: rows ↔ profiles, and the book of a baseline version. Does not: what it is compared with.
+"""
+
+import json
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.drift import Book, statistics_from_dict
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
+
+SCHEMA = T.StructType(
+    [
+        T.StructField("p_extracted_at", T.TimestampType()),
+        T.StructField("extraction_seq", T.IntegerType()),
+        T.StructField("decision_id", T.StringType()),
+        T.StructField("decision_number", T.LongType()),
+        T.StructField("feature", T.StringType()),
+        T.StructField("stratum", T.StringType()),
+        *[T.StructField(name, T.LongType()) for name in ("rows", "nulls", "nans", "infinities")],
+        *[T.StructField(name, T.DoubleType()) for name in ("mean", "std", "minimum", "maximum")],
+        T.StructField("sketch", T.BinaryType()),
+        T.StructField("statistics", T.StringType()),
+    ]
+)
+
+
+def write_profiles(spark: SparkSession, settings: Settings, table: str, made: Sequence[Decision], *, again: bool) -> None:
+    """Append the profiles of accepted decisions; ``again``: leave out those that are there already."""
+    path = settings.path("baseline", table)
+    there: set[str] = set()
+    if again and delta.exists(path):
+        there = set(delta.read_arrow(path, ["decision_id"])["decision_id"].to_pylist())
+    rows = []
+    for decision in made:
+        if decision.decision_id in there or not decision.profiles:
+            continue
+        statistics = json.dumps((decision.drift or {}).get("statistics", []))
+        for given in decision.profiles:
+            p = Profile.from_dict(given)
+            sketch = bytearray(p.sketch) if p.sketch is not None else None
+            head = (decision.p_extracted_at, decision.extraction_seq, decision.decision_id, decision.number)
+            counts = (p.rows, p.nulls, p.nans, p.infinities, p.mean, p.std, p.minimum, p.maximum)
+            rows.append((*head, p.feature, p.stratum, *counts, sketch, statistics))
+    if rows:
+        named = delta.metadata_of([d.decision_id for d in made], "baseline")
+        delta.append(spark.createDataFrame(rows, SCHEMA).coalesce(1), path, named=named)
+
+
+def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision], version: int) -> Book:
+    """The book as it stood after decision number ``version``. No JVM; reads the profiles of the accepted windows.
+
+    Raises ConfigError for a table without `drift:`.
+    """
+    if spec.drift is None:
+        raise ConfigError(f"{spec.name} declares no drift: it has no baseline")
+    book = Book(spec.drift)
+    wanted = ledger.teaching(known, version)
+    found = delta.read_arrow(settings.path("baseline", spec.name))
+    by_decision: dict[str, list[dict]] = {}
+    for row in found.to_pylist():
+        by_decision.setdefault(row["decision_id"], []).append(row)
+    for decision_id in wanted:
+        rows = by_decision.get(decision_id, [])
+        if rows:
+            fields = Profile.__dataclass_fields__
+            profiles = [Profile(**{name: row[name] for name in fields}) for row in rows]
+            kept = statistics_from_dict({"statistics": json.loads(rows[0]["statistics"])})
+            book.learn(rows[0]["p_extracted_at"], profiles, kept)
+    return book

@@ -1,0 +1,27 @@
+"""One writer per table: a lock file under the lake, since local Delta alone loses commits across processes.
+
+Belongs here: taking and naming the lock. Does not: what is done under it. It covers processes of one machine.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from filelock import FileLock, Timeout
+
+from lakehouse_assets.errors import LockedError
+from lakehouse_assets.settings import Settings
+
+
+@contextmanager
+def table_lock(settings: Settings, table: str, wait_seconds: float = 900) -> Iterator[None]:
+    """Hold the table, waiting for another process. Re-entrant in one process. Raises LockedError after the wait."""
+    settings.locks.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(settings.locks / f"{table}.lock", is_singleton=True)
+    try:
+        with lock.acquire(timeout=wait_seconds):
+            yield
+    except Timeout:
+        raise LockedError(
+            f"{table} is being written by another process for more than {wait_seconds:.0f} s ({settings.locks / table}.lock); "
+            "wait for that run to end, or stop it"
+        ) from None

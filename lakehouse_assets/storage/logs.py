@@ -1,0 +1,172 @@
+"""The append-only logs under `ops/`: extractions and decisions. Read without a JVM, written by Spark in one commit each.
+
+Belongs here: rows ↔ records. Does not: what a decision means (decisions) or when one is made (layers).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Reason
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.lock import table_lock
+
+EXTRACTIONS = T.StructType(
+    [
+        T.StructField("table", T.StringType(), False),
+        T.StructField("p_extracted_at", T.TimestampType(), False),
+        T.StructField("extraction_seq", T.IntegerType(), False),
+        T.StructField("fingerprint", T.StringType(), False),
+        T.StructField("rows", T.LongType(), False),
+        T.StructField("columns", T.ArrayType(T.StringType()), False),
+        T.StructField("bronze_version", T.LongType(), False),
+        T.StructField("run_id", T.StringType(), False),
+        T.StructField("extracted_at", T.TimestampType(), False),
+    ]
+)
+_REASON = T.StructType(
+    [
+        T.StructField("check", T.StringType()),
+        T.StructField("severity", T.StringType()),
+        T.StructField("status", T.StringType()),
+        T.StructField("effect", T.StringType()),
+        T.StructField("rows", T.LongType()),
+        T.StructField("message", T.StringType()),
+    ]
+)
+_TEXT = ("decision_id", "kind", "verdict", "ruleset_hash", "ruleset", "run_id", "by", "because", "superseded_by", "inputs")
+DECISIONS = T.StructType(
+    [
+        T.StructField("table", T.StringType(), False),
+        T.StructField("event", T.StringType(), False),
+        T.StructField("p_extracted_at", T.TimestampType()),
+        T.StructField("extraction_seq", T.IntegerType()),
+        T.StructField("number", T.LongType()),
+        *[T.StructField(name, T.StringType()) for name in _TEXT],
+        *[T.StructField(name, T.LongType()) for name in Counts.__dataclass_fields__],
+        T.StructField("reasons", T.ArrayType(_REASON)),
+        T.StructField("drift_p_value", T.DoubleType()),
+        T.StructField("bronze_version", T.LongType()),
+        T.StructField("baseline_version", T.LongType()),
+        T.StructField("silver_version", T.LongType()),
+        T.StructField("teaches", T.BooleanType()),
+        T.StructField("waived", T.ArrayType(T.StringType())),
+        T.StructField("checks", T.StringType()),
+        T.StructField("drift", T.StringType()),
+        T.StructField("profiles", T.StringType()),
+        T.StructField("decided_at", T.TimestampType()),
+        T.StructField("applied_at", T.TimestampType()),
+    ]
+)
+
+
+def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
+    """Every extraction of the table, in the order they were recorded; a rewritten one stands as it is now."""
+    found = delta.read_arrow(settings.path("ops", "extractions"), filters=[("table", "=", table)])
+    latest: dict[tuple[datetime, int], ExtractionRecord] = {}
+    for row in sorted(found.to_pylist(), key=lambda r: (r["extracted_at"], r["bronze_version"])):
+        record = ExtractionRecord(**{**row, "columns": tuple(row["columns"] or ())})
+        latest[(record.p_extracted_at, record.extraction_seq)] = record
+    return sorted(latest.values(), key=lambda r: (r.p_extracted_at, r.extraction_seq))
+
+
+def record_extractions(spark: SparkSession, settings: Settings, records: Sequence[ExtractionRecord]) -> None:
+    """Append the records of one bronze commit."""
+    rows = [{**asdict(record), "columns": list(record.columns)} for record in records]
+    _write(spark, settings, "extractions", rows, EXTRACTIONS)
+
+
+def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True) -> list[Decision]:
+    """Every decision in the order it was made, those applied with their mark. ``evidence``: profiles as well."""
+    columns = [f.name for f in DECISIONS if evidence or f.name not in ("profiles", "checks", "drift", "ruleset")]
+    found = delta.read_arrow(settings.path("ops", "decisions"), columns, [("table", "=", table)] if table else None)
+    marks: dict[tuple[str, str], dict[str, Any]] = {}
+    decided: list[dict[str, Any]] = []
+    for row in found.to_pylist():
+        if row["event"] == "applied":
+            marks[(row["table"], row["decision_id"])] = row
+        else:
+            decided.append(row)
+    decided.sort(key=lambda r: (r["table"], r["number"]))
+    return [_decision(row, marks.get((row["table"], row["superseded_by"] or row["decision_id"]))) for row in decided]
+
+
+def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
+    return Decision(
+        table=row["table"],
+        p_extracted_at=row["p_extracted_at"],
+        extraction_seq=row["extraction_seq"],
+        number=row["number"],
+        kind=row["kind"],
+        verdict=row["verdict"],
+        counts=Counts(**{name: row[name] for name in Counts.__dataclass_fields__}),
+        reasons=tuple(Reason(**reason) for reason in row["reasons"] or ()),
+        ruleset_hash=row["ruleset_hash"],
+        ruleset=row.get("ruleset") or "",
+        bronze_version=row["bronze_version"],
+        baseline_version=row["baseline_version"],
+        run_id=row["run_id"],
+        decided_at=row["decided_at"],
+        drift_p_value=row["drift_p_value"],
+        teaches=bool(row["teaches"]),
+        waived=tuple(row["waived"] or ()),
+        by=row["by"],
+        because=row["because"],
+        superseded_by=row["superseded_by"],
+        inputs=json.loads(row["inputs"] or "{}"),
+        checks=tuple(json.loads(row.get("checks") or "[]")),
+        drift=json.loads(row["drift"]) if row.get("drift") else None,
+        profiles=tuple(json.loads(row.get("profiles") or "[]")),
+        silver_version=mark["silver_version"] if mark else None,
+        applied_at=mark["applied_at"] if mark else None,
+    )
+
+
+def log_decisions(spark: SparkSession, settings: Settings, made: Sequence[Decision]) -> None:
+    """The write-ahead log: one commit for all decisions of a run, before anything is published."""
+    rows = []
+    for decision in made:
+        row: dict[str, Any] = {name: None for name in DECISIONS.names}
+        plain = {k: v for k, v in asdict(replace(decision, profiles=(), checks=(), drift=None)).items() if k in row}
+        row |= plain | asdict(decision.counts)
+        row |= {
+            "event": "superseded" if decision.superseded_by else "decided",
+            "decision_id": decision.decision_id,
+            "reasons": [asdict(reason) for reason in decision.reasons],
+            "waived": list(decision.waived),
+            "inputs": json.dumps(decision.inputs, sort_keys=True),
+            "checks": json.dumps(decision.checks),
+            "drift": json.dumps(decision.drift) if decision.drift is not None else None,
+            "profiles": json.dumps(decision.profiles),
+        }
+        rows.append(row)
+    _write(spark, settings, "decisions", rows, DECISIONS)
+
+
+def mark_applied(spark: SparkSession, settings: Settings, made: Sequence[Decision], version: int | None, at: datetime) -> None:
+    """The last step: these decisions are wholly in the tables."""
+    rows = []
+    for decision in made:
+        row: dict[str, Any] = {name: None for name in DECISIONS.names}
+        row |= {"table": decision.table, "event": "applied", "decision_id": decision.decision_id}
+        rows.append(row | {"silver_version": version, "applied_at": at})
+    _write(spark, settings, "decisions", rows, DECISIONS)
+
+
+def _write(spark: SparkSession, settings: Settings, log: str, rows: list[dict[str, Any]], schema: T.StructType) -> None:
+    frame = spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema).coalesce(1)
+    with table_lock(settings, f"ops_{log}"):
+        delta.append(frame, settings.path("ops", log), partition_by=["table"])
+
+
+def now() -> datetime:
+    """The clock, for callers that inject it by default."""
+    return datetime.now(UTC)
+
+

@@ -1,0 +1,58 @@
+"""`dagster dev` on port 3000 with everything on; on a fresh clone the example lands first, and the daemon catches up.
+
+Belongs here: what has to be true before Dagster starts. Does not: anything that runs in it.
+"""
+
+import argparse
+import os
+import socket
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from land_example import EXAMPLES, land_part
+
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.storage.session import require_java
+
+
+def free(port: int) -> bool:
+    """Whether nobody listens there: with its port taken Dagster would stay up without a UI."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def main() -> int:
+    """Replace this process by Dagster's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=3000)
+    port = parser.parse_args().port
+    require_java()
+    settings = Settings.from_environment()
+    if not free(port):
+        print(
+            f"port {port} is taken; stop what listens there, or: .venv/bin/python scripts/dev.py --port {port + 1}",
+            file=sys.stderr,
+        )
+        return 3
+    if EXAMPLES.is_dir() and "://" not in settings.landing and not Path(settings.landing).exists():
+        print(land_part("all", settings.landing))
+    os.chdir(PROJECT_ROOT)
+    dagster = Path(sys.executable).parent / "dagster"
+    environment = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
+    print(f"Dagster on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    os.execve(dagster, [str(dagster), "dev", "-h", "127.0.0.1", "-p", str(port)], environment)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LakehouseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,61 @@
+"""Play the weather stations: copy example files into the landing folder, each one atomically.
+
+Belongs here: what arrives when (`--only`), and a copy that a watcher never sees half of. Does not: making the files
+(`make_examples.py`). `python scripts/land_example.py [--only on_time|late|corrections|all] [--to LANDING]`
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from lakehouse_assets.settings import Settings
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "data" / "examples" / "weather"
+PARTS = {"on_time": ("on_time",), "late": ("late",), "corrections": ("corrections",), "all": ("on_time", "late")}
+
+
+def land(source: Path, target: Path) -> bool:
+    """Copy unless the target has this content already (it then keeps its mtime). Returns whether it was copied."""
+    content = source.read_bytes()
+    if target.is_file() and target.read_bytes() == content:
+        return False
+    # The temporary name has another suffix and a leading dot: no pattern of a source matches it.
+    handle, temporary = tempfile.mkstemp(prefix=".landing-", suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return True
+
+
+def land_part(part: str, landing: str) -> str:
+    """Land one part of the example (a key of PARTS) and say in one line how many files arrived."""
+    target = Path(landing) / "weather"
+    target.mkdir(parents=True, exist_ok=True)
+    sources = sorted(path for folder in PARTS[part] for path in (EXAMPLES / folder).glob("*.csv"))
+    landed = [land(source, target / source.name) for source in sources]
+    return f"{part}: {sum(landed)} files landed in {target}, {len(landed) - sum(landed)} were there already"
+
+
+def main() -> int:
+    """Land the chosen files and say how many arrived."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=sorted(PARTS), default="all", help="all = on_time + late: every day, faults included")
+    parser.add_argument("--to", help="the landing folder; without it LAKEHOUSE_LANDING, or data/landing")
+    arguments = parser.parse_args()
+    landing = arguments.to or Settings.from_environment().landing
+    if "://" in landing:
+        print(f"{landing} is not a local folder; copy data/examples/weather there with its own tools", file=sys.stderr)
+        return 2
+    print(land_part(arguments.only, landing))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Make the environment of this project in the folder given: Python packages from the lock, Delta's jars, DAGSTER_HOME.
+set -euo pipefail
+venv=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+python=""
+for candidate in python3.13 python3.12 python3.11 python3; do
+  if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+    python=$candidate
+    break
+  fi
+done
+[ -n "$python" ] || { echo "Python 3.11, 3.12 or 3.13 is needed (Debian: apt-get install python3 python3-venv)" >&2; exit 3; }
+
+java=${JAVA_HOME:+$JAVA_HOME/bin/java}
+[ -n "$java" ] && [ -x "$java" ] || java=$(command -v java || true)
+version=$([ -n "$java" ] && "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1 || true)
+case "$version" in
+  17 | 21) ;;
+  *) echo "Java 17 or 21 is needed, found ${version:-none} (Debian: apt-get install openjdk-17-jre-headless; or set JAVA_HOME)" >&2; exit 3 ;;
+esac
+
+echo "setting up $venv ($("$python" --version), Java $version)"
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || { echo "python3-venv is needed (Debian: apt-get install python3-venv)" >&2; exit 3; }
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv
+"$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" --require-hashes -r "$here/requirements.lock"
+"$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" --no-deps --editable "$here"
+echo "fetching Delta's jars"
+"$venv/bin/python" -m lakehouse_assets.storage.session 2>/dev/null >/dev/null || "$venv/bin/python" -m lakehouse_assets.storage.session
+
+# In the activated environment a plain `dagster dev` finds the instance.
+grep -q DAGSTER_HOME "$venv/bin/activate" || printf '\nexport DAGSTER_HOME=%q\n' "$here" >>"$venv/bin/activate"
