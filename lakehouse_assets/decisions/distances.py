@@ -49,7 +49,7 @@ class Steps:
             raise ValueError("a distribution needs values, all of them finite")
         given = np.ones(raw.size) if weights is None else np.asarray(weights, dtype=float).ravel()
         distinct, place = np.unique(raw, return_inverse=True)
-        added = np.bincount(place, weights=given)
+        added = np.bincount(place, weights=given).astype(np.float64)
         return cls(distinct, added, np.cumsum(added))
 
     @property

@@ -1,0 +1,217 @@
+"""The drift verdict: when it learns, warns and holds, what it says, and what it makes of odd batches.
+
+Belongs here: judge_drift and the book. Does not: the real weather's figures (test_drift_weather).
+"""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.baseline import Baseline, Book
+from lakehouse_assets.decisions.distances import FARTHEST
+from lakehouse_assets.decisions.drift import judge_drift, standardized, statistics_from_dict
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets_tests.decisions.test_profiles import profile
+
+SPEC = DriftSpec(features=["f"])
+TWO = DriftSpec(features=["f", {"name": "g", "expr": "a - b", "by": "origin"}])
+
+
+def batch(rng, shift=0.0, n=40, feature="f", stratum=None):
+    # A batch effect beside the readings' own noise: what a naive test takes for drift.
+    return profile(rng.normal(rng.normal(0, 0.2) + shift, 1.0, n), feature=feature, stratum=stratum)
+
+
+def learnt(windows, spec=SPEC, seed=0, make=batch):
+    rng, book = np.random.default_rng(seed), Book(spec)
+    for i in range(windows):
+        profiles = [make(rng)]
+        book.learn(i, profiles, judge_drift(profiles, book.baseline, book.history, spec).statistics)
+    return book
+
+
+def judge(book, *profiles, spec=SPEC):
+    return judge_drift(list(profiles), book.baseline, book.history, spec)
+
+
+@pytest.mark.parametrize(
+    ("known", "status", "action", "until"),
+    [
+        (0, "learning", "pass", (20, 99)),
+        (1, "learning", "pass", (19, 98)),
+        (19, "learning", "pass", (1, 80)),
+        (20, "calibrated_warn_only", "warn", (0, 79)),
+        (98, "calibrated_warn_only", "warn", (0, 1)),
+        (99, "calibrated", "hold", (0, 0)),
+        (150, "calibrated", "hold", (0, 0)),
+    ],
+)
+def test_a_fault_by_what_is_known(known, status, action, until):
+    verdict = judge(learnt(known), profile(np.random.default_rng(9).normal(5, 1, 40)))
+    assert (verdict.status, verdict.action, verdict.windows_known) == (status, action, known)
+    assert (verdict.windows_until_warn, verdict.windows_until_hold) == until
+    if action != "pass":
+        assert verdict.p_value == pytest.approx(1 / (known + 1))
+        assert verdict.worst.key == ("f", None)
+        assert f"higher than the baseline; beyond every one of {known} windows before" in verdict.message
+    json.dumps(verdict.to_dict(), allow_nan=False)
+
+
+def test_a_lasting_fault_is_held_every_day_and_the_truth_passes_after_it():
+    book, rng = learnt(120), np.random.default_rng(3)
+    for day in range(200, 210):
+        assert judge_drift([batch(rng, 2.0)], *book.without_window(day), SPEC).action == "hold"
+    assert judge(book, batch(rng)).action == "pass"
+
+
+def test_clean_windows_are_rarely_held():
+    rng, book, held = np.random.default_rng(4), Book(SPEC), 0
+    for i in range(500):
+        profiles = [batch(rng)]
+        verdict = judge(book, *profiles)
+        held += verdict.action == "hold"
+        if verdict.action != "hold":
+            book.learn(i, profiles, verdict.statistics)
+    assert held <= 500 * 0.03
+
+
+def test_the_same_twice_is_the_same():
+    first, second = (judge(learnt(110), batch(np.random.default_rng(5), 0.3)).to_dict() for _ in range(2))
+    assert first == second
+
+
+def test_what_is_stored_can_be_read_back():
+    book = learnt(30)
+    verdict = judge(book, batch(np.random.default_rng(5)))
+    stored = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
+    assert statistics_from_dict(stored) == verdict.statistics
+    assert stored["results"][0]["quantiles"] == list(verdict.results[0].quantiles)
+
+
+@pytest.mark.parametrize(
+    ("profiles", "words"),
+    [
+        ([], "not measured, although declared: f"),
+        ([Profile("other", None, 3, 3)], "not measured, although declared: f"),
+        ([Profile("f", None, 3, sketch=b"garbage")], "cannot be read"),
+        ([Profile("f", None, 3)], "no sketch"),
+    ],
+)
+@pytest.mark.parametrize("known", [0, 120])
+def test_an_error_holds_even_while_learning(known, profiles, words):
+    verdict = judge(learnt(known), *profiles)
+    assert (verdict.status, verdict.action, verdict.p_value) == ("error", "hold", None)
+    assert words in verdict.message
+    json.dumps(verdict.to_dict(), allow_nan=False)
+
+
+def test_a_silent_feature_is_as_far_off_as_can_be():
+    verdict = judge(learnt(120), Profile("f", None, 40, nulls=30, nans=10))
+    assert verdict.action == "hold"
+    assert verdict.statistics[("f", None)] == FARTHEST._asdict()
+    assert "every value is missing" in verdict.message
+
+
+def test_a_batch_without_rows_is_nothing_to_compare():
+    verdict = judge(learnt(120), Profile("f", None, 0))
+    assert (verdict.action, verdict.p_value, verdict.statistics) == ("pass", None, {})
+
+
+def by_station(rng, stations=("EWR", "LGA"), shift=None):
+    found = [batch(rng)]
+    return found + [batch(rng, (shift or {}).get(s, 0.0), feature="g", stratum=s) for s in stations]
+
+
+def two_stations(windows=120):
+    rng, book = np.random.default_rng(0), Book(TWO)
+    for i in range(windows):
+        profiles = by_station(rng)
+        book.learn(i, profiles, judge(book, *profiles, spec=TWO).statistics)
+    return book
+
+
+def test_the_culprit_is_named():
+    verdict = judge(two_stations(), *by_station(np.random.default_rng(7), shift={"LGA": -3.0}), spec=TWO)
+    assert verdict.action == "hold"
+    assert verdict.message.startswith("g at LGA: median ")
+    assert "lower than the baseline" in verdict.message
+    assert verdict.worst.p_value == pytest.approx(1 / 121)
+
+
+def test_an_absent_stratum_is_reported_and_the_rest_judged():
+    book = two_stations()
+    verdict = judge(book, *by_station(np.random.default_rng(7), ("EWR",)), spec=TWO)
+    assert verdict.absent == (("g", "LGA"),)
+    assert (verdict.action, len(verdict.results)) == ("pass", 2)
+
+
+def test_a_new_stratum_is_learnt_before_it_is_judged():
+    book, rng = two_stations(), np.random.default_rng(8)
+    for i in range(99):
+        profiles = by_station(rng, ("EWR", "LGA", "JFK"), {"JFK": 50.0})
+        verdict = judge(book, *profiles, spec=TWO)
+        assert verdict.worst.stratum != "JFK"
+        assert next(r for r in verdict.results if r.stratum == "JFK").p_value is None
+        if verdict.action != "hold":
+            book.learn(1000 + i, profiles, verdict.statistics)
+    assert book.baseline.windows(("g", "JFK")) >= 95
+
+
+def test_a_constant_feature():
+    book = learnt(120, make=lambda rng: profile([7.0] * 30))
+    assert judge(book, profile([7.0] * 30)).p_value == 1.0
+    assert judge(book, profile([7.0] * 25)).action == "pass"
+    assert judge(book, profile([7.5] * 30)).action == "hold"
+
+
+def test_what_is_too_small_to_matter_is_not_held():
+    # Every batch is the same ten thousand values, so that any change whatever is beyond all of them.
+    values = np.arange(10_000.0)
+    book = learnt(100, make=lambda rng: profile(values, k=65535))
+    slight, large = profile(values + 20.0, k=65535), profile(values + 2000.0, k=65535)
+    assert 0 < judge(book, slight).results[0].tail < 0.05
+    assert (judge(book, slight).action, judge(book, slight).p_value) == ("pass", 1.0)
+    assert judge(book, slight, spec=SPEC.model_copy(update={"min_effect": 0.0})).action == "hold"
+    assert judge(book, large).action == "hold"
+
+
+def test_no_baseline_but_a_history_is_not_a_pass_by_chance():
+    book = learnt(120)
+    verdict = judge_drift([batch(np.random.default_rng(1))], Baseline(), book.history, SPEC)
+    assert (verdict.action, verdict.p_value, verdict.statistics) == ("pass", None, {})
+    assert "nothing in this batch is known well enough" in verdict.message
+
+
+def test_standardizing_leaves_each_row_out():
+    rows = np.random.default_rng(0).gamma(2, size=(30, 5))
+    rows[3, 2] = np.nan
+    found = standardized(rows[:-1], rows[-1])
+    for i in range(30):
+        others = np.delete(rows, i, axis=0)
+        expected = (rows[i] - np.nanmean(others, axis=0)) / np.nanstd(others, axis=0)
+        assert found[i] == pytest.approx(expected, nan_ok=True)
+
+
+def test_every_row_is_treated_alike():
+    # What makes the rank a p-value: to exchange the new window with a past one exchanges their scores, and no more.
+    rows = np.random.default_rng(0).gamma(2, size=(40, 6))
+    swapped = rows[[39, *range(1, 39), 0]]
+    assert standardized(rows[:-1], rows[-1])[0] == pytest.approx(standardized(swapped[:-1], swapped[-1])[-1])
+
+
+def test_a_year_of_twelve_features_is_quick():
+    names = [f"f{i}" for i in range(12)]
+    spec, rng, book = DriftSpec(features=names), np.random.default_rng(0), Book(DriftSpec(features=names))
+    windows = [[batch(rng, n=24, feature=name) for name in names] for _ in range(365)]
+    for i, profiles in enumerate(windows[:-1]):
+        book.learn(i, profiles, {p.key: {"ks": rng.uniform(), "tail": rng.uniform()} for p in profiles})
+    took = []
+    for _ in range(7):
+        start = time.perf_counter()
+        judge(book, *windows[-1], spec=spec)
+        took.append(time.perf_counter() - start)
+    # 3 ms alone; the allowance is for a busy machine.
+    assert min(took) < 0.02

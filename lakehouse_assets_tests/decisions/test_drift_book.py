@@ -1,0 +1,67 @@
+"""The past that a batch is judged by: baseline, history, and the book that keeps them in step.
+
+Belongs here: learning, forgetting, the first windows. Does not: verdicts (test_drift).
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_assets.decisions.baseline import Book, History
+from lakehouse_assets.decisions.distances import Steps, distances
+from lakehouse_assets.decisions.profiles import Profile, SketchError
+from lakehouse_assets_tests.decisions.test_drift import SPEC, TWO, batch, judge, learnt
+from lakehouse_assets_tests.decisions.test_profiles import profile
+
+
+def test_the_first_windows_are_measured_against_each_other():
+    rng, book = np.random.default_rng(0), Book(SPEC)
+    samples = [rng.normal(size=30) for _ in range(25)]
+    for i, sample in enumerate(samples):
+        book.learn(i, [profile(sample)], judge(book, profile(sample)).statistics)
+    matrix = book.history.matrix([("f", None)])[:, 0]
+    for i in range(20):
+        others = np.concatenate([s for j, s in enumerate(samples[:20]) if j != i])
+        assert matrix[i] == pytest.approx(distances(Steps.of(samples[i]), Steps.of(others)), abs=1e-8)
+    for i in range(20, 25):
+        assert matrix[i] == pytest.approx(distances(Steps.of(samples[i]), Steps.of(np.concatenate(samples[:i]))), abs=1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.integers(0, 29), max_size=12))
+def test_forgetting_is_as_never_having_learnt(dropped):
+    book, kept = Book(SPEC), Book(SPEC)
+    for i in range(30):
+        profiles = [batch(np.random.default_rng(i))]
+        statistics = {("f", None): {"ks": 0.1 + i / 100, "tail": 0.5}}
+        book.learn(i, profiles, statistics)
+        if i not in dropped:
+            kept.learn(i, profiles, statistics)
+    for i in dropped:
+        book.forget(i)
+    now = [batch(np.random.default_rng(99))]
+    assert judge(book, *now).to_dict() == judge(kept, *now).to_dict()
+
+
+def test_a_window_is_not_judged_by_itself():
+    book = learnt(25)
+    baseline, history = book.without_window(7)
+    assert (len(baseline), len(history)) == (24, 24)
+    assert book.without_window("unknown") == (book.baseline, book.history)
+
+
+def test_a_kept_profile_that_cannot_be_read_is_not_learnt_in_part():
+    book = Book(TWO)
+    with pytest.raises(SketchError):
+        book.learn(1, [profile([1.0]), Profile("g", "LGA", 1, sketch=b"garbage")], {})
+    assert (len(book.baseline), book.baseline.keys, len(book.history)) == (0, (), 0)
+
+
+def test_history_with_gaps():
+    a, b = ("a", None), ("b", "x")
+    history = History([{a: {"ks": 0.1, "tail": 0.2}}, {}, {b: {"ks": 0.3, "tail": 0.4}}])
+    found = history.matrix([b, a, ("c", None)])
+    assert found.shape == (3, 3, 2)
+    assert found[2, 0].tolist() == [0.3, 0.4]
+    assert np.isnan(found).sum() == 18 - 4

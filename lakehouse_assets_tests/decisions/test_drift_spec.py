@@ -1,0 +1,36 @@
+"""What `drift:` may say: the short forms, and what is refused.
+
+Belongs here: the contract. Does not: what the gate makes of it (test_drift).
+"""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from lakehouse_assets.contracts.drift import DriftSpec
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"features": []}, "at least 1"),
+        ({"features": ["a", "A"]}, "two features are called 'A'"),
+        ({"features": ["a", {"name": "a", "expr": "b"}]}, "two features"),
+        ({"features": ["a"], "hold_from": 50}, "hold_from 50 can never reach hold_at 0.01: that takes 99"),
+        ({"features": ["a"], "warn_from": 5}, "can never reach warn_at"),
+        ({"features": ["a"], "warn_at": 0.001}, "warn_at 0.001 is below hold_at"),
+        ({"features": ["a"], "hold_at": 0.05, "hold_from": 19}, "hold_from 19 is below warn_from 20"),
+        ({"features": ["a"], "typo": 1}, "Extra inputs"),
+        ({"features": [{"name": "a", "expression": "b"}]}, "Extra inputs"),
+    ],
+)
+def test_a_contradictory_spec_is_refused(given, words):
+    with pytest.raises(ValidationError, match=words):
+        DriftSpec.model_validate(given)
+
+
+def test_the_short_forms():
+    spec = DriftSpec.model_validate({"features": ["a", {"name": "b", "by": "origin"}, {"name": "c", "expr": "a - b"}]})
+    assert [(f.name, f.expr, f.by) for f in spec.features] == [("a", "a", None), ("b", "b", "origin"), ("c", "a - b", None)]
+    assert DriftSpec.model_validate(json.loads(spec.model_dump_json())) == spec

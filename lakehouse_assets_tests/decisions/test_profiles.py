@@ -1,0 +1,86 @@
+"""Profiles: JSON there and back, guards, merging.
+
+Belongs here: what is kept of a batch. Does not: distances or verdicts.
+"""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
+
+from lakehouse_assets.decisions.profiles import Profile, SketchError, merge_profiles, read_sketch
+
+
+def profile(values, *, nulls=0, k=4096, feature="f", stratum=None) -> Profile:
+    values = np.asarray(values, dtype=float)
+    sketch = kll_doubles_sketch(k)
+    for value in values:
+        sketch.update(value)
+    some = len(values) > 0
+    return Profile(
+        feature, stratum, len(values) + nulls, nulls,
+        mean=float(values.mean()) if some else None,
+        std=float(values.std(ddof=1)) if len(values) > 1 else None,
+        minimum=float(values.min()) if some else None,
+        maximum=float(values.max()) if some else None,
+        sketch=bytes(sketch.serialize()) if some else None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "given",
+    [profile([1.0, 2.0, 2.0], stratum="LGA"), profile([]), profile([], nulls=4), Profile("f", None, 3, 1, 1, 1)],
+    ids=["values", "empty", "all null", "null, NaN and infinity"],
+)
+def test_json_there_and_back(given):
+    assert Profile.from_dict(json.loads(json.dumps(given.to_dict(), allow_nan=False))) == given
+
+
+def test_what_json_does_not_know_becomes_none():
+    given = Profile("f", None, 1, mean=math.nan, std=math.inf, minimum=-math.inf).to_dict()
+    assert (given["mean"], given["std"], given["minimum"]) == (None, None, None)
+    json.dumps(given, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "sketch", [b"", b"not a sketch", profile(range(50)).sketch[:20], None], ids=["none", "text", "cut", "missing"]
+)
+def test_an_unreadable_or_missing_sketch_is_an_error(sketch):
+    with pytest.raises(SketchError, match="f at LGA"):
+        read_sketch(Profile("f", "LGA", 50, sketch=sketch))
+
+
+def test_an_empty_sketch_is_an_error_only_where_there_are_values():
+    empty = bytes(kll_doubles_sketch(200).serialize())
+    assert read_sketch(Profile("f", None, 2, 2, sketch=empty)) is None
+    with pytest.raises(SketchError, match="empty sketch"):
+        read_sketch(Profile("f", None, 2, sketch=empty))
+
+
+def test_a_kept_sketch_that_is_not_base64():
+    with pytest.raises(SketchError, match="base64"):
+        Profile.from_dict({**profile([1.0]).to_dict(), "sketch": "%%%"})
+
+
+def test_merging_is_as_if_measured_together():
+    parts = [np.array([1.0, 2.0, 4.0]), np.array([]), np.array([10.0]), np.linspace(-5, 5, 100)]
+    merged = merge_profiles([profile(part, nulls=2) for part in parts])
+    whole = np.concatenate(parts)
+    assert (merged.rows, merged.nulls, merged.valid) == (112, 8, 104)
+    assert merged.mean == pytest.approx(whole.mean())
+    assert merged.std == pytest.approx(whole.std(ddof=1))
+    assert (merged.minimum, merged.maximum) == (-5, 10)
+    assert sorted(value for value, _ in read_sketch(merged)) == sorted(whole)
+
+
+def test_merging_what_has_no_values():
+    merged = merge_profiles([profile([], nulls=1), profile([], nulls=2)])
+    assert (merged.rows, merged.mean, merged.std, merged.sketch) == (3, None, None, None)
+
+
+@pytest.mark.parametrize("given", [[], [profile([1.0]), profile([1.0], stratum="LGA")]], ids=["none", "two strata"])
+def test_merging_is_of_one_feature_and_stratum(given):
+    with pytest.raises(ValueError, match="one feature and stratum"):
+        merge_profiles(given)
