@@ -5,6 +5,7 @@ Belongs here: the shape, its JSON, and merging. Does not: measuring it (measures
 
 import base64
 import math
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
 
 Key = tuple[str, str | None]
+
+_KLL_FAMILY, _KLL_LEAST_WIDTH, _KLL_SHORT_PREAMBLE, _KLL_FULL_PREAMBLE = 15, 8, 2, 5
 
 
 class SketchError(ValueError):
@@ -79,6 +82,8 @@ def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
         if profile.valid > 0:
             raise SketchError(f"{describe(profile.key)}: {profile.valid} values and no sketch of them")
         return None
+    if not _is_whole(profile.sketch):
+        raise SketchError(f"{describe(profile.key)}: the sketch cannot be read (it is cut, or no KLL sketch of doubles)")
     try:
         sketch = kll_doubles_sketch.deserialize(profile.sketch)
         empty = sketch.is_empty()
@@ -87,6 +92,23 @@ def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
     if empty and profile.valid > 0:
         raise SketchError(f"{describe(profile.key)}: {profile.valid} values and an empty sketch")
     return None if empty else sketch
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether the header is a KLL sketch's and the length is what it says.
+
+    The library (5.2) reads its table of levels unchecked: of a cut sketch it took the whole process down.
+    """
+    if len(data) < 8 or data[2] != _KLL_FAMILY or data[6] != _KLL_LEAST_WIDTH:
+        return False
+    if data[0] != _KLL_FULL_PREAMBLE:
+        return data[0] == _KLL_SHORT_PREAMBLE and len(data) in (8, 16)
+    levels = data[18] if len(data) > 18 else 0
+    body = len(data) - 20 - 4 * levels - 16
+    if not 1 <= levels <= 61 or body < 8 or body % 8:
+        return False
+    starts = struct.unpack_from(f"<{levels}I", data, 20)
+    return list(starts) == sorted(starts) and starts[-1] <= starts[0] + body // 8
 
 
 def describe(key: Key) -> str:

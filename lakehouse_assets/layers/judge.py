@@ -121,12 +121,14 @@ def decide(
     waived: Collection[str] = (),
     by: str | None = None,
     because: str | None = None,
+    ever: Collection[str] | None = None,
 ) -> list[Decision]:
-    """Numbers → decisions, no Spark. An accepted batch also supersedes the earlier extractions of its window."""
+    """Numbers → decisions, no Spark. ``ever``: source columns that any extraction has had (default: from the log). An accepted batch also supersedes the earlier extractions of its window."""
     spec, made = run.spec, list(known)
     start = max((d.number for d in known), default=0)
     book = read_baseline(run.settings, spec, known, start) if spec.drift else None
-    ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
+    if ever is None:
+        ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
     new: list[Decision] = []
     for record in sorted(extractions, key=lambda e: e.p_extracted_at):
         batch = (record.p_extracted_at, record.extraction_seq)

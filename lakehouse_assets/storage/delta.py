@@ -23,7 +23,7 @@ def exists(path: str) -> bool:
 
 def version(path: str) -> int:
     """The newest version of the table. No JVM."""
-    return DeltaTable(path, without_files=True).version()
+    return DeltaTable(path).version()
 
 
 def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:

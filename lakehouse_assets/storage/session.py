@@ -58,6 +58,7 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.pyspark.python": sys.executable,
         # C1 only halves start-up CPU; it shrinks the code cache, which Spark then fills: give it back.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC"
         f" -Dlog4j2.configurationFile=file:{LOG4J}",

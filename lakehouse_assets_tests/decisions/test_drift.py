@@ -8,9 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.baseline import Baseline, Book
+from lakehouse_assets.decisions.baseline import Baseline, Book, History
 from lakehouse_assets.decisions.distances import FARTHEST
 from lakehouse_assets.decisions.drift import judge_drift, standardized, statistics_from_dict
 from lakehouse_assets.decisions.profiles import Profile
@@ -76,6 +77,31 @@ def test_clean_windows_are_rarely_held():
         if verdict.action != "hold":
             book.learn(i, profiles, verdict.statistics)
     assert held <= 500 * 0.03
+
+
+def test_nothing_is_held_before_hold_from_even_where_the_level_could_be_reached():
+    spec = DriftSpec(features=["f"], hold_at=0.05, hold_from=60)
+    far = profile(np.random.default_rng(9).normal(5, 1, 40))
+    assert judge(learnt(59, spec), far, spec=spec).action == "warn"
+    assert judge(learnt(60, spec), far, spec=spec).action == "hold"
+
+
+def test_a_tie_counts_against_strangeness():
+    statistics = [{("f", None): {"ks": 0.1 + 0.001 * (i % 7), "tail": 0.2}} for i in range(118)]
+    book, far = learnt(118), profile([50.0] * 40)
+    statistics += [dict(judge(book, far).statistics)] * 2
+    verdict = judge_drift([far], book.baseline, History(statistics), SPEC)
+    assert verdict.p_value == pytest.approx(3 / 121)
+
+
+def test_the_worse_of_the_two_statistics_counts():
+    # A few values far out: nothing to KS, and beyond everything to the other.
+    book = learnt(120, make=lambda rng: profile(rng.normal(size=400)))
+    dirty = stats.norm.ppf((np.arange(400) + 0.5) / 400)
+    dirty[::27] = 9.0
+    verdict = judge(book, profile(dirty))
+    assert verdict.action == "hold"
+    assert verdict.results[0].ks < np.median(book.history.matrix([("f", None)])[:, 0, 0])
 
 
 def test_the_same_twice_is_the_same():

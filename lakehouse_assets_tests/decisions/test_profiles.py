@@ -52,6 +52,15 @@ def test_an_unreadable_or_missing_sketch_is_an_error(sketch):
         read_sketch(Profile("f", "LGA", 50, sketch=sketch))
 
 
+@pytest.mark.parametrize("values", [1, 2, 30, 6000])
+def test_a_cut_sketch_is_an_error_wherever_it_is_cut(values):
+    whole = profile(range(values)).sketch
+    assert read_sketch(Profile("f", None, values, sketch=whole)).n == values
+    for length in {*range(min(80, len(whole))), len(whole) // 2, len(whole) - 8, len(whole) - 1}:
+        with pytest.raises(SketchError):
+            read_sketch(Profile("f", None, values, sketch=whole[:length]))
+
+
 def test_an_empty_sketch_is_an_error_only_where_there_are_values():
     empty = bytes(kll_doubles_sketch(200).serialize())
     assert read_sketch(Profile("f", None, 2, 2, sketch=empty)) is None

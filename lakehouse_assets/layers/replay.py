@@ -1,0 +1,37 @@
+"""Law 3: deciding again with the versions that a decision kept. Nothing is written.
+
+Belongs here: the same judgement from the same evidence. Does not: judging anew (release).
+"""
+
+from dataclasses import replace
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.layers.judge import decide, measure
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.silver import as_judged
+from lakehouse_assets.layers.staging import stage_batches
+from lakehouse_assets.storage import delta, logs
+
+
+def replay(run: Run, decision: Decision) -> Decision:
+    """Judge a decision's batch again: its bronze rows, its rule set, its baseline version, its own profiles.
+
+    ``decision`` must have been read with its evidence, and be one of silver's.
+    """
+    assert decision.p_extracted_at is not None  # noqa: S101 (gold is replayed by rewriting it)
+    then = replace(run, spec=as_judged(run.spec, decision.ruleset))
+    batch = (decision.p_extracted_at, decision.extraction_seq)
+    records = logs.extractions(run.settings, run.spec.name)
+    record = next(r for r in records if (r.p_extracted_at, r.extraction_seq) == batch)
+    # What an extraction had not yet shown when it was decided, it did not know.
+    seen = {c for r in records if r.extracted_at <= decision.decided_at for c in r.columns}
+    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    place = run.settings.path("staging", run.spec.name, f"{run.run_id}-replay")
+    staged, broken = stage_batches(run.spark, bronze, then.spec, [batch], place, decision.waived)
+    numbers, _ = measure(then, staged, broken, [batch])
+    delta.remove_folder(place)
+    known = [d for d in logs.decisions(run.settings, run.spec.name, evidence=False) if d.number < decision.number]
+    profiles = {batch: [Profile.from_dict(p) for p in decision.profiles]}
+    made = decide(then, [record], known, numbers, profiles, kind=decision.kind, waived=decision.waived, ever=seen)
+    return made[0]

@@ -1,0 +1,50 @@
+"""Fixtures that every room may use: one Spark session per test process, places of a test's own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.session import build_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """Real Spark with Delta; small shuffles, since the tables are tiny."""
+    home = tmp_path_factory.mktemp("spark")
+    conf = home / "spark.conf"
+    conf.write_text(
+        f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
+        "spark.default.parallelism 2\n"
+    )
+    settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]", spark_conf=conf)
+    session = build_session(settings, "tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A lake and a landing folder of the test's own."""
+    (tmp_path / "landing").mkdir()
+    return Settings(root=str(tmp_path / "lake"), landing=str(tmp_path / "landing"), dagster_home=tmp_path, spark_master="local[2]")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Under CI nothing may be skipped: what a machine lacks there is a mistake of the machine's."""
+    if os.environ.get("CI") == "true":
+        config.stash[SKIPS_FAIL] = True
+
+
+SKIPS_FAIL: pytest.StashKey[bool] = pytest.StashKey()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Turn a skip into a failure under CI."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and not hasattr(report, "wasxfail") and item.config.stash.get(SKIPS_FAIL, False):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI: {report.longrepr}"
