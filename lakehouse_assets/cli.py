@@ -20,7 +20,9 @@ from rich.table import Table
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="A lakehouse that keeps bad data out and mends its gaps.")
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, help="A lakehouse that keeps bad data out and mends its gaps."
+)
 check_app = typer.Typer(no_args_is_help=True, help="The rules: their kinds, those declared, whether the YAML is right.")
 quarantine_app = typer.Typer(no_args_is_help=True, help="What is held, and what to do with it.")
 app.add_typer(check_app, name="check")
@@ -99,7 +101,12 @@ def run(
         raise RefusedError(f"--window {window}: the first window is after the last")
     with _dagster(settings) as (definitions, instance), err.status("starting") as status:
         report = run_once(
-            definitions, instance, settings, tables, lambda w: not window or first <= w.key <= last, lambda text: status.update(text)
+            definitions,
+            instance,
+            settings,
+            tables,
+            lambda w: not window or first <= w.key <= last,
+            status.update,
         )
     for name, a, b, count in report.ranges:
         out.print(f"{name}: {a} to {b}, {count} window(s) in one run", markup=False)
@@ -130,7 +137,9 @@ def verdicts(
 def init(
     table: Annotated[str, typer.Argument(help="The new table's name.")],
     file: Annotated[Path, typer.Option("--from", help="One window's file: its header and first rows are read.")],
-    start: Annotated[str | None, typer.Option(help="First window, YYYY-MM-DD (default: from the file's name, else today).")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="First window, YYYY-MM-DD (default: from the file's name, else today).")
+    ] = None,
 ) -> None:
     """Write tables/TABLE/defs.yaml from a file's header and sample."""
     from lakehouse_assets.contracts.draft import draft_table
@@ -208,7 +217,9 @@ def check_validate() -> None:
 
 
 @quarantine_app.command("list")
-def quarantine_list(table: Annotated[str | None, typer.Option(help="Only this table.")] = None, as_json: AsJson = False) -> None:
+def quarantine_list(
+    table: Annotated[str | None, typer.Option(help="Only this table.")] = None, as_json: AsJson = False
+) -> None:
     """Batches with rows in quarantine."""
     from lakehouse_assets.reports.listings import held_rows
     from lakehouse_assets.storage import logs
@@ -249,7 +260,9 @@ def quarantine_release(
     table: str,
     window: Annotated[str, typer.Option(help="The window's key.")],
     because: Because,
-    override: Annotated[list[str] | None, typer.Option(help="A check that loses its effect; again for more; * for all.")] = None,
+    override: Annotated[
+        list[str] | None, typer.Option(help="A check that loses its effect; again for more; * for all.")
+    ] = None,
     by: By = None,
     seq: Seq = 0,
 ) -> None:
@@ -273,11 +286,18 @@ def _act(job: str, op: str, table: str, window: str, because: str, by: str | Non
     settings = Settings.from_environment()
     spec = _tables([table])[0].spec
     start = _start(spec, window)
-    config = {"table": table, "window": window, "extraction_seq": seq, "by": by or getpass.getuser(), "because": because, **more}
+    config = {
+        "table": table,
+        "window": window,
+        "extraction_seq": seq,
+        "by": by or getpass.getuser(),
+        "because": because,
+        **more,
+    }
     with _dagster(settings) as (definitions, instance), err.status(f"{op}: {table} {window}") as status:
         run_job(definitions, instance, job, op, config)
         # Gold follows at once: nobody need wait for the daemon.
-        run_once(definitions, instance, settings, _tables(), lambda _: False, lambda text: status.update(text))
+        run_once(definitions, instance, settings, _tables(), lambda _: False, status.update)
     decisions = [d for d in logs.decisions(settings, table, evidence=False) if d.p_extracted_at == start]
     show(verdict_rows(decisions, full=False), False, "")
 

@@ -3,6 +3,7 @@
 Belongs here: putting them together, once, with overrides for tests. Does not: any of the parts.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.orchestration.watcher import watcher_sensor
 from lakehouse_assets.settings import Settings
+
+# `backfill_policy` is beta in this version: one run per contiguous gap rests on it, knowingly.
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
 def build_definitions(

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from lakehouse_assets.errors import EnvironmentMissing
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-SECRET_PREFIX = "LAKEHOUSE_SECRET_"
+SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 
 
 def _is_url(place: str) -> bool:

@@ -28,7 +28,9 @@ def spark(tmp_path_factory):
 def settings(tmp_path: Path) -> Settings:
     """A lake and a landing folder of the test's own."""
     (tmp_path / "landing").mkdir()
-    return Settings(root=str(tmp_path / "lake"), landing=str(tmp_path / "landing"), dagster_home=tmp_path, spark_master="local[2]")
+    return Settings(
+        root=str(tmp_path / "lake"), landing=str(tmp_path / "landing"), dagster_home=tmp_path, spark_master="local[2]"
+    )
 
 
 def pytest_collection_modifyitems(config, items):

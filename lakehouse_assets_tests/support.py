@@ -40,7 +40,9 @@ def window(day: int) -> Window:
     return window_at(datetime(2024, 1, day, tzinfo=UTC), "daily")
 
 
-def land(settings: Settings, day: int, rows: Iterable[str], header: str = "sensor,hour,value,updated", suffix: str = ".csv") -> Path:
+def land(
+    settings: Settings, day: int, rows: Iterable[str], header: str = "sensor,hour,value,updated", suffix: str = ".csv"
+) -> Path:
     """Write one window's file; each call gives it another fingerprint."""
     path = Path(settings.landing) / "readings" / f"2024-01-{day:02d}{suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +54,12 @@ def runner(spark: Any, settings: Settings, spec: TableSpec | None = None, step: 
     """A run with a clock that ticks by itself and an id of its own."""
     number = next(_runs)
     return Run(
-        settings, spec or readings(), lambda: spark, f"run-{number:04d}", lambda: datetime(2024, 6, 1, 0, 0, 0, number, tzinfo=UTC), step
+        settings,
+        spec or readings(),
+        lambda: spark,
+        f"run-{number:04d}",
+        lambda: datetime(2024, 6, 1, 0, 0, 0, number, tzinfo=UTC),
+        step,
     )
 
 

@@ -6,7 +6,7 @@ Belongs here: the two families (row, batch), "Severity, said once", and what a j
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -44,7 +44,9 @@ class Check(BaseModel):
     summary: ClassVar[str]
     example: ClassVar[str]
 
-    check: str
+    if TYPE_CHECKING:
+        check: Any  # each kind says its own literal
+
     name: str | None = None
     severity: Literal["critical", "warning", "info"] = "critical"
     threshold: float | None = Field(default=None, ge=0, le=1)
@@ -69,7 +71,9 @@ class Check(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> "Check":
         if self.on_fail in ("quarantine_rows", "quarantine_batch") and not self.blocking:
-            raise ValueError(f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check holds anything")
+            raise ValueError(
+                f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check holds anything"
+            )
         if self.scope == "batch":
             for key in ("threshold", "where"):
                 if getattr(self, key) is not None:
@@ -113,6 +117,14 @@ class Check(BaseModel):
         if not self.blocking:
             return "warn"
         return "quarantine_rows" if self.scope == "row" else "quarantine_batch"
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``{metric: Spark SQL aggregate}``."""
+        return {}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """The judgement of one batch's metrics; a batch of no rows has none of them."""
+        raise NotImplementedError  # each kind says
 
     @property
     def removes_rows(self) -> bool:
@@ -173,14 +185,6 @@ class BatchCheck(Check):
     def scope(self) -> Literal["row", "batch"]:
         """The whole batch."""
         return "batch"
-
-    def metrics(self, context: CheckContext) -> dict[str, str]:
-        """``{metric: Spark SQL aggregate}``."""
-        return {}
-
-    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
-        """The judgement of one batch's metrics; a batch of no rows has none of them."""
-        raise NotImplementedError  # each kind says
 
 
 def judge_rows(check: RowCheck, rows: int, failed: int) -> Judgement:

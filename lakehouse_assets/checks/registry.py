@@ -23,7 +23,7 @@ def kinds() -> dict[str, type[Check]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             annotation: Any = member.__annotations__.get("check") if issubclass(member, Check) else None
-            if get_origin(annotation) is Literal:
+            if issubclass(member, Check) and get_origin(annotation) is Literal:
                 found[get_args(annotation)[0]] = member
     return dict(sorted(found.items()))
 

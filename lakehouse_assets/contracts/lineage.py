@@ -69,13 +69,15 @@ def _one_select(sql: str, file: str) -> exp.Query:
         trees = [tree for tree in parse(sql, dialect="spark") if tree is not None]
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
-        raise ConfigError(f"{file}:{first.get('line', 1)}: {first.get('description', error)} near {first.get('highlight', '')!r}") from None
+        raise ConfigError(
+            f"{file}:{first.get('line', 1)}: {first.get('description', error)} near {first.get('highlight', '')!r}"
+        ) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise ConfigError(f"{file}:1: a gold table is one SELECT, and nothing else")
     return trees[0]
 
 
-def _type(column: exp.Expression) -> str:
+def _type(column: exp.Expr) -> str:
     kind = column.type
     if kind is None or kind.is_type(exp.DataType.Type.UNKNOWN):
         return "unknown"

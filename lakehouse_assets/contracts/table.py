@@ -33,7 +33,9 @@ def _table_name(name: str) -> str:
 
 
 TableName = Annotated[str, AfterValidator(_table_name)]
-Moment = Annotated[datetime, BeforeValidator(lambda v: as_utc(v) if isinstance(v, date | datetime) else v), AfterValidator(as_utc)]
+Moment = Annotated[
+    datetime, BeforeValidator(lambda v: as_utc(v) if isinstance(v, date | datetime) else v), AfterValidator(as_utc)
+]
 
 
 class ExtractionSpec(Frozen):
@@ -154,9 +156,13 @@ class TableSpec(Frozen):
     def _column_names(cls, value: dict[str, Column]) -> dict[str, Column]:
         for name in value:
             if not name or re.search(r"[ ,;{}()\n\t=\0]", name):
-                raise ValueError(f"column {name!r}: Delta refuses spaces and any of ,;{{}}()= in a name; use `from:` for the source's")
+                raise ValueError(
+                    f"column {name!r}: Delta refuses spaces and any of ,;{{}}()= in a name; use `from:` for the source's"
+                )
             if name.startswith("_") or name in {"p_extracted_at", "extraction_seq"}:
-                raise ValueError(f"column {name!r}: names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own")
+                raise ValueError(
+                    f"column {name!r}: names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own"
+                )
         _refuse_twice("column", list(value))
         return value
 
@@ -169,6 +175,14 @@ class TableSpec(Frozen):
         self.source.check_cadence(self.extraction.cadence)
         _refuse_twice("check", [check.id for check in self.checks])
         _refuse_twice("gold table", [gold.name for gold in self.gold])
+        for feature in self.drift.features if self.drift else ():
+            used = columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)) | (
+                {feature.by} if feature.by else set()
+            )
+            if hidden := sorted(used & self.pii_columns):
+                raise ValueError(
+                    f"drift.features ({feature.name}): a baseline would keep values of {', '.join(hidden)}, which is pii"
+                )
         for what, names in self._references():
             for name in names:
                 if name not in self.columns:
@@ -179,7 +193,9 @@ class TableSpec(Frozen):
         found = [("key", list(self.key)), ("last_modified", [self.last_modified] if self.last_modified else [])]
         found += [(f"checks.{i} ({check.id})", list(check.columns_used)) for i, check in enumerate(self.checks)]
         if self.extraction.delete_when:
-            found.append(("extraction.delete_when", sorted(columns_of(parse_expression(self.extraction.delete_when, "delete_when")))))
+            found.append(
+                ("extraction.delete_when", sorted(columns_of(parse_expression(self.extraction.delete_when, "delete_when"))))
+            )
         if self.drift:
             for feature in self.drift.features:
                 used = sorted(columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)))
@@ -208,4 +224,3 @@ class TableSpec(Frozen):
     def ruleset_hash(self) -> str:
         """The first 16 hex digits of the rule set's SHA-256."""
         return hashlib.sha256(self.ruleset().encode()).hexdigest()[:16]
-

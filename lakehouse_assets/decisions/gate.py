@@ -5,10 +5,9 @@ Belongs here: numbers → outcomes → verdict, all pure. Does not: measuring, d
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
-
 from typing import Any
 
-from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, RowCheck, consequence, judge_rows
+from lakehouse_assets.checks.base import Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
 from lakehouse_assets.contracts.decision import Counts, Reason, Verdict
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
@@ -48,7 +47,9 @@ def built_in(spec: TableSpec, numbers: BatchNumbers) -> list[Outcome]:
     found.append(_counted("readable_row", "readable", bad, "batch" if whole_file else "rows", message, numbers))
     for name, column in spec.columns.items():
         failed = numbers.failed_rows.get(f"cast_{name}", 0)
-        found.append(_counted(f"cast_{name}", "cast", failed, "rows", f"{failed} value(s) of {name} are no {column.type}", numbers))
+        found.append(
+            _counted(f"cast_{name}", "cast", failed, "rows", f"{failed} value(s) of {name} are no {column.type}", numbers)
+        )
     if spec.key:
         failed = numbers.failed_rows.get("key_not_null", 0)
         found.append(_counted("key_not_null", "key", failed, "rows", f"{failed} row(s) without a whole key", numbers))
@@ -76,12 +77,17 @@ def columns_outcomes(spec: TableSpec, arrived: Sequence[str], ever: Collection[s
     never = [f"{name} (from {source!r})" for name, source in missing.items() if source not in ever]
     found = []
     if never:
-        text = f"no source has ever had the column of {', '.join(never)}; it has {', '.join(sorted(arrived))}. Mend `from:` in defs.yaml"
+        has = ", ".join(sorted(arrived))
+        text = f"no source has ever had the column of {', '.join(never)}; it has {has}. Mend `from:` in defs.yaml"
         found.append(Outcome("source_columns", "schema", "critical", "failed", "batch", 0, text))
     elif missing:
         held = spec.schema_policy.missing_columns == "quarantine"
         text = f"this batch lacks {', '.join(missing)} (schema.missing_columns: {spec.schema_policy.missing_columns})"
-        found.append(Outcome("source_columns", "schema", "critical" if held else "info", "failed", "batch" if held else "report", 0, text))
+        found.append(
+            Outcome(
+                "source_columns", "schema", "critical" if held else "info", "failed", "batch" if held else "report", 0, text
+            )
+        )
     new = sorted(set(arrived) - set(wanted.values()))
     if new and spec.schema_policy.new_columns == "quarantine":
         text = f"undeclared columns {', '.join(new)} (schema.new_columns: quarantine)"
@@ -89,9 +95,7 @@ def columns_outcomes(spec: TableSpec, arrived: Sequence[str], ever: Collection[s
     return found
 
 
-def judge_checks(
-    checks: Sequence[RowCheck | BatchCheck], context: CheckContext, numbers: BatchNumbers, pii: Collection[str]
-) -> list[Outcome]:
+def judge_checks(checks: Sequence[Check], context: CheckContext, numbers: BatchNumbers, pii: Collection[str]) -> list[Outcome]:
     """Outcomes of the declared checks, in their order."""
     found = []
     for check in checks:
@@ -115,7 +119,7 @@ def judge_checks(
                 effect=consequence(check, judged),
                 failed_rows=judged.failed_rows,
                 message=MASKED if hidden and judged.status == "error" else judged.message,
-                observed={key: MASKED for key in judged.observed} if hidden else dict(judged.observed),
+                observed=dict.fromkeys(judged.observed, MASKED) if hidden else dict(judged.observed),
             )
         )
     return found
@@ -130,7 +134,12 @@ def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:
         status = "error"
     effect = {"pass": "none", "warn": "report", "hold": "batch"}[verdict.action]
     severity = "warning" if verdict.action == "warn" else "critical"
-    observed = {"p_value": verdict.p_value, "score": verdict.score, "windows_known": verdict.windows_known, "status": verdict.status}
+    observed = {
+        "p_value": verdict.p_value,
+        "score": verdict.score,
+        "windows_known": verdict.windows_known,
+        "status": verdict.status,
+    }
     return [Outcome("drift", "drift", severity, status, effect, 0, verdict.message, observed)]
 
 
@@ -161,5 +170,3 @@ def reasons_of(outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
         Reason(o.check, o.severity, o.status, "waived" if o.waived else o.effect, o.failed_rows, o.message)
         for o in sorted(bad, key=lambda o: order[o.effect])
     )
-
-

@@ -36,11 +36,10 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
             if window.start not in newest or newest[window.start].fingerprint != print_
         }
         if todo:
-            waiting = {r.p_extracted_at for r in ledger.undecided(records, logs.decisions(run.settings, run.spec.name, evidence=False))}
-            seqs = {
-                window: _next_seq(newest.get(window.start), window.start in waiting)
-                for window in todo
+            waiting = {
+                r.p_extracted_at for r in ledger.undecided(records, logs.decisions(run.settings, run.spec.name, evidence=False))
             }
+            seqs = {window: _next_seq(newest.get(window.start), window.start in waiting) for window in todo}
             run.step("extracting")
             made = _extract(run, todo, seqs)
             newest |= {record.p_extracted_at: record for record in made}

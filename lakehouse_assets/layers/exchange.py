@@ -5,6 +5,7 @@ Belongs here: the order of the writes and what makes each safe to repeat. Does n
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
@@ -48,18 +49,25 @@ def _quarantine(run: Run, made: Sequence[Decision], staged: DataFrame, again: bo
     if not holding:
         return
     whole = [
-        (d.p_extracted_at, d.extraction_seq, d.decision_id, d.counts.rows_in == d.counts.rows_quarantined + d.counts.rows_discarded,
-         "discarded" if d.counts.rows_discarded else "quarantined", [f"{r.check}: {r.message}" for r in d.reasons if r.effect == "batch"])
+        (
+            *(d.p_extracted_at, d.extraction_seq, d.decision_id),
+            d.counts.rows_in == d.counts.rows_quarantined + d.counts.rows_discarded,
+            "discarded" if d.counts.rows_discarded else "quarantined",
+            [f"{r.check}: {r.message}" for r in d.reasons if r.effect == "batch"],
+        )
         for d in holding
-    ]  # fmt: skip
+    ]
     ids = run.spark.createDataFrame(
         whole,
-        "p_extracted_at timestamp, extraction_seq int, decision_id string, _whole boolean, outcome string, batch_reasons array<string>",
+        "p_extracted_at timestamp, extraction_seq int, decision_id string, _whole boolean, outcome string, "
+        "batch_reasons array<string>",
     )
     same = ["p_extracted_at", "extraction_seq", "_content_hash"]
     found = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: one of them tells for all copies in bronze.
-    told = found.select(*same, "decision_id", "outcome", "batch_reasons", F.col("_reasons").alias("reasons")).dropDuplicates(same)
+    told = found.select(*same, "decision_id", "outcome", "batch_reasons", F.col("_reasons").alias("reasons")).dropDuplicates(
+        same
+    )
     bronze = run.spark.read.format("delta").load(run.path("bronze"))
     rows = select_batches(bronze, [(d.p_extracted_at, d.extraction_seq) for d in holding if d.p_extracted_at]).join(told, same)
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
@@ -144,7 +152,9 @@ def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decisio
         # What was accepted of these windows before is still in silver under the window, or lost to another row of its key,
         # which then stands in these extractions in bronze: both give the key.
         spoken = _typed_keys(run, involved)
-        keys = spoken.union(target.toDF().where(F.col("p_extracted_at").isin(list(windows))).select(*map(identifier, spec.silver_key)))
+        keys = spoken.union(
+            target.toDF().where(F.col("p_extracted_at").isin(list(windows))).select(*map(identifier, spec.silver_key))
+        )
     keys = keys.distinct()
     same = F.lit(True)
     for name in spec.silver_key:
@@ -155,7 +165,7 @@ def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decisio
     rest = [F.col(f"f.{identifier(c)}") for c in [*silver_columns(spec), "_alive"] if c not in spec.silver_key]
     source = keys.alias("k").join(folded.alias("f"), same, "left").select(*kept, *rest)
     on = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
-    cells = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
+    cells: dict[str, Any] = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
     (
         target.alias("t")
         .merge(source.alias("s"), on)

@@ -5,8 +5,8 @@ Belongs here: finding the two distributions of a decision. Does not: drawing (re
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.drift import FeatureSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.distances import steps_of
 from lakehouse_assets.decisions.profiles import Profile, describe
 from lakehouse_assets.reports.plots import two_distributions

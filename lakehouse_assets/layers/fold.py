@@ -42,7 +42,11 @@ def clean_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
     if not delta.exists(run.path("quarantine")):
         return rows
     ids = spark.createDataFrame(
-        [(d.p_extracted_at, d.extraction_seq, d.decision_id) for d in decisions.values() if d.counts.rows_in > d.counts.rows_published],
+        [
+            (d.p_extracted_at, d.extraction_seq, d.decision_id)
+            for d in decisions.values()
+            if d.counts.rows_in > d.counts.rows_published
+        ],
         "p_extracted_at timestamp, extraction_seq int, decision_id string",
     )
     same = ["p_extracted_at", "extraction_seq", "_content_hash"]

@@ -188,7 +188,9 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
     version = None
     if decision.accepted:
         writer = staged.where(F.col("_newest")).select(*columns).write.format("delta").mode("overwrite")
-        writer = writer.option("overwriteSchema", "true").option("userMetadata", delta.metadata_of([decision.decision_id], "gold"))
+        writer = writer.option("overwriteSchema", "true").option(
+            "userMetadata", delta.metadata_of([decision.decision_id], "gold")
+        )
         writer.save(run.path)
         version = delta.version(run.path)
     run.step("gold_committed")
@@ -202,4 +204,3 @@ def _finish(run: GoldRun, left: Decision) -> None:
     then = replace(run, spec=spec, query=replace(run.query, sql=rules["sql"]), run_id=f"{run.run_id}-recovery")
     staged = _stage(then, left.inputs, left.decided_at, left.number)
     _apply(then, left, staged, again=True)
-

@@ -24,9 +24,9 @@ from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import check_context, row_rules
+from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import read_baseline
-from lakehouse_assets.sources.base import SCAN_ERRORS
 
 Batch = tuple[datetime, int]
 
@@ -123,7 +123,10 @@ def decide(
     because: str | None = None,
     ever: Collection[str] | None = None,
 ) -> list[Decision]:
-    """Numbers → decisions, no Spark. ``ever``: source columns that any extraction has had (default: from the log). An accepted batch also supersedes the earlier extractions of its window."""
+    """Numbers → decisions, no Spark. ``ever``: source columns that any extraction has had (default: from the log).
+
+    An accepted batch also supersedes the earlier extractions of its window.
+    """
     spec, made = run.spec, list(known)
     start = max((d.number for d in known), default=0)
     book = read_baseline(run.settings, spec, known, start) if spec.drift else None

@@ -79,7 +79,9 @@ def _held(run: Run, start: datetime, seq: int | None) -> tuple[list[Decision], D
     if chosen is None:
         raise RefusedError(f"{name} has no extraction {seq}; there are {', '.join(map(str, sorted(of_window)))}")
     if chosen.superseded_by:
-        raise RefusedError(f"{name} extraction {chosen.extraction_seq} was superseded by a later one that was accepted; nothing to act on")
+        raise RefusedError(
+            f"{name} extraction {chosen.extraction_seq} was superseded by a later one that was accepted; nothing to act on"
+        )
     if not chosen.counts.rows_quarantined:
         raise RefusedError(f"{name} extraction {chosen.extraction_seq} is {chosen.verdict} and none of its rows is held")
     records = logs.extractions(run.settings, run.spec.name)
@@ -124,4 +126,3 @@ def rebuild(run: Run) -> Rebuilt:
             writer.option("userMetadata", named).save(path)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
         return Rebuilt(rows, gained, lost, delta.version(path))
-

@@ -5,6 +5,7 @@ Belongs here: rows → numbers for the rules. Does not: drift's sketches (profil
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -23,7 +23,11 @@ ENDS = "__window_end"
 
 
 def query_failures(
-    staged: DataFrame, checks: Sequence[Check], context: CheckContext, batches: Collection[Batch], errors: dict[Batch, dict[str, str]]
+    staged: DataFrame,
+    checks: Sequence[Check],
+    context: CheckContext,
+    batches: Collection[Batch],
+    errors: dict[Batch, dict[str, str]],
 ) -> dict[Batch, dict[str, dict[str, Any]]]:
     """Metrics of these checks by batch. A query that fails puts its check in error, in ``errors``, and stops nothing else."""
     found: dict[Batch, dict[str, dict[str, Any]]] = {batch: {} for batch in batches}
@@ -69,7 +73,9 @@ def _window_ends(staged: DataFrame, context: CheckContext, batches: Collection[B
     spark = staged.sparkSession
     starts = spark.createDataFrame([(start, seq) for start, seq in batches], "p_extracted_at timestamp, extraction_seq int")
     rows = starts.select(
-        F.unix_micros("p_extracted_at").alias("s"), "extraction_seq", F.expr(f"unix_micros({context.window_end_sql})").alias("e")
+        F.unix_micros("p_extracted_at").alias("s"),
+        "extraction_seq",
+        F.expr(f"unix_micros({context.window_end_sql})").alias("e"),
     ).collect()
     return {(moment(row["s"]), row["extraction_seq"]): moment(row["e"]) for row in rows}
 

@@ -60,7 +60,9 @@ def window_end(cadence: Cadence) -> str:
 def row_rules(spec: TableSpec) -> list[RowRule]:
     """Every row rule in bit order: the built-in ones, then the declared row checks as they stand in the YAML."""
     rules = [
-        RowRule("readable_row", "_corrupt_record IS NOT NULL", "_corrupt_record", "_corrupt_record", "the record can be read", True)
+        RowRule(
+            "readable_row", "_corrupt_record IS NOT NULL", "_corrupt_record", "_corrupt_record", "the record can be read", True
+        )
     ]
     for name, column in spec.columns.items():
         failed, raw = identifier(f"_uncast_{name}"), identifier(f"_raw_{name}")
@@ -68,8 +70,13 @@ def row_rules(spec: TableSpec) -> list[RowRule]:
     if spec.key:
         missing = " OR ".join(f"{identifier(name)} IS NULL" for name in spec.key)
         failing = f"(_corrupt_record IS NULL AND ({missing}))"
-        rules.append(RowRule("key_not_null", failing, "NULL", ", ".join(spec.key), f"key ({', '.join(spec.key)}) is not null", True))
-    readable = [replace(r, failing=f"(_corrupt_record IS NULL AND {r.failing})") for r in declared_rules(spec.checks, check_context(spec))]
+        rules.append(
+            RowRule("key_not_null", failing, "NULL", ", ".join(spec.key), f"key ({', '.join(spec.key)}) is not null", True)
+        )
+    readable = [
+        replace(r, failing=f"(_corrupt_record IS NULL AND {r.failing})")
+        for r in declared_rules(spec.checks, check_context(spec))
+    ]
     return rules + readable
 
 
@@ -80,7 +87,9 @@ def declared_rules(checks: Sequence[Check], context: CheckContext) -> list[RowRu
         if isinstance(check, RowCheck) and check.scope == "row":
             column = check.value_column or ""
             value = f"CAST({identifier(column)} AS STRING)" if column else "NULL"
-            rules.append(RowRule(check.id, check.failing(context), value, column, check.message(), check.removes_rows, check.severity))
+            rules.append(
+                RowRule(check.id, check.failing(context), value, column, check.message(), check.removes_rows, check.severity)
+            )
     return rules
 
 
@@ -120,7 +129,9 @@ def stage(
     cells += [F.expr(_unless(broken.get(f"column:{c.name}", ()), c.failed, "false")).alias(f"_uncast_{c.name}") for c in typed]
     cells += [F.expr(c.raw).alias(f"_raw_{c.name}") for c in typed]
     carried = ["p_extracted_at", "extraction_seq", "_content_hash", "_corrupt_record"]
-    declared = F.array(*[F.struct(F.lit(n).alias("n"), F.lit(safe_name(spec.source_column(n))).alias("s")) for n in spec.columns])
+    declared = F.array(
+        *[F.struct(F.lit(n).alias("n"), F.lit(safe_name(spec.source_column(n))).alias("s")) for n in spec.columns]
+    )
     absent = F.transform(F.filter(declared, lambda x: ~F.array_contains(F.col("_columns"), x["s"])), lambda x: x["n"])
     # Only the row that stands for a whole unreadable file has no columns.
     unreadable = F.col("_corrupt_record").isNotNull() & (F.size("_columns") == 0)
@@ -143,7 +154,8 @@ def _unless(batches: Collection[Batch], sql: str, otherwise: str) -> str:
     if not batches:
         return sql
     pairs = " OR ".join(
-        f"(p_extracted_at = TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}Z' AND extraction_seq = {int(seq)})" for start, seq in sorted(batches)
+        f"(p_extracted_at = TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}Z' AND extraction_seq = {int(seq)})"
+        for start, seq in sorted(batches)
     )
     return f"CASE WHEN {pairs} THEN {otherwise} ELSE {sql} END"
 

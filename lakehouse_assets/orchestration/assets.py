@@ -21,8 +21,8 @@ from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
-from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.checks import check_results, gold_check_specs, silver_check_specs
+from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.settings import Settings
 
@@ -70,7 +70,7 @@ def _windows(spec: TableSpec, context: dg.AssetExecutionContext) -> list[Window]
     return sorted(spec.extraction.window(key) for key in context.partition_keys)
 
 
-def _bronze(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
+def _bronze(spec: TableSpec, settings: Settings) -> Any:
     @dg.asset(
         name=f"bronze_{spec.name}",
         deps=[f"source_{spec.name}"],
@@ -93,7 +93,9 @@ def _bronze(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
         records = extract(table_run(spec, settings, context, context.resources.spark), windows)
         if not records:
             names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
-            raise SourceError(f"{spec.name}: nothing has arrived at {spec.source.path} for {names}; it heals when the file lands")
+            raise SourceError(
+                f"{spec.name}: nothing has arrived at {spec.source.path} for {names}; it heals when the file lands"
+            )
         for window in windows:
             context.add_asset_metadata(show.extraction_metadata(records.get(window)), partition_key=window.key)
         return dg.MaterializeResult(metadata={"windows": len(windows), "arrived": len(records)})
@@ -101,7 +103,7 @@ def _bronze(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
     return bronze
 
 
-def _silver(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
+def _silver(spec: TableSpec, settings: Settings) -> Any:
     silver, baseline = f"silver_{spec.name}", f"baseline_{spec.name}"
     partitions = partitions_of(spec.extraction)
     checks = silver_check_specs(spec)
@@ -166,16 +168,17 @@ def _advice(spec: TableSpec) -> Any:
         window = windows[-1]
         return (
             f"1. Look at what is held: `lakehouse quarantine show {spec.name} --window {window}`\n"
-            f"2. If the source is wrong: have it corrected and land the file again; the window heals by itself.\n"
+            "2. If the source is wrong: land the corrected file; the window heals by itself.\n"
             f"3. If the data is right: `lakehouse quarantine release {spec.name} --window {window} "
-            f'--override {check} --because "…"`, or mend the check in `tables/{spec.name}/defs.yaml` and release without `--override`.\n'
-            f"4. If it is worthless: `lakehouse quarantine discard {spec.name} --window {window} --because \"…\"`"
+            f'--override {check} --because "…"`,\n'
+            f"   or mend the check in `tables/{spec.name}/defs.yaml` and release without `--override`.\n"
+            f'4. If it is worthless: `lakehouse quarantine discard {spec.name} --window {window} --because "…"`'
         )
 
     return advice
 
 
-def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings) -> dg.AssetsDefinition:
+def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings) -> Any:
     name = f"gold_{gold.name}"
     checks = gold_check_specs(gold)
 

@@ -48,11 +48,13 @@ class LakehouseTable(dg.Component):
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
         """Keep the validated promise."""
         if not isinstance(attributes, TableSpec):
-            raise dg.DagsterInvalidDefinitionError(f"{context.path}: attributes are missing; a table needs at least name, source, columns")
+            raise dg.DagsterInvalidDefinitionError(
+                f"{context.path}: attributes are missing; a table needs at least name, source, columns"
+            )
         return cls(attributes, Path(context.path))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """This table's assets alone; what all tables share is added by `build_definitions`."""
-        from lakehouse_assets.orchestration.assets import table_definitions
+        from lakehouse_assets.orchestration.assets import table_definitions  # noqa: PLC0415 (assets are made of components)
 
         return table_definitions(self, Settings.from_environment())

@@ -54,7 +54,9 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         # The window's silver changed outside its asset's run: said on the same assets, so that gold follows.
         metadata = show.decision_metadata(decision)
         context.log_event(dg.AssetMaterialization(f"silver_{spec.name}", partition=key, metadata=metadata))
-        context.log_event(dg.AssetMaterialization(f"baseline_{spec.name}", partition=key, metadata={"teaches": decision.teaches}))
+        context.log_event(
+            dg.AssetMaterialization(f"baseline_{spec.name}", partition=key, metadata={"teaches": decision.teaches})
+        )
 
     @dg.op(name="release", required_resource_keys={"spark"})
     def release_op(context: dg.OpExecutionContext, config: Release) -> None:
@@ -107,7 +109,7 @@ def _window(spec: TableSpec, key: str) -> Any:
 def housekeeping(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.ScheduleDefinition]:
     """`sweep_staging`, daily, on by default: it needs no JVM."""
 
-    @dg.op(name="sweep_staging")
+    @dg.op(name="sweep")
     def sweep_op(context: dg.OpExecutionContext) -> None:
         for name in sweep(settings, [spec.name for spec in specs]):
             context.log.info(f"removed the staging that a killed run of {name} had left")
@@ -116,7 +118,9 @@ def housekeeping(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.Sche
     def sweep_staging() -> None:
         sweep_op()
 
-    return [dg.ScheduleDefinition(job=sweep_staging, cron_schedule="0 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)]
+    return [
+        dg.ScheduleDefinition(job=sweep_staging, cron_schedule="0 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+    ]
 
 
 def proofs(jobs: Sequence[dg.JobDefinition], specs: Sequence[TableSpec]) -> list[dg.ScheduleDefinition]:

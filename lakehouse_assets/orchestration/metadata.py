@@ -14,7 +14,9 @@ from lakehouse_assets.contracts.table import GoldSpec, TableSpec
 from lakehouse_assets.reports.markdown import escape, table
 
 
-def _column(name: str, kind: str, description: str | None, unit: str | None = None, tags: Mapping[str, str] | None = None) -> dg.TableColumn:
+def _column(
+    name: str, kind: str, description: str | None, unit: str | None = None, tags: Mapping[str, str] | None = None
+) -> dg.TableColumn:
     text = " ".join(part for part in (description, f"[{unit}]" if unit else None) if part)
     return dg.TableColumn(name, kind, text or None, tags={**({"unit": unit} if unit else {}), **(tags or {})})
 

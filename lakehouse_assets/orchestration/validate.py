@@ -32,7 +32,9 @@ def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> lis
             wanted = spec.source_column(name)
             if has and wanted not in has:
                 line = _line(file, name, wanted)
-                mistakes.append(f"{file}:{line}: columns.{name}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}")
+                mistakes.append(
+                    f"{file}:{line}: columns.{name}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}"
+                )
     return mistakes
 
 

@@ -79,7 +79,9 @@ def watcher_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorD
         cursor = json.dumps(seen, sort_keys=True)
         if not events and cursor == context.cursor:
             waiting = sum(map(len, seen.values()))
-            return dg.SkipReason("; ".join(troubles) or (f"{waiting} windows are settling" if waiting else "nothing new at the sources"))
+            return dg.SkipReason(
+                "; ".join(troubles) or (f"{waiting} windows are settling" if waiting else "nothing new at the sources")
+            )
         return dg.SensorResult(asset_events=events, cursor=cursor)
 
     return watch_sources

@@ -92,5 +92,9 @@ def held_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
             "why": "; ".join(f"{r.check}: {r.message}" for r in d.reasons if r.effect in ("batch", "rows"))[:300],
         }
         for table in sorted(by_table)
-        for d in (ledger.held(by_table[table]) if not table.startswith("gold_") else [x for x in _current(by_table[table]) if x.counts.rows_quarantined])
+        for d in (
+            ledger.held(by_table[table])
+            if not table.startswith("gold_")
+            else [x for x in _current(by_table[table]) if x.counts.rows_quarantined]
+        )
     ]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from lakehouse_assets.decisions.distances import Steps
 
+
 def two_distributions(title: str, baseline: Steps, batch: Steps) -> str:
     """Both cumulative distributions as step functions; the range shown is the middle 98 % of both."""
     figure = Figure(figsize=(6.4, 3.4), dpi=90, layout="constrained")
@@ -26,5 +27,6 @@ def two_distributions(title: str, baseline: Steps, batch: Steps) -> str:
     image = io.BytesIO()
     # No metadata: the same decision gives the same bytes.
     FigureCanvasAgg(figure).print_png(image, metadata={"Software": None})
-    return f"![distribution of the batch beside the baseline](data:image/png;base64,{base64.b64encode(image.getvalue()).decode()})"
-
+    return (
+        f"![distribution of the batch beside the baseline](data:image/png;base64,{base64.b64encode(image.getvalue()).decode()})"
+    )

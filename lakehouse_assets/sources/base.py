@@ -41,6 +41,10 @@ class Source(Protocol):
         """
         ...
 
+    def columns(self, window: Window) -> tuple[str, ...]:
+        """The window's columns as the source spells them; empty where only a scan could tell. Needs no Spark."""
+        ...
+
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
         """Exactly these windows. ``unreadable``: parts (by name) that are known not to be readable, and why.
 

@@ -53,6 +53,13 @@ class FilesReader:
         files = self._landing.files(self._source, windows)
         return {window: fingerprint(group) for window, group in groupby(files, key=lambda file: file.window)}
 
+    def columns(self, window: Window) -> tuple[str, ...]:
+        """The headers of the window's CSV files; those of JSON lines are found by reading them."""
+        survey = _Survey()
+        if self._source.format == "csv":
+            self._survey_csv([file.path for file in self._landing.files(self._source, [window]) if not file.refused], survey)
+        return tuple(dict.fromkeys(name for header in survey.headers.values() for name in header.names))
+
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
         """One lazy frame of these windows' files, without a Spark job; JSON and `multiline` CSV take one over all files.
 

@@ -132,7 +132,7 @@ def log_decisions(spark: SparkSession, settings: Settings, made: Sequence[Decisi
     """The write-ahead log: one commit for all decisions of a run, before anything is published."""
     rows = []
     for decision in made:
-        row: dict[str, Any] = {name: None for name in DECISIONS.names}
+        row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
         plain = {k: v for k, v in asdict(replace(decision, profiles=(), checks=(), drift=None)).items() if k in row}
         row |= plain | asdict(decision.counts)
         row |= {
@@ -153,7 +153,7 @@ def mark_applied(spark: SparkSession, settings: Settings, made: Sequence[Decisio
     """The last step: these decisions are wholly in the tables."""
     rows = []
     for decision in made:
-        row: dict[str, Any] = {name: None for name in DECISIONS.names}
+        row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
         row |= {"table": decision.table, "event": "applied", "decision_id": decision.decision_id}
         rows.append(row | {"silver_version": version, "applied_at": at})
     _write(spark, settings, "decisions", rows, DECISIONS)
@@ -168,5 +168,3 @@ def _write(spark: SparkSession, settings: Settings, log: str, rows: list[dict[st
 def now() -> datetime:
     """The clock, for callers that inject it by default."""
     return datetime.now(UTC)
-
-

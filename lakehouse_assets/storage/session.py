@@ -102,7 +102,9 @@ def fetch_jars() -> None:
     if list(JARS.glob("*.jar")):
         return
     require_java()
-    builder = SparkSession.builder.master("local[1]").config("spark.jars.packages", DELTA_PACKAGE).config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder.master("local[1]").config("spark.jars.packages", DELTA_PACKAGE).config("spark.ui.enabled", "false")
+    )
     session = builder.getOrCreate()
     wanted = [Path(jar.split("file:")[-1]) for jar in session.sparkContext.getConf().get("spark.jars", "").split(",") if jar]
     session.stop()

@@ -161,7 +161,11 @@ def test_deciding_again_with_the_same_versions_gives_the_same_verdict(spark, set
     """Even after later windows, another rule set, and a second extraction of the same window."""
     spec = drifting()
     for day in range(1, 4):
-        land(settings, day, [f"a,{hour},{hour + day},2024-01-{day:02d}T00:00:00Z" for hour in range(5)] + ["b,1,999,2024-01-01T00:00:00Z"])
+        land(
+            settings,
+            day,
+            [f"a,{hour},{hour + day},2024-01-{day:02d}T00:00:00Z" for hour in range(5)] + ["b,1,999,2024-01-01T00:00:00Z"],
+        )
     heal(spark, settings, [1, 2, 3], spec)
     first = [d for d in logs.decisions(settings, "readings") if d.kind == "judged"]
     land(settings, 2, ["a,1,1,2024-01-02T00:00:00Z"])
@@ -190,7 +194,10 @@ def test_windows_of_a_run_are_judged_oldest_first_each_by_those_before_it(spark,
 def test_running_twice_changes_nothing(spark, settings):
     land(settings, 1, [A1, "b,1,500,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1])
-    places = [settings.path(*p) for p in (("bronze", "readings"), ("silver", "readings"), ("quarantine", "readings"), ("ops", "decisions"))]
+    places = [
+        settings.path(*p)
+        for p in (("bronze", "readings"), ("silver", "readings"), ("quarantine", "readings"), ("ops", "decisions"))
+    ]
     before = [DeltaTable(place).version() for place in places]
     heal(spark, settings, [1])
     heal(spark, settings, [1, 2])
@@ -227,7 +234,9 @@ def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_ou
     land(settings, 1, ["a,1,500,2024-01-01T00:00:00Z", A2])
     land(settings, 2, ["a,1,7,2024-01-02T00:00:00Z", "b,9,900,2024-01-02T00:00:00Z"])
     heal(spark, settings, [1, 2])
-    released = release(runner(spark, settings), window(1).start, None, waived=["in_range_value"], by="me", because="right after all")
+    released = release(
+        runner(spark, settings), window(1).start, None, waived=["in_range_value"], by="me", because="right after all"
+    )
     assert (released.counts.rows_published, released.counts.rows_quarantined) == (2, 0)
     # Older than day 2's row of the same key: published, and rightly not the newest.
     assert [(r["sensor"], r["hour"], r["value"]) for r in silver(settings)] == [("a", 1, 7.0), ("a", 2, 20.0)]
@@ -256,7 +265,9 @@ def test_an_error_in_a_blocking_check_holds_its_window_and_no_other(spark, setti
 
 def test_an_error_in_a_non_blocking_check_is_visible_and_holds_nothing(spark, settings):
     spec = readings(
-        checks=[{"check": "sql", "name": "ratio", "severity": "warning", "sql": "select * from batch where 1 / (value - 20) > 9"}]
+        checks=[
+            {"check": "sql", "name": "ratio", "severity": "warning", "sql": "select * from batch where 1 / (value - 20) > 9"}
+        ]
     )
     land(settings, 1, ["a,2,20,2024-01-02T00:00:00Z"])
     heal(spark, settings, [1], spec)

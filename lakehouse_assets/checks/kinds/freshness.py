@@ -58,5 +58,7 @@ class Freshness(BatchCheck):
         if age is None:
             return Judgement("failed", observed, f"{self.column} has no value")
         if timedelta(seconds=age) > duration(self.max_age):
-            return Judgement("failed", observed, f"the newest {self.column} is {newest}, older than {self.max_age} at the window's end")
+            return Judgement(
+                "failed", observed, f"the newest {self.column} is {newest}, older than {self.max_age} at the window's end"
+            )
         return Judgement("passed", observed)

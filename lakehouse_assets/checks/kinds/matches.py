@@ -11,7 +11,7 @@ from lakehouse_assets.checks.sql_text import identifier, literal
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    import re._parser as parser
+    import re._parser as parser  # pyright: ignore[reportMissingImports] (the standard library's, without stubs)
 
 # Longer values fail without being matched: a backtracking engine needs a stack frame per character.
 LONGEST = 4096
@@ -43,7 +43,9 @@ class Matches(RowCheck):
         except re.error as error:
             raise ValueError(f"pattern {value!r} does not compile: {error}") from None
         if REPEATED_CHOICE.search(value) or _danger(tree, False) or _unbounded(tree) > MAX_UNBOUNDED:
-            raise ValueError(f"pattern {value!r} could run for ever on some value: avoid repeats inside repeats, (a|b)* and many .*")
+            raise ValueError(
+                f"pattern {value!r} could run for ever on some value: avoid repeats inside repeats, (a|b)* and many .*"
+            )
         return value
 
     @property

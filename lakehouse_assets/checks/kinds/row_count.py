@@ -35,5 +35,7 @@ class RowCount(BatchCheck):
         rows = int(values.get("rows") or 0)
         low = self.min is not None and rows < self.min
         high = self.max is not None and rows > self.max
-        text = f"{rows} rows, promised {'at least ' + str(self.min) if low else 'at most ' + str(self.max)}" if low or high else ""
+        text = (
+            f"{rows} rows, promised {'at least ' + str(self.min) if low else 'at most ' + str(self.max)}" if low or high else ""
+        )
         return Judgement("failed" if text else "passed", {"rows": rows, "min": self.min, "max": self.max}, text)

@@ -70,7 +70,9 @@ class Sql(RowCheck):
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails when the query returned a row; of an empty batch it returns none."""
         found = int(values.get("failing") or 0)
-        return Judgement("failed" if found else "passed", {"rows_returned": found}, f"{found} row(s) returned" if found else "", found)
+        return Judgement(
+            "failed" if found else "passed", {"rows_returned": found}, f"{found} row(s) returned" if found else "", found
+        )
 
     def message(self) -> str:
         """What is promised."""
@@ -86,10 +88,10 @@ def _is_filter(tree: exp.Select) -> bool:
     return all(isinstance(e, exp.Star | exp.Column) for e in tree.expressions)
 
 
-def _bind(tree: exp.Expression, context: CheckContext) -> str:
+def _bind(tree: exp.Expr, context: CheckContext) -> str:
     bounds = {"window_start": context.window_start_sql, "window_end": context.window_end_sql}
 
-    def bound(node: exp.Expression) -> exp.Expression:
+    def bound(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Placeholder):
             return exp.maybe_parse(bounds[node.name], dialect="spark")
         if isinstance(node, exp.Table) and node.name == "batch":

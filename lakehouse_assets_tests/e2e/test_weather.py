@@ -1,0 +1,223 @@
+"""The main job on the real year, through Dagster on an instance: late days, faulty days, their correction, gold, healing."""
+
+import csv
+import math
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.layers.release import rebuild
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.orchestration.headless import pending, report_sources, run_once
+from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.support import rows_of
+
+sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
+from land_example import land_part
+
+LATE = ["2013-06-10", "2013-06-11", "2013-06-12"]
+FAULTY = ["2013-09-09", "2013-09-10", "2013-09-11", "2013-09-12"]
+MOST_JOBS = 40
+
+
+class World:
+    """A lake, a landing folder, an instance and the definitions, with the test session as its Spark."""
+
+    def __init__(self, spark, home: Path) -> None:
+        self.spark = spark
+        (home / "landing").mkdir()
+        self.settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
+        self.instance = dg.DagsterInstance.local_temp(str(home))
+        self.tables = load_tables()
+        self.jobs: list[int] = []
+
+        class TestSpark(dg.ConfigurableResource):
+            @property
+            def spark_session(self):
+                return spark
+
+        self.definitions = build_definitions(self.settings, self.tables, {"spark": TestSpark()})
+
+    def run(self):
+        before = self.spark._jsc.sc().dagScheduler().numTotalJobs()
+        report = run_once(self.definitions, self.instance, self.settings, self.tables)
+        self.jobs.append(self.spark._jsc.sc().dagScheduler().numTotalJobs() - before)
+        return report
+
+    def standing(self):
+        return ledger.standing(logs.decisions(self.settings, "weather"))
+
+    def verdict(self, day: str, seq: int = 1) -> str:
+        return self.standing()[(datetime.fromisoformat(day).replace(tzinfo=UTC), seq)].verdict
+
+    def tick(self, cursor=None):
+        return dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=cursor)
+
+
+@pytest.fixture(scope="module")
+def world(spark, tmp_path_factory):
+    return World(spark, tmp_path_factory.mktemp("weather"))
+
+
+def keys(result) -> dict[str, set[str]]:
+    """Requested partitions by asset; an unpartitioned asset has one, called ''."""
+    found: dict[str, set[str]] = {}
+    for r in result.results:
+        if r.true_subset.size:
+            subset = r.true_subset
+            parts = subset.expensively_compute_partition_keys() if subset.is_partitioned else {""}
+            found[r.key.to_user_string()] = set(parts)
+    return found
+
+
+def test_1_arrived_windows_are_asked_for_and_others_never(world):
+    land_part("on_time", world.settings.landing)
+    reported, troubles = report_sources(world.instance, world.settings, [t.spec for t in world.tables])
+    assert (reported, troubles) == (361, [])
+    asked = keys(world.tick())
+    arrived = {f.stem for f in Path(world.settings.landing, "weather").glob("*.csv")}
+    assert set(asked) == {"bronze_weather", "silver_weather", "baseline_weather"}
+    assert all(asked[name] == arrived for name in asked)
+
+
+def test_2_the_year_with_its_gap_takes_one_run_per_range(world):
+    report = world.run()
+    assert [(a, b) for _, a, b, _ in report.ranges] == [("2013-01-01", "2013-06-09"), ("2013-06-13", "2013-12-30")]
+    assert report.gold == ["gold_daily_weather"]
+    # Two ranges and gold; the bound is for each run of bronze and silver, however many its windows.
+    assert world.jobs[-1] <= 2 * MOST_JOBS + 20
+    assert all(world.verdict(day) == "quarantined" for day in FAULTY)
+
+
+def test_3_late_days_heal_in_one_run_within_the_bound_on_spark_jobs(world):
+    assert keys(world.tick()) == {}
+    land_part("late", world.settings.landing)
+    report = world.run()
+    assert [(a, b) for _, a, b, _ in report.ranges] == [(LATE[0], LATE[-1])]
+    assert all(world.verdict(day).startswith("published") for day in LATE)
+    gold_jobs = 20
+    assert world.jobs[-1] <= MOST_JOBS + gold_jobs
+    # What was held stays held: nobody asks for it again.
+    assert pending(world.instance, world.settings, world.tables[0].spec) == []
+    assert keys(world.tick()) == {}
+
+
+def test_4_a_second_run_does_nothing(world):
+    before = world.spark._jsc.sc().dagScheduler().numTotalJobs()
+    report = run_once(world.definitions, world.instance, world.settings, world.tables)
+    assert (report.reported, report.ranges, report.gold) == (0, [], [])
+    assert world.spark._jsc.sc().dagScheduler().numTotalJobs() == before
+
+
+def test_5_few_clean_windows_are_held(world):
+    held = [start for (start, _), d in world.standing().items() if d.verdict == "quarantined"]
+    clean = [start for start in held if f"{start:%Y-%m-%d}" not in FAULTY]
+    assert len(clean) <= 0.05 * 264
+
+
+def test_6_the_correction_replaces_what_was_held(world):
+    land_part("corrections", world.settings.landing)
+    report = world.run()
+    assert [(a, b) for _, a, b, _ in report.ranges] == [(FAULTY[0], FAULTY[-1])]
+    assert report.gold == ["gold_daily_weather"]
+    for day in FAULTY:
+        assert world.verdict(day, 2).startswith("published")
+        assert world.standing()[(datetime.fromisoformat(day).replace(tzinfo=UTC), 1)].superseded_by
+
+
+def number(text: str) -> float | None:
+    return None if text == "NA" else float(text)
+
+
+def oracle(world: World) -> list[dict]:
+    """Silver by hand, from the landed files and the verdicts: no Spark, none of the project's code."""
+    accepted = {start for (start, _), d in world.standing().items() if d.accepted}
+    rows = {}
+    for file in sorted(Path(world.settings.landing, "weather").glob("*.csv")):
+        start = datetime.fromisoformat(file.stem).replace(tzinfo=UTC)
+        if start not in accepted:
+            continue
+        for r in csv.DictReader(file.open()):
+            wind = number(r["wind_speed"])
+            if wind is not None and not 0 <= wind * 0.44704 <= 60:
+                continue
+            hour = datetime.fromisoformat(r["time_hour"].replace("Z", "+00:00"))
+            scaled = {
+                "temp_c": ("temp", lambda v: (v - 32) / 1.8),
+                "dew_point_c": ("dewp", lambda v: (v - 32) / 1.8),
+                "humidity_percent": ("humid", lambda v: v),
+                "wind_direction_deg": ("wind_dir", lambda v: v),
+                "wind_speed_m_s": ("wind_speed", lambda v: v * 0.44704),
+                "wind_gust_m_s": ("wind_gust", lambda v: v * 0.44704),
+                "precipitation_mm": ("precip", lambda v: v * 25.4),
+                "pressure_kpa": ("pressure", lambda v: v / 10),
+                "visibility_km": ("visib", lambda v: v * 1.609344),
+            }
+            values = {n: None if number(r[c]) is None else f(number(r[c])) for n, (c, f) in scaled.items()}
+            rows[(r["origin"], hour)] = {"origin": r["origin"], "time_hour": hour, **values, "p_extracted_at": start}
+    return [rows[key] for key in sorted(rows)]
+
+
+def test_7_silver_equals_the_oracle_row_by_row(world):
+    expected = oracle(world)
+    found = sorted(rows_of(world.settings.path("silver", "weather"), list(expected[0])), key=lambda r: (r["origin"], r["time_hour"]))
+    assert len(found) == len(expected) > 26_000
+    for have, want in zip(found, expected, strict=True):
+        for name, value in want.items():
+            same = math.isclose(have[name], value, rel_tol=1e-12) if isinstance(value, float) else have[name] == value
+            assert same, (want["origin"], want["time_hour"], name, have[name], value)
+
+
+def test_8_gold_equals_its_silver(world):
+    expected: dict = {}
+    for row in oracle(world):
+        expected.setdefault((row["origin"], row["time_hour"].date()), []).append(row)
+    found = {(r["origin"], r["day"]): r for r in rows_of(world.settings.path("gold", "daily_weather"))}
+    assert set(found) == set(expected)
+    for key, rows in expected.items():
+        assert found[key]["readings"] == len(rows)
+        temps = [r["temp_c"] for r in rows if r["temp_c"] is not None]
+        assert found[key]["temp_max_c"] == (max(temps) if temps else None)
+
+
+def test_9_a_rebuild_from_bronze_gives_the_same_silver(world):
+    spec = world.tables[0].spec
+    rebuilt = rebuild(Run(world.settings, spec, lambda: world.spark, "rebuild", lambda: datetime(2024, 1, 1, tzinfo=UTC)))
+    assert (rebuilt.gained, rebuilt.lost) == (0, 0)
+
+
+def test_what_the_ui_shows_of_a_faulty_day_and_of_its_check(world):
+    """Metadata of the first extraction's run: the verdict by partition, the failed check with its windows and its plot."""
+    instance = world.instance
+    records = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=dg.AssetKey("silver_weather"), asset_partitions=[FAULTY[0]]), limit=10
+    ).records
+    verdicts = [r.asset_materialization.metadata["verdict"].value for r in records]
+    assert verdicts[-1] == "quarantined"
+    assert verdicts[0].startswith("published")
+    history = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(dg.AssetKey("silver_weather"), "drift"), limit=10
+    )
+    failed = [h.event.dagster_event.event_specific_data for h in history if h.status.value == "FAILED"]
+    assert failed
+    told = failed[-1]
+    assert all(day in told.description for day in FAULTY)
+    assert "data:image/png;base64," in told.metadata["plot"].value
+    assert "quarantine release" in told.metadata["what_to_do"].value
+
+
+def test_definitions_say_what_the_assets_are(world):
+    graph = world.definitions.resolve_asset_graph()
+    silver = graph.get(dg.AssetKey("silver_weather"))
+    schema = {c.name: c for c in silver.metadata["dagster/column_schema"].columns}
+    assert schema["pressure_kpa"].tags["unit"] == "kPa"
+    assert silver.owners == ["team:weather"]
+    lineage = graph.get(dg.AssetKey("gold_daily_weather")).metadata["dagster/column_lineage"].deps_by_column
+    assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage["temp_mean_c"]] == [("silver_weather", "temp_c")]

@@ -1,0 +1,90 @@
+"""SIGKILL between each two steps of extracting, deciding and exchanging: the next run gives the clean run's tables."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.layers.release import rebuild
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.laws.scene import DAYS, arrives, before, scene
+from lakehouse_assets_tests.support import heal, rows_of, runner, silver
+
+STEPS = [
+    "extracting",
+    "bronze_committed",
+    "extraction_recorded",
+    "staged",
+    "measured_rules",
+    "measured_drift",
+    "decided",
+    "decisions_logged",
+    "quarantine_committed",
+    "before_silver",
+    "silver_committed",
+    "profiles_committed",
+    "applied",
+]
+
+
+def place(settings: Settings, name: str) -> Settings:
+    """Settings of a lake of its own below the test's folder."""
+    here = Path(settings.dagster_home) / name
+    (here / "landing").mkdir(parents=True)
+    return settings.model_copy(update={"root": str(here / "lake"), "landing": str(here / "landing"), "dagster_home": here})
+
+
+def tables(settings: Settings) -> dict[str, object]:
+    """All that must be equal in the end; ids of runs and times of day are not."""
+    decided = logs.decisions(settings, "readings")
+    standing = ledger.standing(decided)
+    bronze = rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash"])
+    held = rows_of(settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash", "decision_id"])
+    profiles = rows_of(settings.path("baseline", "readings"), ["p_extracted_at", "extraction_seq", "feature", "rows", "mean"])
+    return {
+        "silver": silver(settings),
+        "bronze": bronze,
+        "quarantine": held,
+        "profiles": profiles,
+        "verdicts": {batch: (d.verdict, d.counts, d.superseded_by is not None) for batch, d in standing.items()},
+        "unapplied": len(ledger.unapplied(decided)),
+    }
+
+
+@pytest.fixture(scope="module")
+def clean(spark, tmp_path_factory):
+    """The tables of a run that nobody disturbed."""
+    home = tmp_path_factory.mktemp("clean")
+    settings = place(Settings(root="", landing="", dagster_home=home, spark_master="local[2]"), "clean")
+    before(spark, settings)
+    arrives(settings)
+    heal(spark, settings, DAYS, scene())
+    return tables(settings)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at(step, spark, settings, clean):
+    here = place(settings, step)
+    before(spark, here)
+    arrives(here)
+    child = subprocess.run(
+        [sys.executable, "-m", "lakehouse_assets_tests.laws.child", str(here.dagster_home), step],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert child.returncode == -9, child.stderr[-2000:]
+    was = silver(here)
+    decided = {d.batch for d in logs.decisions(here, "readings", evidence=False)}
+    # No early publish: what stands in silver has its decision.
+    assert {(row["p_extracted_at"], row["extraction_seq"]) for row in was} <= decided
+    heal(spark, here, DAYS, scene())
+    assert tables(here) == clean
+    heal(spark, here, DAYS, scene())
+    assert tables(here) == clean
+    rebuilt = rebuild(runner(spark, here, scene()))
+    assert (rebuilt.gained, rebuilt.lost) == (0, 0)
