@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
+from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
 app = typer.Typer(
@@ -81,8 +81,21 @@ def _dagster(settings: Settings):
 
     from lakehouse_assets.definitions import build_definitions
 
-    with dg.DagsterInstance.get() as instance:
-        yield build_definitions(settings), instance
+    try:
+        with dg.DagsterInstance.get() as instance:
+            yield build_definitions(settings), instance
+    finally:
+        _stop_spark()
+
+
+def _stop_spark() -> None:
+    """End the JVM in order, if this process started one."""
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
 
 
 @app.command()
@@ -112,6 +125,8 @@ def run(
         out.print(f"{name}: {a} to {b}, {count} window(s) in one run", markup=False)
     for name in report.gold:
         out.print(f"{name}: rewritten", markup=False)
+    if report.unreachable:
+        raise SourceError("\n".join(report.unreachable))
     for trouble in report.troubles:
         err.print(f"warning: {trouble}", markup=False)
     if not report.ranges and not report.gold:
@@ -130,7 +145,8 @@ def verdicts(
 
     decisions = logs.decisions(Settings.from_environment(), table, evidence=False)
     rows = verdict_rows(decisions, full=as_json)
-    show([row for row in rows if verdict in (None, row["verdict"])], as_json, "nothing has been judged yet; `lakehouse run`")
+    chosen = [row for row in rows if verdict in (None, row["verdict"])]
+    show(chosen, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; `lakehouse run`")
 
 
 @app.command()

@@ -3,22 +3,43 @@
 Belongs here: what may be written in a YAML expression and how it is changed safely. Does not: any check kind.
 """
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
-from sqlglot import exp, parse
+from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 # Code that leaves the data, or that gives another answer the second time. Configuration never runs code (law 5).
 FORBIDDEN = frozenset(
-    (
-        "reflect try_reflect java_method rand random randn uuid shuffle uniform randstr now current_timestamp current_date "
-        "current_time localtimestamp unix_timestamp curdate getdate monotonically_increasing_id spark_partition_id "
-        "input_file_name input_file_block_start input_file_block_length current_user session_user user current_catalog "
-        "current_database current_schema version sleep"
-    ).split()
+    name
+    for line in (
+        "reflect try_reflect java_method transform_keys_udf secret try_secret http_get sleep identifier",
+        "from_protobuf to_protobuf",  # they read a file by its path
+        "rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id",
+        "input_file_name input_file_block_start input_file_block_length",
+        "now current_timestamp current_date current_time localtimestamp curdate getdate current_timezone",
+        "current_user session_user user current_catalog current_database current_schema version",
+    )
+    for name in line.split()
 )
 NONDETERMINISTIC = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentUser, exp.Uuid)
+# Parsed by sqlglot, and then: a shell command (TRANSFORM … USING), a session variable, a random part of the rows, or
+# something that sqlglot leaves out when it writes the text again.
+CONSTRUCTS: dict[type[exp.Expr], str] = {
+    exp.QueryTransform: "TRANSFORM … USING runs a command; it",
+    exp.Parameter: "a session variable",
+    exp.SessionParameter: "a session variable",
+    exp.PropertyEQ: "an assignment",
+    exp.TableSample: "TABLESAMPLE",
+    exp.Pivot: "PIVOT",
+    exp.Version: "time travel",
+    exp.Hint: "a hint",
+}
+# Without a column of that name Spark takes these for a function, even without parentheses.
+CLOCKS = frozenset({"current_time", "localtimestamp"})
+# Spark puts the environment's value in the place of ${env:NAME}, also within quotes.
+SUBSTITUTED = "${"
+LONGEST = 20_000
 
 
 def identifier(name: str) -> str:
@@ -27,6 +48,8 @@ def identifier(name: str) -> str:
     >>> identifier("a`b")
     '`a``b`'
     """
+    if SUBSTITUTED in name:
+        raise ValueError(f"the name {name!r} holds `{SUBSTITUTED}`, which Spark would replace")
     return exp.to_identifier(name, quoted=True).sql(dialect="spark")
 
 
@@ -41,31 +64,38 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, datetime):
-        return f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S.%f}Z'"
+        moment = value.astimezone(UTC) if value.tzinfo else value
+        return f"TIMESTAMP '{moment.replace(tzinfo=None).isoformat(' ', 'microseconds')}Z'"
     if isinstance(value, date):
-        return f"DATE '{value:%Y-%m-%d}'"
+        return f"DATE '{value.isoformat()}'"
     if isinstance(value, float):
         return f"CAST({exp.Literal.string(repr(value)).sql(dialect='spark')} AS DOUBLE)"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str):
-        return exp.Literal.string(value).sql(dialect="spark")
+        parts = value.replace(SUBSTITUTED, "$\0{").split("\0") if SUBSTITUTED in value and "\0" not in value else [value]
+        quoted = [exp.Literal.string(part).sql(dialect="spark") for part in parts]
+        return quoted[0] if len(quoted) == 1 else f"CONCAT({', '.join(quoted)})"
     raise TypeError(f"no SQL literal for {type(value).__name__}")
 
 
 def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> exp.Expr:
     """One expression over a row (with ``allow_windows``, over its batch). Raises ValueError naming what is refused."""
-    tree = _one(f"SELECT {text}", text, what)
+    tree = _one("SELECT ", text, what)
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) != {"expressions"}:
         raise ValueError(f"{what}: {text!r} is not one SQL expression")
     expression = tree.expressions[0]
     if isinstance(expression, exp.Alias | exp.Star):
         raise ValueError(f"{what}: {text!r} is not one SQL expression")
     _guard(expression, text, what)
+    if expression.find(exp.Placeholder):
+        raise ValueError(f"{what}: a parameter is not allowed in {text!r}")
     if expression.find(exp.Subquery, exp.Select, exp.Exists):
         raise ValueError(f"{what}: a subquery is not allowed in {text!r}")
     if not allow_windows and expression.find(exp.Window):
         raise ValueError(f"{what}: a window function is not allowed in {text!r}")
+    if any(window.alias for window in expression.find_all(exp.Window)):
+        raise ValueError(f"{what}: write the window out, `over (…)`, in {text!r}: a named one is not declared here")
     bare = [node for node in expression.find_all(exp.AggFunc) if not node.find_ancestor(exp.Window)]
     if bare:
         raise ValueError(f"{what}: an aggregate needs `over (…)` in {text!r}")
@@ -74,20 +104,40 @@ def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> ex
 
 def parse_select(text: str, what: str) -> exp.Select:
     """One read-only SELECT over `batch`. Raises ValueError naming what is refused."""
-    tree = _one(text, text, what)
+    tree = _one("", text, what)
     if not isinstance(tree, exp.Select):
         raise ValueError(f"{what}: only one SELECT is allowed, not {text!r}")
     _guard(tree, text, what)
-    names = {cte.alias for cte in tree.find_all(exp.CTE)} | {"batch"}
+    for given in tree.find_all(exp.With):
+        if given.recursive or any(cte.alias.lower() == "batch" for cte in given.expressions):
+            raise ValueError(f"{what}: a recursive WITH, or one named `batch`, is not allowed in {text!r}")
     for table in tree.find_all(exp.Table):
-        if table.name not in names or table.db:
+        plain = isinstance(table.this, exp.Identifier) and not table.db
+        if not plain or (table.name.lower() != "batch" and not _declared(table)):
             raise ValueError(f"{what}: only `batch` can be read, not {table.sql(dialect='spark')}")
     return tree
 
 
 def columns_of(expression: exp.Expr) -> set[str]:
-    """Names of the columns that an expression uses."""
-    return {column.name for column in expression.find_all(exp.Column)}
+    """Names of the columns that an expression uses; of `a.b` it is `a`."""
+    return {column.parts[0].name for column in expression.find_all(exp.Column)}
+
+
+def _declared(table: exp.Table) -> bool:
+    """Whether a name is one of WITH that is visible here: a query's own name, or a later one, would read the catalog."""
+    below: exp.Expr = table
+    node = table.parent
+    passed: set[int] = set()
+    while node:
+        passed.add(id(below))
+        given = node.args.get("with_")
+        for cte in given.expressions if given else ():
+            if id(cte) in passed:
+                break
+            if cte.alias.lower() == table.name.lower():
+                return True
+        below, node = node, node.parent
+    return False
 
 
 def add_partition(expression: exp.Expr, column: str) -> exp.Expr:
@@ -103,13 +153,22 @@ def _clauses(tree: exp.Select) -> list[str]:
     return [name for name, value in tree.args.items() if value and name not in ("kind", "hint")]
 
 
-def _one(sql: str, text: str, what: str) -> exp.Expr:
+def _one(prefix: str, text: str, what: str) -> exp.Expr:
     if not text.strip():
         raise ValueError(f"{what}: the SQL is empty")
-    if "--" in text or "/*" in text or ";" in _without_strings(text):
-        raise ValueError(f"{what}: comments and `;` are not allowed in {text!r}")
+    if len(text) > LONGEST:
+        raise ValueError(f"{what}: the SQL is longer than {LONGEST} characters")
+    if SUBSTITUTED in text:
+        raise ValueError(f"{what}: `{SUBSTITUTED}` is not allowed in {text!r}: Spark would put a setting in its place")
+    spark = Dialect.get_or_raise("spark")
     try:
-        trees = parse(sql, dialect="spark")
+        tokens = spark.tokenize(prefix + text)
+        if any(token.comments or token.token_type in (TokenType.SEMICOLON, TokenType.HINT) for token in tokens):
+            raise ValueError(f"{what}: comments and `;` are not allowed in {text!r}")
+        trees = spark.parser().parse(tokens, prefix + text)
+        for tree in trees:
+            # Written once here, so that what nests too deeply to be written is refused when it is loaded.
+            str(tree and tree.sql(dialect="spark"))
     except SqlglotError as error:
         raise ValueError(f"{what}: {text!r} is not SQL: {str(error).splitlines()[0][:200]}") from None
     except RecursionError:
@@ -119,20 +178,13 @@ def _one(sql: str, text: str, what: str) -> exp.Expr:
     return trees[0]
 
 
-def _without_strings(text: str) -> str:
-    kept, quote = [], ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"`":
-            quote = character
-        else:
-            kept.append(character)
-    return "".join(kept)
-
-
 def _guard(tree: exp.Expr, text: str, what: str) -> None:
     for node in tree.walk():
+        for construct, name in CONSTRUCTS.items():
+            if isinstance(node, construct):
+                raise ValueError(f"{what}: {name} is not allowed in {text!r}")
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
+            raise ValueError(f"{what}: {node.name} is not allowed in {text!r}: it gives another answer each time")
         if isinstance(node, NONDETERMINISTIC):
             raise ValueError(
                 f"{what}: {node.sql(dialect='spark')} is not allowed in {text!r}: it gives another answer each time"

@@ -146,11 +146,23 @@ def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:
 def waive(outcomes: Sequence[Outcome], waived: Collection[str]) -> list[Outcome]:
     """Take the effect from the checks that an override names (``*``: all that can be waived)."""
     return [
-        replace(o, effect="none", waived=True)
-        if o.effect in ("rows", "batch") and (o.check in waived or "*" in waived) and o.check not in UNWAIVABLE
-        else o
+        replace(o, effect="none", waived=True) if o.effect in ("rows", "batch") and is_waived(o.check, waived) else o
         for o in outcomes
     ]
+
+
+def is_waived(check: str, waived: Collection[str]) -> bool:
+    """Whether an override names this check, by itself or by the name under which the UI shows it with others."""
+    if check in UNWAIVABLE:
+        return False
+    return bool({check, "*", group_of(check)} & set(waived))
+
+
+def group_of(check: str) -> str:
+    """The one check that the UI shows for several: `casts` for each column's cast, `source_columns` for the schema."""
+    if check.startswith("cast_"):
+        return "casts"
+    return "source_columns" if check == "new_columns" else check
 
 
 def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verdict, Counts]:

@@ -53,9 +53,24 @@ class GoldRun:
         return self.settings.path("gold", self.spec.name)
 
     @property
+    def ruleset_hash(self) -> str:
+        """The first 16 hex digits of the rule set's SHA-256."""
+        return ruleset_hash(self.spec, self.query)
+
+    @property
     def ruleset(self) -> str:
         """What it is judged by, as JSON: its SQL, key and checks."""
-        return self.spec.model_copy(update={"sql": self.query.sql, "description": "", "units": {}}).model_dump_json()
+        return ruleset(self.spec, self.query)
+
+
+def ruleset(spec: GoldSpec, query: GoldQuery) -> str:
+    """What a gold table is judged by, as canonical JSON."""
+    return spec.model_copy(update={"sql": query.sql, "description": "", "units": {}}).model_dump_json()
+
+
+def ruleset_hash(spec: GoldSpec, query: GoldQuery) -> str:
+    """The first 16 hex digits of the rule set's SHA-256: it changes with the SQL, the key and the checks."""
+    return sha256(ruleset(spec, query).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,7 @@ def publish_gold(run: GoldRun) -> GoldPublished:
             _finish(run, last)
             last = replace(last, applied_at=run.clock())
         inputs = _input_versions(run)
-        rules = sha256(run.ruleset.encode()).hexdigest()[:16]
+        rules = run.ruleset_hash
         if last is not None and last.inputs == inputs and last.ruleset_hash == rules:
             return GoldPublished(last, False, {})
         number = (last.number if last else 0) + 1

@@ -19,7 +19,7 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.staging import Broken, plain, stage_batches
-from lakehouse_assets.measures.profile import profile
+from lakehouse_assets.measures.profile import MAX_STRATA, profile
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
@@ -66,7 +66,10 @@ def measure(
     profiles: dict[Batch, list[Profile]] = {}
     if spec.drift:
         try:
-            profiles = profile(staged, spec.drift, len(batches))
+            profiles, crowded = profile(staged, spec.drift)
+            for batch in crowded & set(batches):
+                text = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
+                merged[batch] = replace(merged[batch], errors={**merged[batch].errors, "drift": text})
         except SCAN_ERRORS as error:
             for batch in batches:
                 text = f"the features could not be measured: {plain(error)}"

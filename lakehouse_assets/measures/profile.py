@@ -7,20 +7,23 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.sql_text import add_partition, identifier, parse_expression
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.measures.scan import moment
 
 MAX_STRATA = 64
 
 
-def profile(staged: DataFrame, drift: DriftSpec, batches: int) -> dict[tuple[datetime, int], list[Profile]]:
-    """Profiles of every batch, one aggregation. Collects at most ``batches × features × 64`` rows.
+Batch = tuple[datetime, int]
 
-    Raises LakehouseError when a feature's ``by`` has more than 64 strata in a batch.
+
+def profile(staged: DataFrame, drift: DriftSpec) -> tuple[dict[Batch, list[Profile]], set[Batch]]:
+    """Profiles of every batch, one aggregation, and the batches that have more than 64 strata of a feature.
+
+    Collects at most 65 rows a batch and feature.
     """
     features = []
     for position, feature in enumerate(drift.features):
@@ -45,7 +48,7 @@ def profile(staged: DataFrame, drift: DriftSpec, batches: int) -> dict[tuple[dat
     )
     finite = "CASE WHEN isnan(value) OR abs(value) = CAST('Infinity' AS DOUBLE) THEN NULL ELSE value END"
     long = wide.select("window", "extraction_seq", F.inline("given")).withColumn("finite", F.expr(finite))
-    limit = batches * len(features) * MAX_STRATA
+    nth = F.row_number().over(W.partitionBy("window", "extraction_seq", "feature").orderBy("stratum"))
     rows = (
         long.groupBy("window", "extraction_seq", "feature", "stratum")
         .agg(
@@ -59,12 +62,12 @@ def profile(staged: DataFrame, drift: DriftSpec, batches: int) -> dict[tuple[dat
             F.max("finite").alias("maximum"),
             F.expr(f"kll_sketch_agg_double(finite, {int(drift.sketch_k)})").alias("sketch"),
         )
-        .limit(limit + 1)
+        .withColumn("nth", nth)
+        .where(F.col("nth") <= MAX_STRATA + 1)
         .collect()
     )
-    if len(rows) > limit:
-        raise LakehouseError(f"drift: a feature's `by` has more than {MAX_STRATA} strata in one batch; use a coarser one")
-    found: dict[tuple[datetime, int], list[Profile]] = {}
+    crowded = {(moment(row["window"]), row["extraction_seq"]) for row in rows if row["nth"] > MAX_STRATA}
+    found: dict[Batch, list[Profile]] = {}
     for row in rows:
         valid = row["rows"] - row["nulls"] - row["nans"] - row["infinities"]
         found.setdefault((moment(row["window"]), row["extraction_seq"]), []).append(
@@ -82,4 +85,4 @@ def profile(staged: DataFrame, drift: DriftSpec, batches: int) -> dict[tuple[dat
                 sketch=bytes(row["sketch"]) if valid and row["sketch"] is not None else None,
             )
         )
-    return found
+    return found, crowded

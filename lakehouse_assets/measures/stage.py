@@ -19,7 +19,7 @@ from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence
-from lakehouse_assets.decisions.gate import MASKED, UNWAIVABLE
+from lakehouse_assets.decisions.gate import MASKED, is_waived
 from lakehouse_assets.measures.scan import BITS, bit
 from lakehouse_assets.measures.typed import typed_columns
 
@@ -191,8 +191,7 @@ def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> Column:
 def _clean(rules: Sequence[RowRule], waived: Collection[str]) -> Column:
     held = F.lit(False)
     for position, rule in enumerate(rules):
-        ignored = (rule.id in waived or "*" in waived) and rule.id not in UNWAIVABLE
-        if rule.removes and not ignored:
+        if rule.removes and not is_waived(rule.id, waived):
             held = held | F.col(f"_c{position}")
     return ~held
 

@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.explain import drift_plot
-from lakehouse_assets.layers.gold import GoldRun, publish_gold
+from lakehouse_assets.layers.gold import GoldRun, publish_gold, ruleset_hash
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.orchestration import metadata as show
@@ -33,7 +33,7 @@ def table_run(spec: TableSpec, settings: Settings, context: Any, spark: Any) -> 
         settings=settings,
         spec=spec,
         session=lambda: spark.spark_session,
-        run_id=context.run_id,
+        run_id=context.run.run_id,
         clock=lambda: datetime.now(UTC),
         step=lambda name: context.log.info(f"{spec.name}: {name.replace('_', ' ')}"),
     )
@@ -193,6 +193,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings)
             "dagster/uri": settings.path("gold", gold.name),
         },
         check_specs=checks,
+        code_version=ruleset_hash(gold, query),
         kinds={"gold", "sql", "delta"},
         pool=f"table_{name}",
         **_common(spec, "gold"),
@@ -204,7 +205,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings)
             spec=gold,
             query=query,
             session=lambda: context.resources.spark.spark_session,
-            run_id=context.run_id,
+            run_id=context.run.run_id,
             clock=lambda: datetime.now(UTC),
             step=lambda step: context.log.info(f"{name}: {step.replace('_', ' ')}"),
         )

@@ -32,12 +32,12 @@ def heal_windows(extraction: ExtractionSpec) -> dg.AutomationCondition:
 
 
 def gold_follows() -> dg.AutomationCondition:
-    """Gold is rewritten after its inputs changed, once they are at rest, and again every six hours after a failure.
+    """Gold is rewritten after its inputs or its SQL changed, once they are at rest, and again every six hours after a failure.
 
     It must not wait for windows that never arrive: a missing partition of an input does not hold it back.
     """
     ac = dg.AutomationCondition
     done = ac.newly_requested() | ac.newly_updated()
-    changed = ac.any_deps_updated().since(done)
+    changed = (ac.any_deps_updated() | ac.code_version_changed()).since(done)
     retry = ac.execution_failed() & ac.cron_tick_passed(RETRY_CRON).since(done)
     return ((changed | retry) & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")

@@ -10,6 +10,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.orchestration.metadata import samples_markdown
 from lakehouse_assets.reports.markdown import table
 
@@ -44,10 +45,6 @@ def _describe(check: Any) -> str:
     return check.description or f"{check.check} · {check.severity}"
 
 
-def _group(check: str, kind: str) -> str:
-    return {"cast": "casts", "schema": "source_columns"}.get(kind, check)
-
-
 def check_results(
     specs: Sequence[dg.AssetCheckSpec],
     decisions: Mapping[str, Decision],
@@ -59,7 +56,9 @@ def check_results(
     outcomes: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for window, decision in decisions.items():
         for outcome in decision.checks:
-            outcomes.setdefault(_group(outcome["check"], outcome["kind"]), []).append((window, outcome))
+            outcomes.setdefault(
+                group_of(outcome["check"]) if outcome["kind"] in ("cast", "schema") else outcome["check"], []
+            ).append((window, outcome))
     for spec in specs:
         found = outcomes.get(spec.name, [])
         bad = [(window, o) for window, o in found if o["status"] in ("failed", "error")]

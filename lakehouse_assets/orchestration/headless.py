@@ -13,10 +13,11 @@ import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.table import GoldSpec, TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RunFailedError
+from lakehouse_assets.layers.gold import ruleset_hash
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.watcher import look, recorded_versions
@@ -28,11 +29,14 @@ SETTLING_SECONDS = 1.0
 
 @dataclass
 class Report:
-    """What a headless run did: windows newly reported, ranges run, gold rewritten, troubles that stopped nothing."""
+    """What a headless run did: windows newly reported, ranges run, gold rewritten; sources that could not be reached, and
+    troubles that stopped nothing.
+    """
 
     reported: int = 0
     ranges: list[tuple[str, str, str, int]] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
+    unreachable: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
 
@@ -80,54 +84,76 @@ def run_once(
     report, failed = Report(), []
     specs = [table.spec for table in tables]
     progress("looking at the sources")
-    report.reported, report.troubles = report_sources(instance, settings, specs)
+    report.reported, report.unreachable = report_sources(instance, settings, specs)
     for spec in specs:
         for windows in contiguous(w for w in pending(instance, settings, spec) if chosen(w)):
             first, last = windows[0].key, windows[-1].key
             progress(f"{spec.name}: {first} to {last} ({len(windows)} windows)")
             keys = [f"bronze_{spec.name}", f"silver_{spec.name}", f"baseline_{spec.name}"]
             tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-            if not _execute(definitions, instance, keys, tags):
-                failed.append(f"{spec.name} {first} to {last}")
+            if error := _execute(definitions, instance, keys, tags):
+                failed.append(f"{spec.name} {first} to {last}: {error}")
                 break
             report.ranges.append((spec.name, first, last, len(windows)))
     for table in tables:
         for gold in table.spec.gold:
             name = f"gold_{gold.name}"
-            if gold_is_current(settings, instance, name, table.query_of(gold, specs)):
+            if gold_is_current(settings, instance, gold, table.query_of(gold, specs)):
                 continue
             progress(f"{name}: rewriting")
-            if _execute(definitions, instance, [name], {}):
-                report.gold.append(name)
+            if error := _execute(definitions, instance, [name], {}):
+                failed.append(f"{name}: {error}")
             else:
-                failed.append(name)
+                report.gold.append(name)
     _, troubles = announce(instance, settings, specs)
     report.troubles += troubles
     if failed:
-        raise RunFailedError(f"failed: {'; '.join(failed)}. The runs' logs are in the UI (`make dev`); run again to retry")
+        raise RunFailedError("\n".join([*failed, "The runs' logs are in the UI (`make dev`); run again to retry"]))
     return report
 
 
-def gold_is_current(settings: Settings, instance: dg.DagsterInstance, name: str, query: GoldQuery) -> bool:
-    """Whether a gold table has been judged on its inputs' versions of today, and is on record; or cannot be made yet."""
+def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
+    """Whether gold was judged on today's input versions by today's rules, and is on record; or cannot be made yet."""
+    name = f"gold_{gold.name}"
     places = {i: settings.path(*i.split("_", 1)) for i in query.inputs}
     if not all(delta.exists(path) for path in places.values()):
         return True
     last = max(logs.decisions(settings, name, evidence=False), key=lambda d: d.number, default=None)
     if last is None or last.applied_at is None or instance.get_latest_materialization_event(dg.AssetKey(name)) is None:
         return False
+    if last.ruleset_hash != ruleset_hash(gold, query):
+        return False
     return last.inputs == {i: delta.version(path) for i, path in places.items()}
 
 
-def _execute(definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[str], tags: dict[str, str]) -> bool:
+# The log of a run is kept by the instance; on the terminal it would bury what a person wants to know.
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def _execute(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[str], tags: dict[str, str]
+) -> str | None:
+    """Run these assets here; None, or what went wrong."""
     job = definitions.resolve_implicit_global_asset_job_def()
+    selection = [dg.AssetKey(key) for key in keys]
     done = job.execute_in_process(
-        instance=instance, asset_selection=[dg.AssetKey(key) for key in keys], tags=tags, raise_on_error=False
+        instance=instance, asset_selection=selection, tags=tags, raise_on_error=False, run_config=QUIET
     )
-    return done.success
+    return None if done.success else _why(done)
+
+
+def _why(done: dg.ExecuteInProcessResult) -> str:
+    """The innermost cause of the first step that failed, in one line."""
+    for event in done.all_events:
+        if event.is_step_failure:
+            error: Any = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            return error.message.strip().splitlines()[0] if error is not None else event.message or ""
+    return "the run failed before any step"
 
 
 def run_job(definitions: dg.Definitions, instance: dg.DagsterInstance, name: str, op: str, config: dict[str, Any]) -> Any:
-    """Run one of the act jobs here. Raises what its op raised."""
+    """Run one of the act jobs here and return its result. Raises what its op raised."""
     job = definitions.resolve_job_def(name)
-    return job.execute_in_process(instance=instance, run_config={"ops": {op: {"config": config}}})
+    return job.execute_in_process(instance=instance, run_config={"ops": {op: {"config": config}}, **QUIET})

@@ -33,7 +33,9 @@ class World:
     def __init__(self, spark, home: Path) -> None:
         self.spark = spark
         (home / "landing").mkdir()
-        self.settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
+        self.settings = Settings(
+            root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]"
+        )
         self.instance = dg.DagsterInstance.local_temp(str(home))
         self.tables = load_tables()
         self.jobs: list[int] = []
@@ -167,7 +169,9 @@ def oracle(world: World) -> list[dict]:
 
 def test_7_silver_equals_the_oracle_row_by_row(world):
     expected = oracle(world)
-    found = sorted(rows_of(world.settings.path("silver", "weather"), list(expected[0])), key=lambda r: (r["origin"], r["time_hour"]))
+    found = sorted(
+        rows_of(world.settings.path("silver", "weather"), list(expected[0])), key=lambda r: (r["origin"], r["time_hour"])
+    )
     assert len(found) == len(expected) > 26_000
     for have, want in zip(found, expected, strict=True):
         for name, value in want.items():

@@ -42,7 +42,9 @@ def tables(settings: Settings) -> dict[str, object]:
     decided = logs.decisions(settings, "readings")
     standing = ledger.standing(decided)
     bronze = rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash"])
-    held = rows_of(settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash", "decision_id"])
+    held = rows_of(
+        settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash", "decision_id"]
+    )
     profiles = rows_of(settings.path("baseline", "readings"), ["p_extracted_at", "extraction_seq", "feature", "rows", "mean"])
     return {
         "silver": silver(settings),

@@ -1,0 +1,117 @@
+"""Severity, thresholds, contradictions, and expressions that configuration may not contain. Pure."""
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from lakehouse_assets.checks.base import Judgement, consequence, judge_rows
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression, parse_select
+
+ANY = TypeAdapter(AnyCheck)
+
+
+def row_check(**more):
+    return ANY.validate_python({"check": "in_range", "column": "v", "min": 0, **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "failed", "status", "effect"),
+    [
+        ({}, 0, "passed", "none"),
+        ({}, 1, "failed", "rows"),
+        ({"threshold": 0.9}, 10, "failed", "rows"),
+        ({"threshold": 0.9}, 11, "failed", "batch"),
+        ({"on_fail": "quarantine_batch"}, 1, "failed", "batch"),
+        ({"on_fail": "quarantine_batch", "threshold": 0.9}, 10, "passed", "none"),
+        ({"on_fail": "warn"}, 1, "failed", "report"),
+        ({"severity": "warning"}, 1, "failed", "report"),
+        ({"severity": "warning", "threshold": 0.9}, 10, "passed", "none"),
+        ({"severity": "info", "threshold": 0.9}, 11, "failed", "report"),
+    ],
+    ids=str,
+)
+def test_severity_said_once(more, failed, status, effect):
+    check = row_check(**more)
+    judged = judge_rows(check, 100, failed)
+    assert (judged.status, consequence(check, judged)) == (status, effect)
+
+
+def test_an_error_is_never_a_pass():
+    error = Judgement("error")
+    assert consequence(row_check(), error) == "batch"
+    assert consequence(row_check(severity="warning"), error) == "report"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"check": "in_range", "column": "v", "min": 2, "max": 1}, "above max"),
+        ({"check": "in_range", "column": "v"}, "needs min, max or both"),
+        (
+            {"check": "in_range", "column": "v", "min": 1, "severity": "warning", "on_fail": "quarantine_rows"},
+            "contradicts severity",
+        ),
+        ({"check": "not_empty", "on_fail": "quarantine_rows"}, "finds no single rows"),
+        ({"check": "row_count", "min": 1, "threshold": 0.5}, "threshold has no meaning"),
+        ({"check": "length", "column": "v", "min": -1}, "greater than or equal to 0"),
+        ({"check": "freshness", "column": "v", "max_age": "soon"}, "not a duration"),
+        ({"check": "matches", "column": "v", "pattern": "("}, "does not compile"),
+        ({"check": "matches", "column": "v", "pattern": "^(a|b)*$"}, "run for ever"),
+        ({"check": "matches", "column": "v", "pattern": "^(.*a){12}$"}, "run for ever"),
+        ({"check": "sql", "name": "x", "sql": "delete from batch"}, "only one SELECT"),
+        ({"check": "sql", "name": "x", "sql": "select * from other"}, "only `batch`"),
+        ({"check": "sql", "name": "x", "sql": "select * from batch where v > :now"}, ":now is not known"),
+        ({"check": "not_nul", "column": "v"}, "does not match any of the expected tags"),
+        ({"check": "not_null", "column": "v", "colour": 1}, "Extra inputs"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_when_it_is_loaded(given, said):
+    with pytest.raises(ValidationError, match=said):
+        ANY.validate_python(given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reflect('java.lang.System', 'getenv', 'HOME')",
+        "java_method('java.lang.Runtime', 'getRuntime')",
+        "(select max(v) from batch)",
+        "exists(select 1)",
+        "rand() < 0.5",
+        "current_timestamp() > v",
+        "uuid() = v",
+        "monotonically_increasing_id()",
+        "v --",
+        "v /* hidden */",
+        "v; drop table silver",
+        "1=1) or (",
+        "",
+        "sum(v)",
+        "v, w",
+        "*",
+    ],
+)
+def test_expressions_that_are_refused(text):
+    with pytest.raises(ValueError, match="what"):
+        parse_expression(text, "what")
+
+
+def test_queries_of_more_than_a_filter_judge_the_batch():
+    grouped = ANY.validate_python({"check": "sql", "name": "x", "sql": "select v from batch group by v having count(*) > 1"})
+    assert (grouped.scope, grouped.effect) == ("batch", "quarantine_batch")
+    assert parse_select("select 1 as a from batch", "sql").sql() == "SELECT 1 AS a FROM batch"
+
+
+def test_names_and_values_are_quoted():
+    assert identifier("a`b") == "`a``b`"
+    assert identifier("x'; drop table y") == "`x'; drop table y`"
+    assert literal("it's") in ("'it\\'s'", "'it''s'")
+    assert literal(None) == "NULL"
+    assert literal(True) == "TRUE"
+
+
+def test_a_window_function_is_kept_within_its_batch_however_deep_it_stands():
+    tree = parse_expression("round(v - avg(v) over (partition by t), 6)", "f", allow_windows=True)
+    text = add_partition(tree, "p_extracted_at").sql(dialect="spark")
+    assert "PARTITION BY t, `p_extracted_at`" in text
