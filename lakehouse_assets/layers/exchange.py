@@ -95,11 +95,28 @@ def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequ
     named = delta.metadata_of([d.decision_id for d in touched], "silver")
     run.step("before_silver")
     with delta.commit_named(run.spark, named):
-        if _needs_fold(run, touched, live, replaced):
+        if _contract_changed(run):
+            rebuild_whole(run, live)
+        elif _needs_fold(run, touched, live, replaced):
             _rebuild_keys(run, touched, known, live)
         else:
             _merge_newest(run, touched, staged, again)
     return delta.version(path)
+
+
+def _contract_changed(run: Run) -> bool:
+    """Whether silver has other columns or types than the contract says today: it is then folded anew, whole."""
+    stands = run.spark.read.format("delta").load(run.path("silver")).schema
+    promised = empty_silver(run.spark, run.spec).schema
+    return [(f.name, f.dataType) for f in stands] != [(f.name, f.dataType) for f in promised]
+
+
+def rebuild_whole(run: Run, live: dict[Batch, Decision]) -> None:
+    """Silver anew from bronze and the accepted decisions, schema included, in one commit."""
+    folded = fold(clean_rows(run, live), run.spec, live)
+    named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
+    writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.option("userMetadata", named).save(run.path("silver"))
 
 
 def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:

@@ -326,3 +326,13 @@ def test_a_decision_that_was_logged_is_finished_by_the_rules_it_was_made_with(sp
     done = of(settings, 1)
     assert done.applied_at is not None
     assert replace(done, applied_at=None, silver_version=None).counts.rows_published == 2
+
+
+def test_a_changed_contract_is_folded_anew_from_bronze(spark, settings):
+    """A column that is declared later gets its values from bronze, also those of windows long published."""
+    land(settings, 1, [f"{A1},x"], header="sensor,hour,value,updated,note")
+    land(settings, 2, [f"{B1},y"], header="sensor,hour,value,updated,note")
+    heal(spark, settings, [1])
+    wider = readings(columns={"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "note": "string"})
+    heal(spark, settings, [2], wider)
+    assert [(r["sensor"], r["note"]) for r in silver(settings)] == [("a", "x"), ("b", "y")]
