@@ -19,7 +19,8 @@ SCAN = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", "__globPat
 def json_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """``_file``, ``_line`` and ``_object`` (NULL where the line is not one JSON object in UTF-8). Blank lines are no lines."""
     raw = spark.read.options(**SCAN).text(list(paths))
-    line = F.regexp_replace("value", "^\ufeff", "")  # a byte order mark
+    # Bytes as they are: most functions on text would first put U+FFFD in the place of what is no UTF-8.
+    line = F.expr("CASE WHEN startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END")  # a byte order mark
     rows = raw.select(raw.metadataColumn("_metadata").getField("file_path").alias("_file"), line.alias("_line"))
     rows = rows.where(F.trim("_line") != "")
     # As the one element of an array: text after the object makes the array invalid, or longer.

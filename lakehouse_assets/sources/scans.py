@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any, overload
 from urllib.parse import unquote
 
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -72,8 +74,8 @@ def _blamed(error: Exception, names: Mapping[str, str]) -> tuple[str | None, str
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     path, reason = None, ""
     while cause is not None:
-        condition = str(cause.getCondition()) if hasattr(cause, "getCondition") else ""
-        if path is None and condition.startswith(("FAILED_READ_FILE", "PATH_NOT_FOUND")):
+        names_itself = is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable")
+        if path is None and names_itself and str(cause.getCondition()).startswith(("FAILED_READ_FILE", "PATH_NOT_FOUND")):
             named = str(cause.getMessageParameters().get("path"))
             path = names.get(re.sub(SCHEME, "", named)) or names.get(file_key(named))
         message = str(cause.getMessage() or cause.getClass().getSimpleName())

@@ -30,7 +30,15 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     """A (bounded) log as Arrow, without a JVM; an empty table where nothing has been written."""
     if not exists(path):
         return pa.table({})
-    return DeltaTable(path).to_pyarrow_table(columns=list(columns) if columns else None, filters=filters)
+    # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
+    return DeltaTable(path).to_pyarrow_table(
+        columns=list(columns) if columns else None, filters=filters, filesystem=_files(path)
+    )
+
+
+def _files(path: str) -> fs.FileSystem:
+    filesystem, place = fs.FileSystem.from_uri(path if "://" in path else f"file://{path}")
+    return fs.SubTreeFileSystem(place, filesystem)
 
 
 def row_counts(path: str) -> pa.Table:
