@@ -27,7 +27,8 @@ check_app = typer.Typer(no_args_is_help=True, help="The rules: their kinds, thos
 quarantine_app = typer.Typer(no_args_is_help=True, help="What is held, and what to do with it.")
 app.add_typer(check_app, name="check")
 app.add_typer(quarantine_app, name="quarantine")
-out, err = Console(), Console(stderr=True)
+# Piped into a file or another program, a table is as wide as it needs.
+out, err = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -53,7 +54,7 @@ def _cell(value: Any) -> str:
     from rich.markup import escape
 
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M}"
+        return f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}"
     return escape("" if value is None else str(value))
 
 

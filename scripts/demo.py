@@ -18,7 +18,7 @@ from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
-out = Console()
+out = Console(width=None if sys.stdout.isatty() else 160)
 
 
 def command(*arguments: str) -> None:

@@ -5,6 +5,7 @@ Belongs here: guessing, and saying what was guessed. Does not: writing files, or
 
 import csv
 import gzip
+import io
 import itertools
 import json
 import re
@@ -95,12 +96,10 @@ def _pattern(path: str) -> tuple[str, str, str]:
 
 
 def _sample(file: Path) -> tuple[str, Rows, list[str]]:
-    opened = (
-        gzip.open(file, "rt", encoding="utf-8-sig") if file.suffix == ".gz" else file.open(encoding="utf-8-sig", newline="")
-    )
     inner = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
     try:
-        with opener(file, "rt", encoding="utf-8-sig", newline="") as stream:
+        with file.open("rb") as raw, gzip.open(raw) if file.suffix == ".gz" else raw as data:
+            stream = io.TextIOWrapper(data, encoding="utf-8-sig", newline="")
             if inner in (".json", ".jsonl", ".ndjson"):
                 lines = [json.loads(line) for line in itertools.islice(stream, SAMPLE) if line.strip()]
                 rows = [{k: v if isinstance(v, str) else json.dumps(v) for k, v in r.items() if v is not None} for r in lines]

@@ -82,7 +82,8 @@ class FilesReader:
 
         Raises SourceError as `read` does, and what the scan raised where that is no file's fault.
         """
-        return self._unscannable(spark, self._landing.files(self._source, windows), {})
+        with listed_on_driver(spark):
+            return self._unscannable(spark, self._landing.files(self._source, windows), {})
 
     def _survey(self, spark: SparkSession, files: Sequence[LandedFile], unreadable: Mapping[str, str]) -> _Survey:
         survey = _Survey(reasons={file.path: file.refused for file in files if file.refused})
