@@ -25,12 +25,8 @@ def drift_check(page: Page, url: str) -> None:
     """The failed drift check, with its plot drawn."""
     page.goto(f"{url}/assets/silver_weather?view=checks&checkDetail=drift", wait_until="domcontentloaded")
     page.get_by_text("windows_failed").first.wait_for(timeout=60_000)
-    buttons = page.get_by_text("[Show Markdown]")
-    for place in range(buttons.count()):
-        row = buttons.nth(place).locator("xpath=ancestor::tr[1]")
-        if "plot" in row.inner_text():
-            buttons.nth(place).click()
-            break
+    row = page.locator("tr").filter(has_text="plot").filter(has_text="Show Markdown").first
+    row.get_by_text("Show Markdown").click()
     page.locator("img[src^='data:image/png']").first.wait_for(timeout=20_000)
     page.wait_for_timeout(1_000)
     page.screenshot(path=IMAGES / "drift_check.png")

@@ -3,16 +3,16 @@
 Belongs here: @asset and what wires it to a layer. Does not: any step of the flow (layers), or when it runs (automation).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import GoldSpec, TableSpec
-from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.explain import drift_plot
@@ -25,6 +25,7 @@ from lakehouse_assets.orchestration.checks import check_results, gold_check_spec
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
 
 
 def table_run(spec: TableSpec, settings: Settings, context: Any, spark: Any) -> Run:
@@ -146,21 +147,24 @@ def _silver(spec: TableSpec, settings: Settings) -> Any:
             context.add_asset_metadata(show.decision_metadata(decision), asset_key=silver, partition_key=window.key)
             learned = {"teaches": bool(decision and decision.accepted and decision.teaches)}
             context.add_asset_metadata(learned, asset_key=baseline, partition_key=window.key)
-        yield dg.MaterializeResult(asset_key=silver, metadata=_totals(list(published.standing.values())))
+        yield dg.MaterializeResult(asset_key=silver)
         yield dg.MaterializeResult(asset_key=baseline)
-        decisions = {window.key: decision for window, decision in sorted(published.standing.items())}
-        yield from check_results(checks, decisions, published.samples, _advice(spec), lambda d: drift_plot(settings, spec, d))
+        yield from silver_check_results(spec, settings, windows, published.samples)
 
     return gate
 
 
-def _totals(decisions: Sequence[Decision]) -> dict[str, Any]:
-    return {
-        "windows_published": sum(d.accepted for d in decisions),
-        "windows_quarantined": sum(d.verdict == "quarantined" for d in decisions),
-        "rows_published_in_run": sum(d.counts.rows_published for d in decisions),
-        "rows_quarantined_in_run": sum(d.counts.rows_quarantined for d in decisions),
-    }
+def silver_check_results(
+    spec: TableSpec, settings: Settings, windows: Sequence[Window], samples: Mapping[str, Sequence[str]]
+) -> Iterator[dg.AssetCheckResult]:
+    """Results over these windows and over those that are still held: a check stays red while it holds something."""
+    known = logs.decisions(settings, spec.name)
+    starts = {window.start for window in windows}
+    shown = {d.p_extracted_at: d for d in ledger.held(known)}
+    newest = sorted(ledger.standing(known).values(), key=lambda d: d.extraction_seq)
+    shown |= {d.p_extracted_at: d for d in newest if d.p_extracted_at in starts}
+    keyed = {window_at(start, spec.extraction.cadence).key: d for start, d in sorted(shown.items()) if start is not None}
+    yield from check_results(silver_check_specs(spec), keyed, samples, _advice(spec), lambda d: drift_plot(settings, spec, d))
 
 
 def _advice(spec: TableSpec) -> Any:

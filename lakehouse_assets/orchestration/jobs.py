@@ -57,6 +57,17 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         context.log_event(
             dg.AssetMaterialization(f"baseline_{spec.name}", partition=key, metadata={"teaches": decision.teaches})
         )
+        for result in silver_check_results(spec, settings, [_window(spec, key)], {}):
+            context.log_event(
+                dg.AssetCheckEvaluation(
+                    asset_key=dg.AssetKey(f"silver_{spec.name}"),
+                    check_name=str(result.check_name),
+                    passed=result.passed,
+                    metadata=result.metadata,
+                    severity=result.severity,
+                    description=result.description,
+                )
+            )
 
     @dg.op(name="release", required_resource_keys={"spark"})
     def release_op(context: dg.OpExecutionContext, config: Release) -> None:

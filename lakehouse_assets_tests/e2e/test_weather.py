@@ -11,9 +11,10 @@ import pytest
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.release import rebuild
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.orchestration.headless import pending, report_sources, run_once
+from lakehouse_assets.orchestration.headless import pending, report_sources, run_job, run_once
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage import logs
@@ -225,3 +226,22 @@ def test_definitions_say_what_the_assets_are(world):
     assert silver.owners == ["team:weather"]
     lineage = graph.get(dg.AssetKey("gold_daily_weather")).metadata["dagster/column_lineage"].deps_by_column
     assert [(d.asset_key.to_user_string(), d.column_name) for d in lineage["temp_mean_c"]] == [("silver_weather", "temp_c")]
+
+
+def test_releasing_and_discarding_go_through_dagster_and_show_there(world):
+    """The one clean day that drift holds is released by a job; the row with 1,048 mph of wind is discarded by another."""
+    drifted = "2013-11-24"
+    before = world.instance.get_materialized_partitions(dg.AssetKey("silver_weather"))
+    config = {"table": "weather", "window": drifted, "by": "me", "because": "EWR was right", "override": ["drift"]}
+    run_job(world.definitions, world.instance, "release_quarantine", "release", config)
+    assert world.verdict(drifted).startswith("published")
+    config = {"table": "weather", "window": "2013-02-12", "by": "me", "because": "no such wind"}
+    run_job(world.definitions, world.instance, "discard_quarantine", "discard", config)
+    assert ledger.held(logs.decisions(world.settings, "weather")) == []
+    assert world.instance.get_materialized_partitions(dg.AssetKey("silver_weather")) == before
+    check = dg.AssetCheckKey(dg.AssetKey("silver_weather"), "drift")
+    latest = world.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
+    assert latest.status.value == "SUCCEEDED"
+    assert world.run().gold == ["gold_daily_weather"]
+    with pytest.raises(RefusedError, match="none of its rows is held"):
+        run_job(world.definitions, world.instance, "discard_quarantine", "discard", config)
