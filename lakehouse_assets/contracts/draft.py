@@ -3,141 +3,237 @@
 Belongs here: guessing, and saying what was guessed. Does not: writing files, or running anything.
 """
 
+import bz2
 import csv
 import gzip
 import io
 import itertools
 import json
+import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from lakehouse_assets.contracts.source import OWN_NAMES
+from lakehouse_assets.contracts.table import NAME, TableSpec
 from lakehouse_assets.errors import ConfigError
 
 SAMPLE = 1000
-NULLS = ("NA", "N/A", "NULL", "null", "None", "nan", "NaN", "-", "\\N")
-DATED = [
-    (r"(\d{4})-(\d{2})-(\d{2})[-T_](\d{2})", "%Y-%m-%d{0}%H", "hourly"),
-    (r"(\d{4})/(\d{2})/(\d{2})", "%Y/%m/%d", "daily"),
-    (r"(\d{4})-(\d{2})-(\d{2})", "%Y-%m-%d", "daily"),
-    (r"(?<!\d)(\d{4})(\d{2})(\d{2})(?!\d)", "%Y%m%d", "daily"),
-]
-Rows = list[dict[str, str]]
+NULLS = ("NA", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN", "-", "\\N")
+DELIMITERS = ",;\t|"
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+Y, M, D, H = r"(?<!\d)(?P<Y>(?:19|20)\d\d)", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])", r"(?P<H>[01]\d|2[0-3])"
+# The first that is found in a path is its window: the finest first, so that a date's hour is not left behind as text.
+DATED = {
+    "hourly": [f"{Y}-{M}-{D}[-T_/]{H}", f"{Y}/{M}/{D}/{H}", f"{Y}{M}{D}[-T_/]?{H}", f"year={Y}/month={M}/day={D}/hour={H}"],
+    "daily": [f"year={Y}/month={M}/day={D}", f"{Y}-{M}-{D}", f"{Y}_{M}_{D}", f"{Y}/{M}/{D}", f"{Y}{M}{D}"],
+    "monthly": [f"year={Y}/month={M}", f"{Y}-{M}", f"{Y}_{M}", f"{Y}/{M}", f"{Y}{M}"],
+}
+# A number with a leading zero (a postcode) or more digits than a double keeps is text: as a number it would be another.
+FORMS = {
+    "boolean": r"(?i)true|false",
+    "bigint": r"[+-]?(0|[1-9]\d{0,17})",
+    "double": r"[+-]?((0|[1-9]\d{0,14})(\.\d*)?|\.\d+)([eE][+-]?\d+)?",
+    "date": r"\d{4}-\d{2}-\d{2}",
+    "timestamp": r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?",
+}
+IDENTIFIES = re.compile(r"^id_|(^|_)(id|ids|key|code|uuid|guid|nr|no|number|sku)$")
+CHANGED = (re.compile(r"updat|modif|chang"), re.compile(r"_at$|time"))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What is known of the file's content: ``options`` of the source that are not the default, rows by source names."""
+
+    options: dict[str, Any]
+    names: list[str]
+    rows: list[dict[str, str]]
 
 
 def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tuple[str, list[str]]:
     """The YAML and a list of what to look at. Raises ConfigError, saying what to do, where nothing can be guessed."""
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", table):
+    if not NAME.fullmatch(table):
         raise ConfigError(f"{table!r} is not a table name: lower-case letters, digits and _, beginning with a letter")
     if not file.is_file():
         raise ConfigError(f"--from {file}: there is no such file")
     if not file.resolve().is_relative_to(landing.resolve()):
         raise ConfigError(f"--from {file}: the file must lie in the landing folder {landing} (or set LAKEHOUSE_LANDING)")
     path, cadence, first = _pattern(file.resolve().relative_to(landing.resolve()).as_posix())
-    kind, rows, names = _sample(file)
-    nulls = sorted({v for row in rows for v in row.values() if v in NULLS})
-    columns = {_column(name): name for name in names}
-    if len(columns) != len(names):
-        raise ConfigError(f"--from {file}: two columns would get the same name; rename one at the source")
-    values = {
-        column: [row[name] for row in rows if row.get(name) not in (None, "", *nulls)] for column, name in columns.items()
-    }
+    sample = _sample(file)
+    columns = _columns(file, sample.names)
+    count = len(sample.rows)
+    nulls = sorted({value for row in sample.rows for value in row.values() if value in NULLS})
+    values = {c: [row[n] for row in sample.rows if row.get(n) not in (None, "", *nulls)] for c, n in columns.items()}
     types = {column: _type(found) for column, found in values.items()}
-    key = _key(values, len(rows))
-    modified = next((c for c, t in types.items() if t == "timestamp" and re.search(r"updat|modif|chang|_at$|time", c)), None)
-    spec = {
-        "name": table,
-        "description": f"Drafted from {file.name}; say what a row is.",
-        "source": {"kind": "files", "path": path, "format": kind, **({"nulls": nulls} if nulls else {})},
-        "extraction": {"cadence": cadence, "start": start or first, "mode": "upsert" if key else "append"},
-        **({"key": key} if key else {}),
-        **({"last_modified": modified} if modified else {}),
-        "columns": {c: {"type": types[c], **({"from": n} if n != c else {})} for c, n in columns.items()},
-        "checks": [{"check": "not_empty"}, *({"check": "not_null", "column": name} for name in key)],
-    }
+    key = _key(values, types, count)
+    modified = next((c for like in CHANGED for c, t in types.items() if key and t == "timestamp" and like.search(c)), None)
+    checks: list[dict[str, Any]] = [{"check": "not_empty"}, *({"check": "not_null", "column": name} for name in key)]
     if key:
-        spec["checks"].append({"check": "unique", "columns": key})
-    text = yaml.safe_dump(
-        {"type": "lakehouse_assets.LakehouseTable", "attributes": spec}, sort_keys=False, allow_unicode=True, width=120
-    )
-    head = (
-        f"# Drafted from the header and the first {len(rows)} rows of {json.dumps(file.name)}. Read it before you trust it.\n"
-    )
-    advice = [
-        f"key: {', '.join(key)}, unique in {len(rows)} rows; is it always?"
-        if key
-        else "no key was found: each row is its own (append)",
-        f"last_modified: {modified}; of two rows of a key the newer one wins"
-        if modified
-        else "no last_modified: later windows win",
-        "mark personal columns `pii: true`, add checks, then: lakehouse check validate",
+        checks.append({"check": "unique", "columns": key})
+    source = {"kind": "files", "path": path, **sample.options, **({"nulls": nulls} if nulls else {})}
+    described = {c: {"type": types[c], **({"from": n} if n != c else {})} for c, n in columns.items()}
+    lines = [
+        f"# Drafted from the header and the first {count} rows of {json.dumps(file.name)}. Read it before you trust it.",
+        "type: lakehouse_assets.LakehouseTable",
+        "",
+        "attributes:",
+        f"  name: {table}",
+        f"  description: {_flow(f'Drafted from {file.name}; say what a row is.')}",
+        "  # The path is relative to the landing folder; {window:...} stands for a window's start, in UTC.",
+        f"  source: {_flow(source)}",
+        f"  # One file, or set of files, per window: {cadence}. Windows before `start` are never looked for.",
+        f"  extraction: {_flow({'cadence': cadence, 'start': start or first, 'mode': 'upsert' if key else 'append'})}",
     ]
-    return head + text, advice
+    if key:
+        lines += [f"  # A guess: unique in {count} rows. The newest row of a key wins.", f"  key: {_flow(key)}"]
+    else:
+        lines += ["  # No key was found, so that each row is its own. With one, say `key:` and mode: upsert."]
+    if modified:
+        lines += ["  # Of two rows of a key the later one, by this column, is the newer.", f"  last_modified: {modified}"]
+    lines += [
+        "  # `from:` is the source's spelling. Add `unit:`, `description:`, and `pii: true` to what is personal.",
+        "  columns:",
+        *(f"    {_flow(name)}: {_flow(column)}" for name, column in described.items()),
+        "  # See `lakehouse check kinds` for more.",
+        "  checks:",
+        *(f"    - {_flow(check)}" for check in checks),
+    ]
+    text = "\n".join(lines) + "\n"
+    _prove(file, text)
+    naive = [
+        c for c, t in types.items() if t == "timestamp" and not all(re.search(r"(Z|[+-]\d\d:?\d\d)$", v) for v in values[c])
+    ]
+    empty = [column for column, some in values.items() if not some]
+    found = f"{', '.join(key)}, guessed from {count:,} rows; check it" if key else f"none was found in {count:,} rows (append)"
+    advice = {
+        "path": f"{path}, {cadence}",
+        "key": found,
+        "last_modified": (f"{modified}; check it" if modified else "none; later windows win") if key else "",
+        "nulls": f"{', '.join(nulls)} count as no value, in every column; check that none is a real one" if nulls else "",
+        "timezone": f"{', '.join(naive)} name no zone and are taken as UTC; else set source.timezone" if naive else "",
+        "types": f"{', '.join(empty)} had no value in the sample, so that string is a guess" if empty else "",
+        "next": "mark personal columns `pii: true`, add checks, then: lakehouse check validate",
+    }
+    return text, [f"{what}: {told}" for what, told in advice.items() if told]
+
+
+def _flow(value: Any) -> str:
+    """A value on one line of YAML, whatever a file's name or header has in it. Each by itself: a shared list is no alias."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf)
+    text = text.removesuffix("...\n").strip()
+    return json.dumps(value, ensure_ascii=False) if "\n" in text else text
+
+
+def _prove(file: Path, text: str) -> None:
+    """What is handed out must load: a hidden file, a bracket in a path or a wrong `start` is told here, and nothing written."""
+    try:
+        TableSpec.model_validate(yaml.safe_load(text)["attributes"])
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--from {file}: its name or header has characters that YAML cannot hold: {error}") from None
+    except ValueError as error:
+        told = getattr(error, "errors", lambda: [])()
+        reasons = [f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in told] or [str(error)]
+        raise ConfigError(f"--from {file}: its draft would not load: {'; '.join(reasons)}") from None
 
 
 def _pattern(path: str) -> tuple[str, str, str]:
-    for regex, form, cadence in DATED:
-        found = re.search(regex, path)
-        if found:
-            text = found[0]
-            written = form.format(text[10]) if "{0}" in form else form
-            first = "-".join(found.groups()[:3])
-            try:
-                datetime.strptime(first, "%Y-%m-%d")  # noqa: DTZ007 (a date, to see whether it is one)
-            except ValueError:
-                continue
-            return path.replace(text, f"{{window:{written}}}", 1), cadence, first
+    for cadence, forms in DATED.items():
+        # A month that a number follows is the start of a date that there is not, such as 2024-02-30.
+        end = r"(?![-_/]?\d)" if cadence == "monthly" else r"(?!\d)"
+        for form in forms:
+            for found in re.finditer(form + end, path):
+                part = {"d": "01", **found.groupdict()}
+                first = f"{part['Y']}-{part['m']}-{part['d']}"
+                try:
+                    datetime.strptime(first, "%Y-%m-%d")  # noqa: DTZ007 (to see whether there is such a day)
+                except ValueError:
+                    continue
+                before, after = path[: found.start()], path[found.end() :]
+                return _folders(before, part) + _placeholder(found) + after, cadence, first
     raise ConfigError(
         f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; a file's path must say its window"
     )
 
 
-def _sample(file: Path) -> tuple[str, Rows, list[str]]:
-    inner = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+def _placeholder(found: re.Match[str]) -> str:
+    text, at = "", found.start()
+    for name in found.groupdict():
+        text += found.string[at : found.start(name)] + f"%{name}"
+        at = found.end(name)
+    return f"{{window:{text}}}"
+
+
+def _folders(before: str, part: Mapping[str, str]) -> str:
+    """Folders above that name the same date (`2024/05/2024-05-01.csv`) follow the window too: else May would be all."""
+    for form in ("%Y/%m/%d", "%Y-%m-%d", "%Y/%m", "%Y-%m", "%Y"):
+        text = re.sub("%(.)", lambda directive: part[directive[1]], form)
+        made = re.sub(rf"(^|/)((?:year|dt|date)=)?{text}/", rf"\g<1>\g<2>{{window:{form}}}/", before)
+        if made != before:
+            return made
+    return before
+
+
+def _sample(file: Path) -> _Sample:
+    packed = file.suffix in OPENERS
+    inner = Path(file.stem).suffix if packed else file.suffix
     try:
-        with file.open("rb") as raw, gzip.open(raw) if file.suffix == ".gz" else raw as data:
+        with file.open("rb") as raw, OPENERS[file.suffix](raw) if packed else raw as data:
             stream = io.TextIOWrapper(data, encoding="utf-8-sig", newline="")
             if inner in (".json", ".jsonl", ".ndjson"):
                 lines = [json.loads(line) for line in itertools.islice(stream, SAMPLE) if line.strip()]
                 rows = [{k: v if isinstance(v, str) else json.dumps(v) for k, v in r.items() if v is not None} for r in lines]
-                kind, names = "json", list(dict.fromkeys(name for row in rows for name in row))
+                names = list(dict.fromkeys(name for line in lines for name in line))
+                options: dict[str, Any] = {"format": "json"}
             else:
-                reader = csv.DictReader(stream)
+                header = stream.readline()
+                # The one that the header has most of; a comma where there is none of them.
+                delimiter = max(DELIMITERS, key=header.count)
+                reader = csv.DictReader(itertools.chain([header], stream), delimiter=delimiter)
                 rows = [{k: v for k, v in row.items() if k and v is not None} for row in itertools.islice(reader, SAMPLE)]
-                kind, names = "csv", list(reader.fieldnames or [])
+                names = list(reader.fieldnames or [])
+                options = {"format": "csv", **({"delimiter": delimiter} if delimiter != "," else {})}
     except (OSError, EOFError, UnicodeError, ValueError, AttributeError, csv.Error) as error:
         raise ConfigError(f"--from {file}: it cannot be read as UTF-8 CSV or JSON lines: {error}") from None
     if not names:
         raise ConfigError(f"--from {file}: the file is empty; take one with a header and some rows")
-    return kind, rows, names
+    return _Sample(options, names, rows)
 
 
-def _column(name: str) -> str:
-    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
-    return plain if plain and not plain[0].isdigit() else f"c_{plain}"
+def _columns(file: Path, names: Sequence[str]) -> dict[str, str]:
+    """``{column: source's name}``: snake case, made distinct where two would be one."""
+    columns: dict[str, str] = {}
+    for place, name in enumerate(names, 1):
+        if not name.strip():
+            raise ConfigError(f"--from {file}: column {place} has no name in the header; the file needs a header line")
+        if name.lower() in {other.lower() for other in columns.values()}:
+            raise ConfigError(f"--from {file}: two columns are called {name!r} (case does not count); rename one at the source")
+        plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", name))
+        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain).lower()
+        plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or f"column_{place}"
+        plain = f"c_{plain}" if plain[0].isdigit() or plain in OWN_NAMES else plain
+        free = (plain if n == 1 else f"{plain}_{n}" for n in itertools.count(1))
+        columns[next(column for column in free if column not in columns)] = name
+    return columns
 
 
 def _type(values: Sequence[str]) -> str:
-    forms = {
-        "boolean": r"(?i)true|false",
-        "bigint": r"[+-]?(0|[1-9]\d{0,17})",
-        "double": r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?",
-        "date": r"\d{4}-\d{2}-\d{2}",
-        "timestamp": r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?",
-    }
-    return next((kind for kind, form in forms.items() if values and all(re.fullmatch(form, v) for v in values)), "string")
+    return next((kind for kind, form in FORMS.items() if values and all(re.fullmatch(form, v) for v in values)), "string")
 
 
-def _key(values: Mapping[str, Sequence[str]], rows: int) -> list[str]:
-    whole = [name for name, found in values.items() if rows > 1 and len(found) == rows]
-    likely = sorted(whole, key=lambda name: (not re.search(r"(^|_)(id|key|code)$", name), list(values).index(name)))
-    for size in (1, 2):
-        for names in itertools.combinations(likely, size):
-            if size == 1 and not re.search(r"(^|_)(id|key|code|uuid)$", names[0]):
-                continue  # a measurement may be unique by chance
-            if len(set(zip(*[values[name] for name in names], strict=True))) == rows:
-                return list(names)
+def _key(values: Mapping[str, Sequence[str]], types: Mapping[str, str], rows: int) -> list[str]:
+    """One column named like a key; else such a column, or a time, with another. A measurement may be unique by chance."""
+    whole = [c for c, found in values.items() if rows > 1 and len(found) == rows and types[c] not in ("double", "boolean")]
+    likely = [c for c in whole if IDENTIFIES.search(c)]
+    times = [c for c in whole if types[c] in ("timestamp", "date")]
+    firsts = [*likely, *(c for c in times if c not in likely)][:20]
+    pairs = [(a, b) for b in [*times, *likely, *whole] for a in firsts if a != b]
+    for names in [*((c,) for c in likely), *pairs[:2000]]:
+        if len(set(zip(*[values[name] for name in names], strict=True))) == rows:
+            return sorted(names, key=list(values).index)
     return []

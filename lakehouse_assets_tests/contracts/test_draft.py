@@ -1,6 +1,8 @@
 """`lakehouse init`: a draft that loads, from what a file shows; and what it says where it cannot guess."""
 
+import bz2
 import gzip
+import time
 
 import pytest
 import yaml
@@ -9,17 +11,26 @@ from lakehouse_assets.contracts.draft import draft_table
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 
+TIMES = "2024-05-01T00:00,2024-05-02T00:00"
+WEATHER = "origin,time_hour,temp\n" + "".join(f"{o},2013-01-01T{h:02d}:00:00Z,39.{h}\n" for o in "XYZ" for h in range(24))
+
 
 def spec_of(text: str) -> TableSpec:
+    assert not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)), "load_tables refuses aliases"
     return TableSpec.model_validate(yaml.safe_load(text)["attributes"])
 
 
+def draft(folder, name: str, content: str | bytes, start: str | None = None) -> tuple[TableSpec, str, list[str]]:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    text, advice = draft_table("t", file, folder, start)
+    return spec_of(text), text, advice
+
+
 def test_a_csv(tmp_path):
-    file = tmp_path / "orders" / "2024-05-01.csv"
-    file.parent.mkdir()
-    file.write_text("Order Id,ordered_at,amount,note\n1,2024-05-01T08:00:00Z,1.5,NA\n2,2024-05-01T09:00:00Z,2,it's: {odd}\n")
-    text, advice = draft_table("orders", file, tmp_path, None)
-    spec = spec_of(text)
+    rows = "1,2024-05-01T08:00:00Z,1.5,NA\n2,2024-05-01T09:00:00Z,2,it's: {odd}\n"
+    spec, text, advice = draft(tmp_path, "orders/2024-05-01.csv", "Order Id,ordered_at,amount,note\n" + rows)
     assert spec.source.path == "orders/{window:%Y-%m-%d}.csv"
     assert (spec.extraction.cadence, spec.extraction.first.key, spec.extraction.mode) == ("daily", "2024-05-01", "upsert")
     assert {n: c.type for n, c in spec.columns.items()} == {
@@ -27,15 +38,121 @@ def test_a_csv(tmp_path):
     }  # fmt: skip
     assert spec.columns["order_id"].source_name == "Order Id"
     assert (spec.key, spec.last_modified, spec.source.nulls) == (("order_id",), "ordered_at", ("NA",))
-    assert any("order_id" in line for line in advice)
+    assert [check.id for check in spec.checks] == ["not_empty", "not_null_order_id", "unique_order_id"]
+    assert "key: order_id, guessed from 2 rows; check it" in advice
+    assert any(line.startswith("nulls: NA") for line in advice)
+    assert "# A guess: unique in 2 rows" in text
 
 
 def test_gzip_json_lines_by_hour_without_a_key(tmp_path):
-    file = tmp_path / "e-2024-05-01T07.json.gz"
-    file.write_bytes(gzip.compress(b'{"v": 1, "n": {"x": 2}}\n{"v": 1}\n'))
-    spec = spec_of(draft_table("events", file, tmp_path, None)[0])
+    content = gzip.compress(b'{"v": 1, "n": {"x": 2}}\n{"v": 1, "w": null}\n')
+    spec, _, advice = draft(tmp_path, "e-2024-05-01T07.json.gz", content)
     assert (spec.source.format, spec.extraction.cadence, spec.extraction.mode, spec.key) == ("json", "hourly", "append", ())
     assert spec.source.path == "e-{window:%Y-%m-%dT%H}.json.gz"
+    assert {n: c.type for n, c in spec.columns.items()} == {"v": "bigint", "n": "string", "w": "string"}
+    assert any(line.startswith("key: none was found") for line in advice)
+    assert any(line.startswith("types: w had no value") for line in advice)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "cadence", "first"),
+    [
+        ("a/20240501.csv", "a/{window:%Y%m%d}.csv", "daily", "2024-05-01"),
+        ("2024/05/01/a.csv", "{window:%Y/%m/%d}/a.csv", "daily", "2024-05-01"),
+        ("2024/05/2024-05-01.csv", "{window:%Y/%m}/{window:%Y-%m-%d}.csv", "daily", "2024-05-01"),
+        ("2024/a-20240501.csv", "{window:%Y}/a-{window:%Y%m%d}.csv", "daily", "2024-05-01"),
+        ("dt=2024-05-01/a.csv", "dt={window:%Y-%m-%d}/a.csv", "daily", "2024-05-01"),
+        ("year=2024/month=05/day=01/a.csv", "{window:year=%Y/month=%m/day=%d}/a.csv", "daily", "2024-05-01"),
+        ("2024/05/01/07.csv", "{window:%Y/%m/%d/%H}.csv", "hourly", "2024-05-01-00:00"),
+        ("a-2024050107.csv", "a-{window:%Y%m%d%H}.csv", "hourly", "2024-05-01-00:00"),
+        ("a-20240501T07.csv", "a-{window:%Y%m%dT%H}.csv", "hourly", "2024-05-01-00:00"),
+        ("2024-05-01/07/a.csv", "{window:%Y-%m-%d/%H}/a.csv", "hourly", "2024-05-01-00:00"),
+        ("2024-05-01_99.csv", "{window:%Y-%m-%d}_99.csv", "daily", "2024-05-01"),
+        ("a_2024_05_01.csv", "a_{window:%Y_%m_%d}.csv", "daily", "2024-05-01"),
+        ("a-2024-05.csv", "a-{window:%Y-%m}.csv", "monthly", "2024-05-01"),
+        ("v20991399/2024-05-01.csv", "v20991399/{window:%Y-%m-%d}.csv", "daily", "2024-05-01"),
+    ],
+)
+def test_the_window_in_a_path(tmp_path, name, path, cadence, first):
+    spec, _, _ = draft(tmp_path, name, "a\n1\n")
+    assert (spec.source.path, spec.extraction.cadence, spec.extraction.first.key) == (path, cadence, first)
+    assert spec.source.window_start(name) is not None, "the pattern must find the very file again"
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        (["1", "-2", "0"], "bigint"),
+        (["1.5", "2", "1e3"], "double"),
+        (["01234", "99999"], "string"),
+        (["12345678901234567890", "1"], "string"),
+        (["true", "FALSE"], "boolean"),
+        (["2024-05-01", "2024-05-02"], "date"),
+        (["2024-05-01 08:00", "2024-05-01T08:00:00.123+02:00"], "timestamp"),
+        (["1", "x"], "string"),
+        (["NA", "-", "7", ""], "bigint"),
+    ],
+)
+def test_types(tmp_path, values, type_):
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv", "v,w\n" + "".join(f"{value},\n" for value in values))
+    assert spec.columns["v"].type == type_
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "modified"),
+    [
+        (WEATHER, ("origin", "time_hour"), "time_hour"),
+        (f"created_at,updated_at,id\n{TIMES},1\n{TIMES},2\n", ("id",), "updated_at"),
+        ("sensor_id,day,v\n1,2024-05-01,1\n1,2024-05-02,1\n2,2024-05-01,1\n", ("sensor_id", "day"), None),
+        ("id,v\n1,1\n,2\n3,3\n", (), None),
+        ("temp,hum\n1.5,3.5\n1.6,3.6\n", (), None),
+        ("id\n1\n", (), None),
+        ("id,v\n", (), None),
+    ],
+)
+def test_keys(tmp_path, content, key, modified):
+    spec, _, _ = draft(tmp_path, "2013-01-01.csv", content)
+    assert (spec.key, spec.last_modified) == (key, modified)
+    assert spec.extraction.mode == ("upsert" if key else "append")
+
+
+def test_names_that_silver_cannot_have(tmp_path):
+    names = ["_id", "a b", "a_b", "2x", "p_extracted_at", "größe (m²)", "日本", "x: {y}", "#note", "'q", "windSpeed", "{{ z }}"]
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv", ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
+    assert [spec.source_column(name) for name in spec.columns] == names
+    assert list(spec.columns) == [
+        "id", "a_b", "a_b_2", "c_2x", "c_p_extracted_at", "gro_e_m2", "column_7", "x_y", "note", "q", "wind_speed", "z",
+    ]  # fmt: skip
+
+
+def test_a_header_with_a_line_break_and_a_files_name_with_markup(tmp_path):
+    spec, _, _ = draft(tmp_path, "a'\"# x-2024-05-01.csv", b'"two\nlines",b\n1,2\n')
+    assert spec.source_column("two_lines") == "two\nlines"
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+def test_delimiters(tmp_path, delimiter):
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv", f"a{delimiter}b\n1{delimiter}2\n")
+    assert (spec.source.delimiter, list(spec.columns)) == (delimiter, ["a", "b"])
+
+
+def test_bz2_a_byte_order_mark_and_a_start(tmp_path):
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv.bz2", bz2.compress("\ufeffid,v\n1,2\n2,2\n".encode()), "2024-01-01")
+    assert (list(spec.columns), spec.extraction.first.key) == (["id", "v"], "2024-01-01")
+
+
+def test_a_wide_file_and_a_long_one_are_bounded(tmp_path):
+    wide = ",".join(f"c{n}_id" for n in range(400))
+    began = time.monotonic()
+    draft(tmp_path, "2024-05-01.csv", wide + "\n" + (",".join("7" for _ in range(400)) + "\n") * 1500)
+    assert time.monotonic() - began < 10
+    _, _, advice = draft(tmp_path, "2024-05-02.csv", "id\n" + "".join(f"{n}\n" for n in range(5000)))
+    assert "key: id, guessed from 1,000 rows; check it" in advice
+
+
+def test_a_time_without_a_zone_is_told(tmp_path):
+    _, _, advice = draft(tmp_path, "2024-05-01.csv", "id,at\n1,2024-05-01 08:00:00\n")
+    assert any(line.startswith("timezone: at name no zone") for line in advice)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +163,26 @@ def test_gzip_json_lines_by_hour_without_a_key(tmp_path):
         ("t", "2024-05-01.csv", "", "the file is empty"),
         ("t", "2024-05-01.csv", None, "no such file"),
         ("t", "2024-13-41.csv", "a\n1\n", "no date was found"),
+        ("t", "2024-02-30.csv", "a\n1\n", "no date was found"),
+        ("t", "2024-05-01.csv", "a,,c\n1,2,3\n", "column 2 has no name"),
+        ("t", "2024-05-01.csv", "Temp,temp\n1,2\n", "two columns are called 'temp'"),
+        ("t", "2024-05-01.json", "[1]\n", "cannot be read as UTF-8 CSV or JSON lines"),
+        ("t", "2024-05-01.csv.gz", "a\n1\n", "cannot be read as UTF-8 CSV or JSON lines"),
+        ("t", "2024-05-01.csv", b"a\n\xe9\n", "cannot be read as UTF-8"),
+        ("t", "_2024-05-01.csv", "a\n1\n", "would not load: source.path: .*hidden"),
+        ("t", "a[1]-2024-05-01.csv", "a\n1\n", "would not load: source.path: .*globs"),
     ],
 )
 def test_what_cannot_be_guessed(tmp_path, table, name, content, said):
     if content is not None:
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ConfigError, match=said):
         draft_table(table, tmp_path / name, tmp_path, None)
+
+
+def test_a_start_that_is_no_date(tmp_path):
+    with pytest.raises(ConfigError, match=r"would not load: extraction\.start"):
+        draft(tmp_path, "2024-05-01.csv", "a\n1\n", "soon")
 
 
 def test_a_file_outside_the_landing_folder(tmp_path):
