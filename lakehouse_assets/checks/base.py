@@ -209,5 +209,10 @@ def consequence(check: Check, judgement: Judgement) -> Literal["none", "rows", "
         return "report"
     if judgement.status == "error" or check.effect == "quarantine_batch":
         return "batch"
-    below = check.threshold is not None and judgement.observed.get("share_passed", 1.0) < check.threshold
-    return "batch" if below else "rows"
+    return "batch" if _below(check, judgement.observed) else "rows"
+
+
+def _below(check: Check, observed: Mapping[str, Any]) -> bool:
+    """From the counts, not from the rounded share that people are shown."""
+    rows = observed.get("rows") or 0
+    return check.threshold is not None and rows > 0 and (rows - observed.get("failed", 0)) / rows < check.threshold

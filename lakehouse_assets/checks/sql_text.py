@@ -3,7 +3,9 @@
 Belongs here: what may be written in a YAML expression and how it is changed safely. Does not: any check kind.
 """
 
+import re
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import Dialect, TokenType, exp
@@ -29,7 +31,6 @@ CONSTRUCTS: dict[type[exp.Expr], str] = {
     exp.QueryTransform: "TRANSFORM … USING runs a command; it",
     exp.Parameter: "a session variable",
     exp.SessionParameter: "a session variable",
-    exp.PropertyEQ: "an assignment",
     exp.TableSample: "TABLESAMPLE",
     exp.Pivot: "PIVOT",
     exp.Version: "time travel",
@@ -73,7 +74,7 @@ def literal(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str):
-        parts = value.replace(SUBSTITUTED, "$\0{").split("\0") if SUBSTITUTED in value and "\0" not in value else [value]
+        parts = re.split(r"(?<=\$)(?=\{)", value)
         quoted = [exp.Literal.string(part).sql(dialect="spark") for part in parts]
         return quoted[0] if len(quoted) == 1 else f"CONCAT({', '.join(quoted)})"
     raise TypeError(f"no SQL literal for {type(value).__name__}")
@@ -165,6 +166,9 @@ def _one(prefix: str, text: str, what: str) -> exp.Expr:
         tokens = spark.tokenize(prefix + text)
         if any(token.comments or token.token_type in (TokenType.SEMICOLON, TokenType.HINT) for token in tokens):
             raise ValueError(f"{what}: comments and `;` are not allowed in {text!r}")
+        if any(one.token_type == two.token_type == TokenType.STRING for one, two in pairwise(tokens)):
+            # 'it''s' is it's for Spark and its for sqlglot, whose text is what runs.
+            raise ValueError(f"{what}: two strings side by side in {text!r}: a quote within a string is written \\'")
         trees = spark.parser().parse(tokens, prefix + text)
         for tree in trees:
             # Written once here, so that what nests too deeply to be written is refused when it is loaded.
@@ -183,6 +187,8 @@ def _guard(tree: exp.Expr, text: str, what: str) -> None:
         for construct, name in CONSTRUCTS.items():
             if isinstance(node, construct):
                 raise ValueError(f"{what}: {name} is not allowed in {text!r}")
+        if isinstance(node, exp.PropertyEQ) and not isinstance(node.parent, exp.Struct):
+            raise ValueError(f"{what}: an assignment is not allowed in {text!r}")
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
             raise ValueError(f"{what}: {node.name} is not allowed in {text!r}: it gives another answer each time")
         if isinstance(node, NONDETERMINISTIC):

@@ -1,9 +1,10 @@
 """The check kind `in_range`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
 
 from datetime import UTC, date, datetime
+from math import isnan
 from typing import Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.sql_text import identifier, literal
@@ -21,6 +22,14 @@ class InRange(RowCheck):
     column: str
     min: Bound | None = None
     max: Bound | None = None
+
+    @field_validator("min", "max", mode="before")
+    @classmethod
+    def _a_bound(cls, value: Any) -> Any:
+        # YAML's `yes` would become 1; every comparison with NaN is decided by its sort order, not by its value.
+        if isinstance(value, bool) or (isinstance(value, float) and isnan(value)):
+            raise ValueError(f"{value} is no bound: a number, a date or a time")
+        return value
 
     @model_validator(mode="after")
     def _bounds(self) -> "InRange":

@@ -2,14 +2,14 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.sql_text import identifier, literal
 
 
 class InSet(RowCheck):
-    """The value is one of ``values``. NULL passes."""
+    """The value is one of ``values``. NULL passes; letter case and spaces count."""
 
     summary: ClassVar[str] = "the value is one of a list"
     example: ClassVar[str] = "{check: in_set, column: origin, values: [EWR, JFK, LGA]}"
@@ -17,6 +17,13 @@ class InSet(RowCheck):
     check: Literal["in_set"]
     column: str
     values: tuple[str | int | float | bool, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _of_one_type(self) -> "InSet":
+        kinds = {"text" if isinstance(v, str) else "boolean" if isinstance(v, bool) else "number" for v in self.values}
+        if len(kinds) > 1:
+            raise ValueError(f"values are of different types: {', '.join(sorted(kinds))} (quote them all, or none)")
+        return self
 
     @property
     def own_columns(self) -> tuple[str, ...]:

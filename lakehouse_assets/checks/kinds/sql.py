@@ -40,15 +40,19 @@ class Sql(RowCheck):
         return parse_select(self.sql, "sql")
 
     @property
+    def filter(self) -> exp.Expr | None:
+        """The condition of a plain filter, its columns without the name of the batch; None for any other query."""
+        return _filter(self.tree)
+
+    @property
     def scope(self) -> Literal["row", "batch"]:
         """Rows where the query is a plain filter."""
-        return "row" if _is_filter(self.tree) else "batch"
+        return "batch" if self.filter is None else "row"
 
     @property
     def own_columns(self) -> tuple[str, ...]:
         """Columns of the filter; a query over the whole batch may name columns of its own making."""
-        where = self.tree.args.get("where")
-        return tuple(sorted(columns_of(where))) if where and self.scope == "row" else ()
+        return () if self.filter is None else tuple(sorted(columns_of(self.filter)))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -57,7 +61,9 @@ class Sql(RowCheck):
 
     def condition(self, context: CheckContext) -> str:
         """The filter, with the window's bounds in the place of the parameters."""
-        return f"({_bind(self.tree.args['where'].this, context)})"
+        if self.filter is None:
+            raise ValueError(f"{self.id} judges the batch as a whole, not its rows")
+        return f"({_bind(self.filter, context)})"
 
     def query(self, context: CheckContext) -> str:
         """The query over one window, bounds bound."""
@@ -68,7 +74,9 @@ class Sql(RowCheck):
         return {}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
-        """Fails when the query returned a row; of an empty batch it returns none."""
+        """Fails when the query returned a row. It is asked of an empty batch too: no answer is not a pass."""
+        if "failing" not in values:
+            return Judgement("error", {}, "the query was not run")
         found = int(values.get("failing") or 0)
         return Judgement(
             "failed" if found else "passed", {"rows_returned": found}, f"{found} row(s) returned" if found else "", found
@@ -88,14 +96,33 @@ def _is_filter(tree: exp.Select) -> bool:
     return all(isinstance(e, exp.Star | exp.Column) for e in tree.expressions)
 
 
+def _filter(tree: exp.Select) -> exp.Expr | None:
+    if not _is_filter(tree):
+        return None
+    source = tree.find(exp.Table)
+    if source is None or {name for name, value in source.args.items() if value} - {"this", "alias"}:
+        return None
+    alias = source.args.get("alias")
+    if alias and alias.columns:
+        return None  # it renames the columns
+    condition = tree.args["where"].this.copy()
+    # In the scan there is no `batch`, and no other name of it, that a column could belong to.
+    for column in list(condition.find_all(exp.Column)):
+        if column.table and column.table.lower() == source.alias_or_name.lower() and not column.db:
+            column.set("table", None)
+    return condition
+
+
 def _bind(tree: exp.Expr, context: CheckContext) -> str:
     bounds = {"window_start": context.window_start_sql, "window_end": context.window_end_sql}
-
-    def bound(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Placeholder):
-            return exp.maybe_parse(bounds[node.name], dialect="spark")
-        if isinstance(node, exp.Table) and node.name == "batch":
-            return exp.to_table(context.batch_view, dialect="spark")
-        return node
-
-    return tree.transform(bound).sql(dialect="spark")
+    bound = tree.copy()
+    for table in list(bound.find_all(exp.Table)):
+        if table.name.lower() == "batch":
+            known_as = table.alias_or_name
+            table.set("this", exp.to_identifier(context.batch_view, quoted=True))
+            if not table.alias:
+                # Under the name that the query knows it by, so that `batch.x` still means it.
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(known_as)))
+    return bound.transform(
+        lambda node: exp.maybe_parse(bounds[node.name], dialect="spark") if isinstance(node, exp.Placeholder) else node
+    ).sql(dialect="spark")

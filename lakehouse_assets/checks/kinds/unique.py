@@ -10,7 +10,7 @@ from lakehouse_assets.checks.sql_text import identifier
 
 
 class Unique(BatchCheck):
-    """No two clean rows of the batch share ``columns``; a row with a NULL among them is not compared.
+    """No two clean rows of the batch share ``columns``; a row with a NULL among them is not compared; NaN equals NaN.
 
     On the table's own key it counts keys whose rows have the same `last_modified` and different content, in the
     deduplication's own pass: a mere repetition is superseded, and a newer row is an update.
@@ -44,7 +44,10 @@ class Unique(BatchCheck):
         return f"SELECT p_extracted_at, count(1) AS duplicates FROM ({grouped}) GROUP BY p_extracted_at"
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
-        """Fails on any duplicate."""
+        """Fails on any duplicate. Of an empty batch the key's count is not there, and none are."""
+        if "duplicates" not in values and not self.is_key(context):
+            # Its query always answers, for an empty batch too: no answer is not a pass.
+            return Judgement("error", {}, "the duplicates were not counted")
         found = int(values.get("duplicates") or 0)
         what = f"({', '.join(self.columns)})"
         contradicting = "with contradicting rows" if self.is_key(context) else "on more than one row"

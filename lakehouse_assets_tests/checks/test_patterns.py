@@ -1,0 +1,76 @@
+"""Which regular expressions are refused when they are loaded. Pure; that those accepted do end is in the spec tests."""
+
+import pytest
+
+from lakehouse_assets.checks.patterns import refusal
+
+PLAIN = [
+    "^[A-Z]{3}$",
+    "^a+$",
+    r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+    r"\d+-\d+-\d+",
+    r"^\d{4}-\d{2}-\d{2}$",
+    r"^N\d{1,5}[A-Z]{0,2}$",
+    r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$",
+    "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$",
+    r"^https?://[^/\s]+(/\S*)?$",
+    r"^\w+([ -]\w+)?$",
+    "x*y",
+    "foo.*bar",
+    "^.*x.*y",
+    "^(EWR|JFK|LGA)$",
+    "^(abc)*$",
+    "^(?:ab)+?$",
+    "^((ab)c)*$",
+    "^(x+x+)y$",
+    "(?i)^x+y$",
+    r"^(?=.*\d).{8,20}$",
+    r"\(a|b\)*",
+    "[|)*]",
+    "[]|]*",
+    "[^]|]*x",
+    "é+[a-z]+",
+    "",
+    "^$",
+]
+CATASTROPHIC = [
+    "^(a|b)*$",
+    "^((a|b))*$",
+    "^(?:a|(b))*$",
+    "([ab]|[cd])+x",
+    "((a)|b){3,}",
+    "(a|ab){12}",
+    "^(.*a){12}$",
+    "(a+)+",
+    "(a*)*b",
+    "(?:a+)*?b",
+    "((a{2,3})c)+",
+    "(a{1,9}){9}",
+    "(a?){30}a{30}",
+    "a?" * 30 + "a" * 30,
+    "a{0,9}" * 12 + "b",
+    ".*x.*y",
+    ".*.*.*.*",
+    "^.*x.*x.*y",
+    "^(x+x+x+)y$",
+    "^é+[é-ü]+é+x",
+    "^[\u0430-\u044f]+[\u043f-\u0450]+\u0440+x",  # Cyrillic: no code of it is within Latin-1
+    "(?i)^a+A+a+x",
+    r"(a)(\1)*",
+]
+NOT_JAVA = ["(", "[", "*a", "a{2,1}", "(?P<n>a)", "(?P=n)", "(?(1)a|b)", "(?#c)a", "(?a)x", "[a-z&&[^b]]", r"\p{L}"]
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_plain_patterns_are_accepted(pattern):
+    assert refusal(pattern) is None
+
+
+@pytest.mark.parametrize("pattern", CATASTROPHIC, ids=lambda p: p[:30])
+def test_patterns_that_could_run_for_ever_are_refused(pattern):
+    assert "run for ever" in (refusal(pattern) or "")
+
+
+@pytest.mark.parametrize("pattern", [*NOT_JAVA, "(" * 5000 + ")" * 5000], ids=lambda p: p[:30])
+def test_patterns_that_do_not_compile_are_refused(pattern):
+    assert "does not compile" in (refusal(pattern) or "")
