@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
@@ -43,19 +44,17 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
     drawn = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
     for row in rows:
         drawn.add_row(*[_cell(value) for value in row.values()])
-    out.print(drawn, markup=False)
+    out.print(drawn)
 
 
 def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _cell(value: Any) -> str:
-    from rich.markup import escape
-
+def _cell(value: Any) -> Text:
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}"
-    return escape("" if value is None else str(value))
+        return Text(f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}")
+    return Text("" if value is None else str(value))
 
 
 def _tables(names: Iterable[str] = ()) -> list[Any]:
@@ -68,6 +67,18 @@ def _tables(names: Iterable[str] = ()) -> list[Any]:
         if name not in known:
             raise RefusedError(f"there is no table {name!r}; there are {', '.join(known) or 'none yet'}")
     return [known[name] for name in wanted] if wanted else tables
+
+
+def _decisions(table: str | None) -> list[Any]:
+    """From the log alone, so that a listing is quick; only a table without any is looked up."""
+    from lakehouse_assets.storage import logs
+
+    found = logs.decisions(Settings.from_environment(), table, evidence=False)
+    if table and not found:
+        golds = {f"gold_{gold.name}" for known in _tables() for gold in known.spec.gold}
+        if table not in golds:
+            _tables([table])
+    return found
 
 
 @contextmanager
@@ -142,10 +153,8 @@ def verdicts(
 ) -> None:
     """Each batch's last applied decision, with the counts of its rows."""
     from lakehouse_assets.reports.listings import verdict_rows
-    from lakehouse_assets.storage import logs
 
-    decisions = logs.decisions(Settings.from_environment(), table, evidence=False)
-    rows = verdict_rows(decisions, full=as_json)
+    rows = verdict_rows(_decisions(table), full=as_json)
     chosen = [row for row in rows if verdict in (None, row["verdict"])]
     show(chosen, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; `lakehouse run`")
 
@@ -239,9 +248,8 @@ def quarantine_list(
 ) -> None:
     """Batches with rows in quarantine."""
     from lakehouse_assets.reports.listings import held_rows
-    from lakehouse_assets.storage import logs
 
-    rows = held_rows(logs.decisions(Settings.from_environment(), table, evidence=False))
+    rows = held_rows(_decisions(table))
     show(rows, as_json, "nothing is in quarantine")
 
 

@@ -4,6 +4,7 @@ Belongs here: what may be written in a YAML expression and how it is changed saf
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import Any
@@ -119,6 +120,14 @@ def parse_select(text: str, what: str) -> exp.Select:
     return tree
 
 
+def guard_query(tree: exp.Expr, text: str, what: str) -> None:
+    """Refuse in a longer query what no expression may have either. Raises ValueError naming what is refused."""
+    if SUBSTITUTED in text:
+        raise ValueError(f"{what}: `{SUBSTITUTED}` is not allowed: Spark would put a setting in its place")
+    _refuse_neighbours(Dialect.get_or_raise("spark").tokenize(text), text, what)
+    _guard(tree, text, what)
+
+
 def columns_of(expression: exp.Expr) -> set[str]:
     """Names of the columns that an expression uses; of `a.b` it is `a`."""
     return {column.parts[0].name for column in expression.find_all(exp.Column)}
@@ -166,9 +175,7 @@ def _one(prefix: str, text: str, what: str) -> exp.Expr:
         tokens = spark.tokenize(prefix + text)
         if any(token.comments or token.token_type in (TokenType.SEMICOLON, TokenType.HINT) for token in tokens):
             raise ValueError(f"{what}: comments and `;` are not allowed in {text!r}")
-        if any(one.token_type == two.token_type == TokenType.STRING for one, two in pairwise(tokens)):
-            # 'it''s' is it's for Spark and its for sqlglot, whose text is what runs.
-            raise ValueError(f"{what}: two strings side by side in {text!r}: a quote within a string is written \\'")
+        _refuse_neighbours(tokens, text, what)
         trees = spark.parser().parse(tokens, prefix + text)
         for tree in trees:
             # Written once here, so that what nests too deeply to be written is refused when it is loaded.
@@ -182,24 +189,35 @@ def _one(prefix: str, text: str, what: str) -> exp.Expr:
     return trees[0]
 
 
+def _refuse_neighbours(tokens: Sequence[Any], text: str, what: str) -> None:
+    if any(one.token_type == two.token_type == TokenType.STRING for one, two in pairwise(tokens)):
+        # 'it''s' is it's for Spark and its for sqlglot, whose text is what runs.
+        raise ValueError(f"{what}: two strings side by side in {_shown(text)}: a quote within a string is written \\'")
+
+
+def _shown(text: str) -> str:
+    """The text for a message; the beginning of a long one."""
+    return repr(text if len(text) <= 200 else text[:200] + "…")
+
+
 def _guard(tree: exp.Expr, text: str, what: str) -> None:
     for node in tree.walk():
         for construct, name in CONSTRUCTS.items():
             if isinstance(node, construct):
-                raise ValueError(f"{what}: {name} is not allowed in {text!r}")
+                raise ValueError(f"{what}: {name} is not allowed in {_shown(text)}")
         if isinstance(node, exp.PropertyEQ) and not isinstance(node.parent, exp.Struct):
-            raise ValueError(f"{what}: an assignment is not allowed in {text!r}")
+            raise ValueError(f"{what}: an assignment is not allowed in {_shown(text)}")
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
-            raise ValueError(f"{what}: {node.name} is not allowed in {text!r}: it gives another answer each time")
+            raise ValueError(f"{what}: {node.name} is not allowed in {_shown(text)}: it gives another answer each time")
         if isinstance(node, NONDETERMINISTIC):
             raise ValueError(
-                f"{what}: {node.sql(dialect='spark')} is not allowed in {text!r}: it gives another answer each time"
+                f"{what}: {node.sql(dialect='spark')} is not allowed in {_shown(text)}: it gives another answer each time"
             )
         if isinstance(node, exp.Func):
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if name in FORBIDDEN:
-                raise ValueError(f"{what}: the function {name} is not allowed in {text!r}")
+                raise ValueError(f"{what}: the function {name} is not allowed in {_shown(text)}")
         if isinstance(
             node, exp.Command | exp.DDL | exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Into
         ) and not isinstance(node, exp.Query):
-            raise ValueError(f"{what}: only reading is allowed in {text!r}")
+            raise ValueError(f"{what}: only reading is allowed in {_shown(text)}")

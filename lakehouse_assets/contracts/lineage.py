@@ -12,6 +12,7 @@ from sqlglot.lineage import lineage
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
+from lakehouse_assets.checks.sql_text import guard_query
 from lakehouse_assets.errors import ConfigError
 
 
@@ -72,8 +73,14 @@ def _one_select(sql: str, file: str) -> exp.Query:
         raise ConfigError(
             f"{file}:{first.get('line', 1)}: {first.get('description', error)} near {first.get('highlight', '')!r}"
         ) from None
+    except (SqlglotError, RecursionError) as error:
+        raise ConfigError(f"{file}:1: it is not SQL that can be read: {str(error).splitlines()[0][:200]}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise ConfigError(f"{file}:1: a gold table is one SELECT, and nothing else")
+    try:
+        guard_query(trees[0], sql, "gold")
+    except ValueError as error:
+        raise ConfigError(f"{file}:1: {error}") from None
     return trees[0]
 
 

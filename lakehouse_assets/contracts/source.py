@@ -75,22 +75,20 @@ class FilesSource(BaseModel):
     @classmethod
     def _readable_pattern(cls, value: str) -> str:
         if value.startswith(("/", "~", "\\")) or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", value):
-            raise ValueError(f"path {value!r} is absolute; give it relative to the landing folder (LAKEHOUSE_LANDING)")
+            raise ValueError(f"{value!r} is absolute; give it relative to the landing folder (LAKEHOUSE_LANDING)")
         segments = PLACEHOLDER.sub("0", value).split("/")
         if ".." in segments:
-            raise ValueError(f"path {value!r} leaves the landing folder by `..`")
+            raise ValueError(f"{value!r} leaves the landing folder by `..`")
         if not PLACEHOLDER.search(value):
-            raise ValueError(f"path {value!r} has no {{window:...}} placeholder, such as {{window:%Y-%m-%d}}")
+            raise ValueError(f"{value!r} has no {{window:...}} placeholder, such as {{window:%Y-%m-%d}}")
         if "" in segments or "." in segments:
-            raise ValueError(f"path {value!r} has an empty segment, or `.` as one")
+            raise ValueError(f"{value!r} has an empty segment, or `.` as one")
         if re.search(r"[\[\]{}\\\0]|\*\*", "".join(segments)):
-            raise ValueError(
-                f"path {value!r}: besides {{window:...}} only the globs * and ? are known, each within one segment"
-            )
+            raise ValueError(f"{value!r}: besides {{window:...}} only the globs * and ? are known, each within one segment")
         if ":" in PLACEHOLDER.sub(lambda found: found[1], value):
-            raise ValueError(f"path {value!r} has a colon in a file's name, which Spark (Hadoop) cannot read")
+            raise ValueError(f"{value!r} has a colon in a file's name, which Spark (Hadoop) cannot read")
         if segments[-1].startswith(("_", ".")):
-            raise ValueError(f"path {value!r}: Spark takes files whose name begins with _ or . for hidden, and skips them")
+            raise ValueError(f"{value!r}: Spark takes files whose name begins with _ or . for hidden, and skips them")
         return value
 
     @model_validator(mode="after")
@@ -99,14 +97,14 @@ class FilesSource(BaseModel):
             unknown = [d for d in re.findall(r"%(.?)", text) if d not in DIRECTIVES]
             if unknown or "%" not in text or "*" in text or "?" in text:
                 known = " ".join(f"%{d}" for d in DIRECTIVES)
-                raise ValueError(f"path {self.path!r}: {{window:{text}}} cannot be read back from a file's name; use {known}")
+                raise ValueError(f"path: {self.path!r}: {{window:{text}}} cannot be read back from a file's name; use {known}")
         found = self._directives
         day = found & {"d", "j"}
         complete = found >= {"Y", "m", "d"} or found >= {"Y", "j"} or found == {"Y", "m"}
         time = "".join(d for d in "HMS" if d in found)
         if not complete or not "HMS".startswith(time) or (time and not day):
             shown = " ".join(sorted(f"%{d}" for d in found))
-            raise ValueError(f"path {self.path!r}: {shown} does not name one window; give it from the year down, as %Y-%m-%d")
+            raise ValueError(f"path: {self.path!r}: {shown} does not name one window; give it from the year down, as %Y-%m-%d")
         return self
 
     @field_validator("timezone")
@@ -147,7 +145,9 @@ class FilesSource(BaseModel):
         found = self._directives
         fine = {"hourly": "H" in found, "monthly": True}.get(cadence, bool(found & {"d", "j"}))
         if not fine:
-            raise ValueError(f"path {self.path!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files")
+            raise ValueError(
+                f"source.path: {self.path!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
+            )
 
     def glob(self, start: datetime) -> str:
         """The pattern of one window's files, with its globs left."""

@@ -55,15 +55,15 @@ class ExtractionSpec(Frozen):
     @model_validator(mode="after")
     def _ordered(self) -> "ExtractionSpec":
         if self.end is not None and self.end <= self.start:
-            raise ValueError(f"end {self.end:%Y-%m-%d} is not after start {self.start:%Y-%m-%d}")
+            raise ValueError(f"end: {self.end:%Y-%m-%d} is not after start {self.start:%Y-%m-%d}")
         if self.start.minute or self.start.second or self.start.microsecond:
-            raise ValueError("start is not on the hour")
+            raise ValueError("start: not on the hour")
         if self.cadence != "hourly" and self.start.hour:
-            raise ValueError(f"start of a {self.cadence} table is a midnight (UTC)")
+            raise ValueError(f"start: of a {self.cadence} table it is a midnight (UTC)")
         if self.cadence == "monthly" and self.start.day != 1:
-            raise ValueError("start of a monthly table is the first of a month")
+            raise ValueError("start: of a monthly table it is the first of a month")
         if self.delete_when and self.mode != "upsert":
-            raise ValueError(f"delete_when has no meaning in {self.mode} mode; use mode: upsert")
+            raise ValueError(f"delete_when: has no meaning in {self.mode} mode; use mode: upsert")
         return self
 
     def windows(self, now: datetime) -> list[Window]:
@@ -114,15 +114,15 @@ class GoldSpec(Frozen):
 
     @model_validator(mode="after")
     def _unique_checks(self) -> "GoldSpec":
-        _refuse_twice("check", [check.id for check in self.checks])
+        _refuse_twice("checks", [check.id for check in self.checks])
         return self
 
 
-def _refuse_twice(what: str, names: list[str]) -> None:
+def _refuse_twice(where: str, names: list[str]) -> None:
     seen: set[str] = set()
-    for name in names:
+    for place, name in enumerate(names):
         if name.lower() in seen:
-            raise ValueError(f"two {what}s are called {name!r}; give one of them a `name:`")
+            raise ValueError(f"{where}.{place}: another is called {name!r} too; give one of them a `name:` of its own")
         seen.add(name.lower())
 
 
@@ -154,6 +154,7 @@ class TableSpec(Frozen):
     @field_validator("columns")
     @classmethod
     def _column_names(cls, value: dict[str, Column]) -> dict[str, Column]:
+        seen: set[str] = set()
         for name in value:
             if not name or re.search(r"[ ,;{}()\n\t=\0]", name):
                 raise ValueError(
@@ -163,25 +164,27 @@ class TableSpec(Frozen):
                 raise ValueError(
                     f"column {name!r}: names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own"
                 )
-        _refuse_twice("column", list(value))
+            if name.lower() in seen:
+                raise ValueError(f"{name}: another column has this name in other letter case, which Spark cannot tell apart")
+            seen.add(name.lower())
         return value
 
     @model_validator(mode="after")
     def _whole(self) -> "TableSpec":
         if self.extraction.mode != "append" and not self.key:
-            raise ValueError(f"key is needed in {self.extraction.mode} mode")
+            raise ValueError(f"extraction.mode: key is needed in {self.extraction.mode} mode")
         if self.extraction.mode == "append" and self.key:
-            raise ValueError("key has no meaning in append mode, where each row is its own; remove it or use mode: upsert")
+            raise ValueError("key: has no meaning in append mode, where each row is its own; remove it or use mode: upsert")
         self.source.check_cadence(self.extraction.cadence)
-        _refuse_twice("check", [check.id for check in self.checks])
-        _refuse_twice("gold table", [gold.name for gold in self.gold])
-        for feature in self.drift.features if self.drift else ():
+        _refuse_twice("checks", [check.id for check in self.checks])
+        _refuse_twice("gold", [gold.name for gold in self.gold])
+        for i, feature in enumerate(self.drift.features if self.drift else ()):
             used = columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)) | (
                 {feature.by} if feature.by else set()
             )
             if hidden := sorted(used & self.pii_columns):
                 raise ValueError(
-                    f"drift.features ({feature.name}): a baseline would keep values of {', '.join(hidden)}, which is pii"
+                    f"drift.features.{i} ({feature.name}): a baseline would keep values of {', '.join(hidden)}, which is pii"
                 )
         for what, names in self._references():
             for name in names:
@@ -197,9 +200,9 @@ class TableSpec(Frozen):
                 ("extraction.delete_when", sorted(columns_of(parse_expression(self.extraction.delete_when, "delete_when"))))
             )
         if self.drift:
-            for feature in self.drift.features:
+            for i, feature in enumerate(self.drift.features):
                 used = sorted(columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)))
-                found.append((f"drift.features ({feature.name})", used + ([feature.by] if feature.by else [])))
+                found.append((f"drift.features.{i} ({feature.name})", used + ([feature.by] if feature.by else [])))
         return found
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakehouse_assets.checks.base import Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
 from lakehouse_assets.contracts.decision import Counts, Reason, Verdict
-from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.drift import DriftVerdict
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -74,10 +74,10 @@ def columns_outcomes(spec: TableSpec, arrived: Sequence[str], ever: Collection[s
         return []
     wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
     missing = {name: source for name, source in wanted.items() if source not in arrived}
-    never = [f"{name} (from {source!r})" for name, source in missing.items() if source not in ever]
+    never = [f"{name} (from {spec.source_column(name)!r})" for name, source in missing.items() if source not in ever]
     found = []
     if never:
-        has = ", ".join(sorted(arrived))
+        has = ", ".join(sorted(map(source_name, arrived)))
         text = f"no source has ever had the column of {', '.join(never)}; it has {has}. Mend `from:` in defs.yaml"
         found.append(Outcome("source_columns", "schema", "critical", "failed", "batch", 0, text))
     elif missing:
@@ -90,7 +90,7 @@ def columns_outcomes(spec: TableSpec, arrived: Sequence[str], ever: Collection[s
         )
     new = sorted(set(arrived) - set(wanted.values()))
     if new and spec.schema_policy.new_columns == "quarantine":
-        text = f"undeclared columns {', '.join(new)} (schema.new_columns: quarantine)"
+        text = f"undeclared columns {', '.join(map(source_name, new))} (schema.new_columns: quarantine)"
         found.append(Outcome("new_columns", "schema", "critical", "failed", "batch", 0, text))
     return found
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import BaseModel
 
+from lakehouse_assets.contracts.document import MISSING, place_of
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
 from lakehouse_assets.contracts.table import GoldSpec, TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -29,15 +30,21 @@ class LakehouseTable(dg.Component):
 
     def query_of(self, gold: GoldSpec, known: Sequence[TableSpec]) -> GoldQuery:
         """What a gold table of this component reads. Raises ConfigError, naming file and line."""
-        defs = self.folder / "defs.yaml"
         file = self.folder / gold.sql
         if not file.is_file():
-            raise ConfigError(f"{defs}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
+            raise ConfigError(f"{self._place(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
         query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *known]))
-        missing = [name for name in [*gold.key, *gold.units] if name not in query.types]
-        if missing:
-            raise ConfigError(f"{defs}: gold.{gold.name}: the SELECT in {gold.sql} has no column {', '.join(missing)}")
+        for key, names in (("key", gold.key), ("units", tuple(gold.units))):
+            missing = [name for name in names if name not in query.types]
+            if missing:
+                raise ConfigError(
+                    f"{self._place(gold, key)}: gold.{gold.name}.{key}: the SELECT in {gold.sql} has no column"
+                    f" {', '.join(missing)}; it has {', '.join(query.types)}"
+                )
         return query
+
+    def _place(self, gold: GoldSpec, key: str) -> str:
+        return place_of(self.folder / "defs.yaml", self.spec.name, ["gold", self.spec.gold.index(gold), key])
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
@@ -48,9 +55,7 @@ class LakehouseTable(dg.Component):
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
         """Keep the validated promise."""
         if not isinstance(attributes, TableSpec):
-            raise dg.DagsterInvalidDefinitionError(
-                f"{context.path}: attributes are missing; a table needs at least name, source, columns"
-            )
+            raise ConfigError(f"{context.path}: {MISSING}")
         return cls(attributes, Path(context.path))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

@@ -4,58 +4,26 @@ Belongs here: YAML files → components, and errors that name file, line and key
 """
 
 import importlib
-import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
-import yaml
 
+from lakehouse_assets.contracts.document import place_of, read_documents, table_mistakes
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.settings import PROJECT_ROOT
 
-POSITION = re.compile(r"\s+at\s+(\S.*?):(\d+)")
-
-
-class _Strict(yaml.SafeLoader):
-    """YAML without its traps: a key given twice, an anchor, or a tag is an error."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
-            raise yaml.MarkedYAMLError(problem=f"alias *{event.anchor} is not allowed", problem_mark=event.start_mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {name!r} is given twice", problem_mark=key.start_mark)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
-
-
-def check_yaml(path: Path) -> None:
-    """Raise ConfigError, with file and line, for YAML that a strict and safe loader refuses."""
-    try:
-        for _ in yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Strict):
-            pass
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}:1: the file is not UTF-8") from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{path}:{line}: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}:1: {error}") from None
+OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.component.LakehouseTable")
 
 
 def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJECT_ROOT) -> list[LakehouseTable]:
     """Every table, by name. Raises ConfigError: one line per mistake, each with file, line and key."""
     module = importlib.import_module(package)
     folder = Path(next(iter(module.__path__)))
-    for file in sorted(folder.rglob("defs.yaml")):
-        check_yaml(file)
+    mistakes = [mistake for file in sorted(folder.rglob("defs.yaml")) for mistake in _mistakes(file)]
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
     try:
         tree = dg.ComponentTree.from_module(defs_module=module, project_root=project)
         found = tree.get_all_components(of_type=LakehouseTable)
@@ -63,13 +31,37 @@ def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJEC
         raise
     except Exception as error:
         raise ConfigError(_plain(error)) from error
-    names: dict[str, Path] = {}
-    for table in sorted(found, key=lambda t: t.spec.name):
+    found = sorted(found, key=lambda t: t.spec.name)
+    names: dict[str, str] = {}
+    for table in found:
         for name in [table.spec.name, *(f"gold {gold.name}" for gold in table.spec.gold)]:
+            place = place_of(table.folder / "defs.yaml", table.spec.name, ["name"])
             if name in names:
-                raise ConfigError(f"{table.folder}: {name!r} is already described in {names[name]}")
-            names[name] = table.folder
-    return sorted(found, key=lambda t: t.spec.name)
+                raise ConfigError(f"{place}: name: {name!r} is already described in {names[name]}")
+            names[name] = place
+    return found
+
+
+def _mistakes(file: Path) -> Iterator[str]:
+    documents = read_documents(file)
+    if not any(document.data for document in documents):
+        yield f"{file}:1: the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
+        return
+    for document in documents:
+        kind = document.data.get("type") if isinstance(document.data, dict) else None
+        if kind in OURS:
+            yield from table_mistakes(document)
+        elif not isinstance(kind, str) or not _exists(kind):
+            yield f"{document.at(['type'])}: type: there is no component {kind!r}; a table is a {OURS[0]}"
+
+
+def _exists(kind: str) -> bool:
+    """Whether a component's class can be imported: a table may stand beside other people's components."""
+    module, _, name = kind.rpartition(".")
+    try:
+        return bool(module) and hasattr(importlib.import_module(module), name)
+    except (ImportError, ValueError):
+        return False
 
 
 def _plain(error: BaseException) -> str:

@@ -5,8 +5,8 @@ Belongs here: `check validate` beyond the YAML itself. Does not: the YAML's own 
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
+from lakehouse_assets.contracts.document import place_of
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.settings import Settings
@@ -27,20 +27,9 @@ def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> lis
             continue
         newest = max(arrived)
         has = source.columns(newest)
-        file = table.folder / "defs.yaml"
         for name in spec.columns:
             wanted = spec.source_column(name)
             if has and wanted not in has:
-                line = _line(file, name, wanted)
-                mistakes.append(
-                    f"{file}:{line}: columns.{name}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}"
-                )
+                place = place_of(table.folder / "defs.yaml", spec.name, ["columns", name])
+                mistakes.append(f"{place}: columns.{name}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}")
     return mistakes
-
-
-def _line(file: Path, name: str, wanted: str) -> int:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    for number, text in enumerate(lines, 1):
-        if text.strip().startswith((f"{name}:", f'"{name}":')):
-            return number
-    return next((number for number, text in enumerate(lines, 1) if wanted in text), 1)

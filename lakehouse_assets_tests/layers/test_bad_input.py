@@ -205,7 +205,6 @@ def test_a_column_that_no_source_has(spark, settings):
     assert silver(settings) == []
 
 
-@pytest.mark.xfail(strict=True, reason="gate.columns_outcomes prints bronze's safe names (Wind_x20_Speed)")
 def test_a_missing_column_is_told_as_the_source_spells_it():
     spec = readings(columns={**COLUMNS, "wind": {"type": "double", "from": "Wind Speed"}})
     arrived = ["sensor", "hour", "value", "updated", "Gust_x20_Speed"]

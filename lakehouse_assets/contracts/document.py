@@ -1,0 +1,136 @@
+"""The text of a `defs.yaml`: strict YAML, and the line of every key, so that a mistake is told where it stands.
+
+Belongs here: YAML documents, positions, and the mistakes of a table's promise as lines of text. Does not: Dagster.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import ConfigError
+
+# A promise that joins several keys names the one that is wrong at the beginning of its message.
+NAMED = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*)(?: \(|[:, ])")
+MISSING = "attributes are missing; a table needs at least name, source, extraction and columns"
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML without its traps: a key given twice, an anchor, an alias or a tag is an error."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()
+        for what, sign in (("anchor", "*" if isinstance(event, yaml.AliasEvent) else "&"), ("tag", "")):
+            if given := getattr(event, what, None):
+                name = "alias" if sign == "*" else what
+                raise yaml.MarkedYAMLError(problem=f"{name} {sign}{given} is not allowed", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {name!r} is given twice", problem_mark=key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML document: ``data`` as Python values, ``node`` with the positions."""
+
+    path: Path
+    node: yaml.Node | None
+    data: Any
+
+    def at(self, keys: Sequence[str | int]) -> str:
+        """``file:line`` of the deepest of the keys that is there; a key that is none (a check's kind) is passed over."""
+        node, line = self.node, self.node.start_mark.line + 1 if self.node else 1
+        for key in keys:
+            found = _child(node, key)
+            if found:
+                line, node = found
+        return f"{self.path}:{line}"
+
+    def has(self, keys: Sequence[str | int]) -> bool:
+        """Whether every one of the keys is there."""
+        node = self.node
+        for key in keys:
+            found = _child(node, key)
+            if not found:
+                return False
+            node = found[1]
+        return True
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Every document of a file. Raises ConfigError, with file and line, for what a strict and safe loader refuses."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        loader = _Strict(text)
+        try:
+            found = []
+            while loader.check_node():
+                node = loader.get_node()
+                found.append(Document(path, node, loader.construct_document(node) if node else None))
+            return found
+        finally:
+            loader.dispose()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}:1: the file is not UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{path}:{line}: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}:1: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}:1: the YAML is nested too deeply") from None
+
+
+def table_mistakes(document: Document) -> Iterator[str]:
+    """``file:line: key: what is wrong`` for each mistake of a table's promise; nothing if it can be kept."""
+    for key in document.data:
+        if key not in ("type", "attributes"):
+            yield f"{document.at([key])}: {key}: not known here; a table's document has type and attributes, nothing else"
+    attributes = document.data.get("attributes")
+    if not isinstance(attributes, dict):
+        yield f"{document.at(['attributes'])}: {MISSING}"
+        return
+    try:
+        TableSpec.model_validate(attributes)
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False):
+            keys: list[str | int] = ["attributes", *mistake["loc"]]
+            text = mistake["msg"].removeprefix("Value error, ")
+            key = ".".join(map(str, mistake["loc"]))
+            named = NAMED.match(text)
+            inner = [int(k) if k.isdigit() else k for k in named[1].split(".")] if named else []
+            if inner and document.has([*keys, *inner]):
+                yield f"{document.at([*keys, *inner])}: {key}{'.' if key else ''}{text}"
+            else:
+                yield f"{document.at(keys)}: {key}{': ' if key else ''}{text}"
+
+
+def place_of(path: Path, table: str, keys: Sequence[str | int]) -> str:
+    """``file:line`` of a key of a table's attributes, for mistakes that only SQL or the source shows."""
+    for document in read_documents(path):
+        attributes = document.data.get("attributes") if isinstance(document.data, dict) else None
+        if isinstance(attributes, dict) and attributes.get("name") == table:
+            return document.at(["attributes", *keys])
+    return f"{path}:1"
+
+
+def _child(node: yaml.Node | None, key: str | int) -> tuple[int, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            if str(name.value) == str(key):
+                return name.start_mark.line + 1, value
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and 0 <= key < len(node.value):
+        return node.value[key].start_mark.line + 1, node.value[key]
+    return None
