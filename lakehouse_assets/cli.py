@@ -164,7 +164,7 @@ def init(
     table: Annotated[str, typer.Argument(help="The new table's name.")],
     file: Annotated[Path, typer.Option("--from", help="One window's file: its header and first rows are read.")],
     start: Annotated[
-        str | None, typer.Option(help="First window, YYYY-MM-DD (default: from the file's name, else today).")
+        str | None, typer.Option(help="First window, YYYY-MM-DD (default: the window in the file's name).")
     ] = None,
 ) -> None:
     """Write tables/TABLE/defs.yaml from a file's header and sample."""
