@@ -42,10 +42,10 @@ def main() -> int:
         out.print("there is a lake already; `make clean-data` forgets it, `make dev` opens it", style="red")
         return 5
     out.rule("1 · the year arrives, without 10 to 12 June; LGA's barometer is 0.1 kPa off from 9 to 12 September")
-    out.print(land_part("on_time", settings.landing), markup=False)
+    out.print(land_part("on_time", settings.landing, ["weather"]), markup=False)
     command("run")
     out.rule("2 · the late days arrive")
-    out.print(land_part("late", settings.landing), markup=False)
+    out.print(land_part("late", settings.landing, ["weather"]), markup=False)
     command("run")
     out.rule("3 · what happened")
     decisions = logs.decisions(settings, "weather", evidence=False)

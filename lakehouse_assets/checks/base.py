@@ -37,6 +37,19 @@ class Judgement:
     failed_rows: int = 0
 
 
+@dataclass(frozen=True)
+class Reads:
+    """Another table's silver: ``columns`` of it that are read, with the own ones that they must be like (or None)."""
+
+    table: str
+    columns: Mapping[str, str | None]
+
+    @property
+    def view(self) -> str:
+        """The name under which SQL finds it."""
+        return f"silver_{self.table}"
+
+
 class Check(BaseModel):
     """Parameters that all kinds share. ``threshold``: the share of rows that must pass, 0 to 1, of a row check."""
 
@@ -118,6 +131,11 @@ class Check(BaseModel):
             return "warn"
         return "quarantine_rows" if self.scope == "row" else "quarantine_batch"
 
+    @property
+    def reads(self) -> Reads | None:
+        """The other table that it looks into, if any."""
+        return None
+
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``{metric: Spark SQL aggregate}``."""
         return {}
@@ -179,7 +197,16 @@ class RowCheck(Check):
 
 
 class BatchCheck(Check):
-    """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation."""
+    """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation, or by a query of its own."""
+
+    def query_by_window(self, context: CheckContext) -> str | None:
+        """SQL over the batch view: ``p_extracted_at`` and metrics, a row per window; None where all metrics ride along."""
+        return None
+
+    @property
+    def no_answer(self) -> dict[str, Any]:
+        """The metrics of a window of which the query says nothing."""
+        return {}
 
     @property
     def scope(self) -> Literal["row", "batch"]:

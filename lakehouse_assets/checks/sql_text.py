@@ -104,6 +104,23 @@ def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> ex
     return expression
 
 
+def parse_aggregate(text: str, what: str) -> exp.Expr:
+    """One number of a whole group of rows, such as ``sum(x)``. Raises ValueError naming what is refused."""
+    tree = _one("SELECT ", text, what)
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) != {"expressions"}:
+        raise ValueError(f"{what}: {_shown(text)} is not one SQL expression")
+    expression = tree.expressions[0]
+    _guard(expression, text, what)
+    if expression.find(exp.Placeholder, exp.Subquery, exp.Select, exp.Exists, exp.Window):
+        raise ValueError(f"{what}: only aggregates of columns are allowed in {_shown(text)}")
+    if isinstance(expression, exp.Alias) or not expression.find(exp.AggFunc):
+        raise ValueError(f"{what}: {_shown(text)} is no aggregate, such as sum(x) or count(*)")
+    bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc)]
+    if bare:
+        raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {_shown(text)}")
+    return expression
+
+
 def parse_select(text: str, what: str) -> exp.Select:
     """One read-only SELECT over `batch`. Raises ValueError naming what is refused."""
     tree = _one("", text, what)

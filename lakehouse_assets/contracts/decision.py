@@ -53,7 +53,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Decision:
-    """``batch`` of silver: (window start, extraction_seq); of gold: (None, n), with input versions in ``inputs``.
+    """``batch`` of silver: (window start, extraction_seq); of gold: (None, n). ``inputs``: of gold, its inputs' Delta versions;
+    of silver, the last decisions of the tables that its checks look into. ``recomputed``: the values of gold's grain that were
+    derived anew; None: the whole table.
 
     ``number`` counts a table's decisions; ``baseline_version`` is the number of the last decision whose profiles the
     baseline held. ``superseded_by`` is set on the record that a later extraction writes for an earlier one.
@@ -80,6 +82,7 @@ class Decision:
     because: str | None = None
     superseded_by: str | None = None
     inputs: dict[str, int] = field(default_factory=dict)
+    recomputed: tuple[str | None, ...] | None = None
     checks: tuple[dict[str, Any], ...] = ()
     drift: dict[str, Any] | None = None
     profiles: tuple[dict[str, Any], ...] = ()

@@ -3,10 +3,16 @@
 Belongs here: the shape and what can be judged from it alone. Does not: the statistics (decisions) or SQL parsing (table).
 """
 
+import json
+from functools import lru_cache
 from math import ceil
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+
+MEANS_THE_SAME = ("unit", "description", "pii")  # what may change of a column without changing its values
 
 
 class FeatureSpec(BaseModel):
@@ -74,3 +80,19 @@ class DriftSpec(BaseModel):
             if windows < least:
                 raise ValueError(f"{what}_from {windows} can never reach {what}_at {level}: that takes {least} windows")
         return self
+
+
+@lru_cache(maxsize=256)
+def meanings(ruleset: str) -> dict[str, str]:
+    """What each feature of a rule set measured: its expression, its stratum, and how the columns it uses are made.
+
+    Two windows can be compared by a feature's name only where its meaning is the same. ``ruleset``: `TableSpec.ruleset()`.
+    """
+    given = json.loads(ruleset)
+    found = {}
+    for feature in (given.get("drift") or {}).get("features", []):
+        used = columns_of(parse_expression(feature["expr"], feature["name"], allow_windows=True)) | {feature.get("by")}
+        columns = {name: given["columns"][name] for name in sorted(used & set(given["columns"]))}
+        made = {n: {k: v for k, v in column.items() if k not in MEANS_THE_SAME} for n, column in columns.items()}
+        found[feature["name"]] = json.dumps([feature["expr"], feature.get("by"), made], sort_keys=True)
+    return found

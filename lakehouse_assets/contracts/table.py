@@ -95,12 +95,29 @@ class AlertSpec(Frozen):
     emails: tuple[str, ...] = ()
 
 
+class GrainSpec(Frozen):
+    """By what a gold table is recomputed in parts: a row with a value of ``column`` depends on no other rows of ``inputs``
+    than those for which the input's SQL expression has the same value. An input that is not named changes everything.
+    """
+
+    column: str
+    inputs: dict[str, str] = Field(min_length=1, description="silver_<table>: a SQL expression over its columns")
+
+    @field_validator("inputs")
+    @classmethod
+    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, expr in value.items():
+            parse_expression(expr, name)
+        return value
+
+
 class GoldSpec(Frozen):
     """A table derived from silver by one SELECT, which stands in a file beside `defs.yaml`."""
 
     name: TableName
     sql: str = Field(description="the file's name, beside defs.yaml")
     key: tuple[str, ...] = Field(min_length=1)
+    grain: GrainSpec | None = None
     description: str = ""
     units: dict[str, str] = {}
     checks: tuple[AnyCheck, ...] = ()
@@ -115,6 +132,9 @@ class GoldSpec(Frozen):
     @model_validator(mode="after")
     def _unique_checks(self) -> "GoldSpec":
         _refuse_twice("checks", [check.id for check in self.checks])
+        if self.grain and self.grain.column not in self.key:
+            # Otherwise a key could stand in two parts, and each of them be right by itself.
+            raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")
         return self
 
 

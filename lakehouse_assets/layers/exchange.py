@@ -23,6 +23,8 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import write_profiles
 
 Batch = tuple[datetime | None, int]
+# Gold asks which rows changed between two versions, to derive only what they concern.
+SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 
 
 def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], *, again: bool) -> None:
@@ -89,7 +91,7 @@ def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequ
     taken = [d for d in made if d.decision_id in ids]
     touched = [d for d in taken if d.counts.rows_published or d.decision_id in replaced or d.kind != "judged"]
     if not delta.exists(path):
-        delta.append(empty_silver(run.spark, spec), path)
+        delta.create(empty_silver(run.spark, spec), path, SILVER_PROPERTIES)
     if not touched:
         return delta.version(path)
     named = delta.metadata_of([d.decision_id for d in touched], "silver")

@@ -4,7 +4,7 @@ Belongs here: stage → measure → decide → log → exchange of a gold table.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -20,11 +20,13 @@ from lakehouse_assets.contracts.table import GoldSpec
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers import grain
+from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.staging import write_once
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
-from lakehouse_assets.measures.stage import declared_rules, flag_duplicates, with_reasons
+from lakehouse_assets.measures.stage import declared_rules, flag_duplicates, with_matches, with_reasons
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
@@ -63,9 +65,15 @@ class GoldRun:
         return ruleset(self.spec, self.query)
 
 
+def inputs_of(spec: GoldSpec, query: GoldQuery) -> list[str]:
+    """What a gold table is made of: the tables of its SQL, and those that its checks look into."""
+    return sorted({*query.inputs, *(f"silver_{table}" for table in tables_read(spec.checks))})
+
+
 def ruleset(spec: GoldSpec, query: GoldQuery) -> str:
-    """What a gold table is judged by, as canonical JSON."""
-    return spec.model_copy(update={"sql": query.sql, "description": "", "units": {}}).model_dump_json()
+    """What a gold table is judged by, as canonical JSON. The types are those that its inputs' contracts give it."""
+    rules = spec.model_copy(update={"sql": query.sql, "description": "", "units": {}}).model_dump(mode="json")
+    return json.dumps({**rules, "types": dict(query.types)}, sort_keys=True)
 
 
 def ruleset_hash(spec: GoldSpec, query: GoldQuery) -> str:
@@ -99,8 +107,10 @@ def publish_gold(run: GoldRun) -> GoldPublished:
             return GoldPublished(last, False, {})
         number = (last.number if last else 0) + 1
         at = run.clock()
-        staged = _stage(run, inputs, at, number)
-        outcomes, numbers = _judge(run, staged, at, number)
+        parts = _changed_parts(run, known, inputs)
+        staged = _stage(run, inputs, at, number, parts)
+        # Versions without a change in them (a compaction, an empty commit) leave nothing to judge or to write.
+        outcomes, numbers = _judge(run, staged, at, number, parts) if parts != () else ([], BatchNumbers())
         verdict, counts = gate.verdict_of(outcomes, numbers)
         decision = Decision(
             table=run.table,
@@ -118,6 +128,7 @@ def publish_gold(run: GoldRun) -> GoldPublished:
             run_id=run.run_id,
             decided_at=at,
             inputs=inputs,
+            recomputed=parts,
             checks=tuple(outcome.as_dict() for outcome in outcomes),
         )
         logs.log_decisions(run.session(), run.settings, [decision])
@@ -130,12 +141,23 @@ def publish_gold(run: GoldRun) -> GoldPublished:
 
 def _input_versions(run: GoldRun) -> dict[str, int]:
     versions = {}
-    for name in run.query.inputs:
+    for name in inputs_of(run.spec, run.query):
         path = _input_path(run.settings, name)
         if not delta.exists(path):
             raise RefusedError(f"{run.table} reads {name}, which has never been published; materialize {name} first")
         versions[name] = delta.version(path)
     return versions
+
+
+def _changed_parts(run: GoldRun, known: Sequence[Decision], inputs: dict[str, int]) -> grain.Values | None:
+    """The parts that changed since gold was last rewritten by the same rules; None: all of it."""
+    rules = run.ruleset_hash
+    published = [d for d in known if d.accepted and d.ruleset_hash == rules]
+    if run.spec.grain is None or not published or not delta.exists(run.path):
+        return None
+    base = max(published, key=lambda d: d.number)
+    places = {name: _input_path(run.settings, name) for name in inputs}
+    return grain.changed_values(run.session(), run.spec.grain, places, base.inputs, inputs)
 
 
 def _input_path(settings: Settings, name: str) -> str:
@@ -149,11 +171,16 @@ def _context() -> CheckContext:
     )
 
 
-def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int) -> DataFrame:
+def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int, parts: grain.Values | None) -> DataFrame:
     spark = run.session()
+    others: dict[str, DataFrame] = {}
     for name, version in inputs.items():
         table = spark.read.format("delta").option("versionAsOf", version).load(_input_path(run.settings, name))
-        table.createOrReplaceTempView(name)
+        if run.spec.grain and parts is not None and name in run.spec.grain.inputs:
+            table.where(grain.selects(run.spec.grain.inputs[name], parts)).createOrReplaceTempView(name)
+        else:
+            table.createOrReplaceTempView(name)
+        others[name.removeprefix("silver_")] = table
     rows = spark.sql(run.query.sql)
     columns = [identifier(c) for c in rows.columns]
     rows = rows.select(
@@ -164,6 +191,7 @@ def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int) -> D
         F.lit(False).alias("_unreadable"),
     )
     rules = declared_rules(run.spec.checks, _context())
+    rows = with_matches(rows, run.spec.checks, others)
     rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{i}") for i, rule in enumerate(rules)])
     rows = with_reasons(rows, rules, ())
     rows = rows.drop(*[f"_c{i}" for i in range(len(rules))])
@@ -171,7 +199,9 @@ def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int) -> D
     return write_once(spark, rows, run.settings.path("staging", run.table, run.run_id))
 
 
-def _judge(run: GoldRun, staged: DataFrame, at: datetime, number: int) -> tuple[list[gate.Outcome], BatchNumbers]:
+def _judge(
+    run: GoldRun, staged: DataFrame, at: datetime, number: int, parts: grain.Values | None
+) -> tuple[list[gate.Outcome], BatchNumbers]:
     context = replace(_context(), key=run.spec.key, window_start_sql=literal(at), window_end_sql=literal(at))
     riding = {c.id: c.metrics(context) for c in run.spec.checks if c.scope == "batch"}
     rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
@@ -184,6 +214,12 @@ def _judge(run: GoldRun, staged: DataFrame, at: datetime, number: int) -> tuple[
     if numbers.key_conflicts:
         text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"
         outcomes.append(gate.Outcome("key", "unique", "critical", "failed", "batch", numbers.key_conflicts, text))
+    if run.spec.grain and parts is not None:
+        outside = staged.where(f"NOT {grain.selects(run.spec.grain.column, parts)}").count()
+        if outside:
+            column = run.spec.grain.column
+            text = f"{outside} row(s) have a {column} that none of their inputs has: is `grain.inputs` what the SQL says?"
+            outcomes.append(gate.Outcome("grain", "grain", "critical", "failed", "batch", outside, text))
     run.step("measured_rules")
     return outcomes, numbers
 
@@ -193,7 +229,9 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
     quarantine = run.settings.path("quarantine", run.table)
     if decision.counts.rows_quarantined:
         rows = staged if not decision.accepted else staged.where(~F.col("_clean"))
-        rows = rows.select(F.lit(decision.decision_id).alias("decision_id"), *columns, F.col("_reasons").alias("reasons"))
+        # As text: what was held by last year's SQL lies beside what is held by today's.
+        row = F.to_json(F.struct(*[identifier(c) for c in columns])).alias("row")
+        rows = rows.select(F.lit(decision.decision_id).alias("decision_id"), row, F.col("_reasons").alias("reasons"))
         named = delta.metadata_of([decision.decision_id], "quarantine")
         if again:
             delta.replace(rows, quarantine, f"decision_id = {literal(decision.decision_id)}", named=named)
@@ -201,12 +239,16 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
             delta.append(rows, quarantine, named=named)
     run.step("quarantine_committed")
     version = None
-    if decision.accepted:
-        writer = staged.where(F.col("_newest")).select(*columns).write.format("delta").mode("overwrite")
-        writer = writer.option("overwriteSchema", "true").option(
-            "userMetadata", delta.metadata_of([decision.decision_id], "gold")
-        )
-        writer.save(run.path)
+    if decision.recomputed == ():
+        version = delta.version(run.path)
+    elif decision.accepted:
+        rows = staged.where(F.col("_newest")).select(*columns)
+        named = delta.metadata_of([decision.decision_id], "gold")
+        if run.spec.grain and decision.recomputed is not None:
+            delta.replace(rows, run.path, grain.selects(run.spec.grain.column, decision.recomputed), named=named)
+        else:
+            writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+            writer.option("userMetadata", named).save(run.path)
         version = delta.version(run.path)
     run.step("gold_committed")
     logs.mark_applied(run.session(), run.settings, [decision], version, run.clock())
@@ -215,7 +257,8 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
 def _finish(run: GoldRun, left: Decision) -> None:
     """Complete a decision that an earlier run logged: the same inputs at the same versions, by the same rules."""
     rules = json.loads(left.ruleset)
+    del rules["types"]
     spec = GoldSpec.model_validate({**rules, "sql": run.spec.sql})
     then = replace(run, spec=spec, query=replace(run.query, sql=rules["sql"]), run_id=f"{run.run_id}-recovery")
-    staged = _stage(then, left.inputs, left.decided_at, left.number)
+    staged = _stage(then, left.inputs, left.decided_at, left.number, left.recomputed)
     _apply(then, left, staged, again=True)

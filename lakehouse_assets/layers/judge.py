@@ -3,8 +3,8 @@
 Belongs here: the order of the steps and what each is given. Does not: the log, the exchange, quarantine.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -17,6 +17,7 @@ from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.drift import DriftVerdict, judge_drift
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.staging import Broken, plain, stage_batches
 from lakehouse_assets.measures.profile import MAX_STRATA, profile
@@ -29,6 +30,17 @@ from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import read_baseline
 
 Batch = tuple[datetime, int]
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a judgement is: by itself or a person's release, overriding what, why; and the other tables that it saw."""
+
+    kind: Kind = "judged"
+    waived: tuple[str, ...] = ()
+    by: str | None = None
+    because: str | None = None
+    inputs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,13 +114,13 @@ def judge(
     because: str | None = None,
 ) -> Judged:
     """Judge these extractions, oldest window first, each by what is known when it is decided."""
-    spec, batches = run.spec, [(e.p_extracted_at, e.extraction_seq) for e in extractions]
-    bronze = run.spark.read.format("delta").load(run.path("bronze"))
-    place = run.settings.path("staging", spec.name, run.run_id)
-    staged, broken = stage_batches(run.spark, bronze, spec, batches, place, waived)
+    batches = [(e.p_extracted_at, e.extraction_seq) for e in extractions]
+    others = others_now(run)
+    staged, broken = stage_batches(run, batches, run.run_id, waived, others)
     run.step("staged")
     numbers, profiles = measure(run, staged, broken, batches)
-    decisions = decide(run, extractions, known, numbers, profiles, kind=kind, waived=waived, by=by, because=because)
+    act = Act(kind, tuple(sorted(waived)), by, because, others.inputs)
+    decisions = decide(run, extractions, known, numbers, profiles, act)
     samples = failing_samples(staged) if any(n.failing or any(n.failed_rows.values()) for n in numbers.values()) else {}
     return Judged(decisions, staged, samples)
 
@@ -119,11 +131,7 @@ def decide(
     known: Sequence[Decision],
     numbers: dict[Batch, BatchNumbers],
     profiles: dict[Batch, list[Profile]],
-    *,
-    kind: Kind = "judged",
-    waived: Collection[str] = (),
-    by: str | None = None,
-    because: str | None = None,
+    act: Act,
     ever: Collection[str] | None = None,
 ) -> list[Decision]:
     """Numbers → decisions, no Spark. ``ever``: source columns that any extraction has had (default: from the log).
@@ -146,14 +154,14 @@ def decide(
         outcomes += gate.judge_checks(spec.checks, _context_at(run, record), n, spec.pii_columns) + gate.drift_outcome(drift)
         if "drift" in n.errors:
             outcomes.append(gate.Outcome("drift", "drift", "critical", "error", "batch", 0, n.errors["drift"]))
-        outcomes = gate.waive(outcomes, waived)
+        outcomes = gate.waive(outcomes, act.waived)
         verdict, counts = gate.verdict_of(outcomes, n)
         decision = Decision(
             table=spec.name,
             p_extracted_at=record.p_extracted_at,
             extraction_seq=record.extraction_seq,
             number=number,
-            kind=kind,
+            kind=act.kind,
             verdict=verdict,
             counts=counts,
             reasons=gate.reasons_of(outcomes),
@@ -165,10 +173,11 @@ def decide(
             decided_at=run.clock(),
             drift_p_value=drift.p_value if drift else None,
             # An override publishes what was found strange: it must not become what is normal.
-            teaches=drift is not None and not ("drift" in waived or "*" in waived),
-            waived=tuple(sorted(waived)),
-            by=by,
-            because=because,
+            teaches=drift is not None and not {"drift", "*"} & set(act.waived),
+            waived=act.waived,
+            by=act.by,
+            because=act.because,
+            inputs=dict(act.inputs),
             checks=tuple(outcome.as_dict() for outcome in outcomes),
             drift=drift.to_dict() if drift else None,
             profiles=tuple(p.to_dict() for p in profiles.get(batch, [])),

@@ -14,6 +14,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.fold import clean_rows, fold
 from lakehouse_assets.layers.judge import judge
+from lakehouse_assets.layers.others import others_at
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import as_judged, recover
 from lakehouse_assets.layers.staging import stage_batches
@@ -58,10 +59,9 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
             applied_at=None,
         )
         judged_as = replace(run, spec=as_judged(run.spec, standing.ruleset))
-        bronze = run.spark.read.format("delta").load(run.path("bronze"))
-        place = run.settings.path("staging", run.spec.name, run.run_id)
         batch = (record.p_extracted_at, record.extraction_seq)
-        staged, _ = stage_batches(run.spark, bronze, judged_as.spec, [batch], place, standing.waived)
+        others = others_at(judged_as, standing.inputs)
+        staged, _ = stage_batches(judged_as, [batch], run.run_id, standing.waived, others)
         logs.log_decisions(run.spark, run.settings, [made])
         run.step("decisions_logged")
         apply(judged_as, [made], staged, [*known, made], again=False)

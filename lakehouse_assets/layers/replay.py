@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.layers.judge import decide, measure
+from lakehouse_assets.layers.judge import Act, decide, measure
+from lakehouse_assets.layers.others import others_at
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import as_judged
 from lakehouse_assets.layers.staging import stage_batches
@@ -26,12 +27,12 @@ def replay(run: Run, decision: Decision) -> Decision:
     record = next(r for r in records if (r.p_extracted_at, r.extraction_seq) == batch)
     # What an extraction had not yet shown when it was decided, it did not know.
     seen = {c for r in records if r.extracted_at <= decision.decided_at for c in r.columns}
-    bronze = run.spark.read.format("delta").load(run.path("bronze"))
-    place = run.settings.path("staging", run.spec.name, f"{run.run_id}-replay")
-    staged, broken = stage_batches(run.spark, bronze, then.spec, [batch], place, decision.waived)
+    place = f"{run.run_id}-replay"
+    staged, broken = stage_batches(then, [batch], place, decision.waived, others_at(then, decision.inputs))
     numbers, _ = measure(then, staged, broken, [batch])
-    delta.remove_folder(place)
+    delta.remove_folder(run.settings.path("staging", run.spec.name, place))
     known = [d for d in logs.decisions(run.settings, run.spec.name, evidence=False) if d.number < decision.number]
     profiles = {batch: [Profile.from_dict(p) for p in decision.profiles]}
-    made = decide(then, [record], known, numbers, profiles, kind=decision.kind, waived=decision.waived, ever=seen)
+    act = Act(decision.kind, decision.waived, decision.by, decision.because, decision.inputs)
+    made = decide(then, [record], known, numbers, profiles, act, ever=seen)
     return made[0]

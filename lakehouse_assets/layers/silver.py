@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.judge import judge
+from lakehouse_assets.layers.others import others_at
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.staging import stage_batches
 from lakehouse_assets.storage import delta, logs
@@ -58,13 +59,12 @@ def recover(run: Run) -> list[Decision]:
         return []
     known = logs.decisions(run.settings, run.spec.name)
     left = ledger.unapplied(known)
-    for (ruleset, waived), group in groupby(left, key=lambda d: (d.ruleset, d.waived)):
+    for (ruleset, waived, inputs), group in groupby(left, key=lambda d: (d.ruleset, d.waived, d.inputs)):
         batch_run = replace(run, spec=as_judged(run.spec, ruleset))
         decisions = list(group)
-        bronze = run.spark.read.format("delta").load(run.path("bronze"))
-        place = run.settings.path("staging", run.spec.name, f"{run.run_id}-recovery-{decisions[0].number}")
+        place = f"{run.run_id}-recovery-{decisions[0].number}"
         batches = [(d.p_extracted_at, d.extraction_seq) for d in decisions if d.p_extracted_at]
-        staged, _ = stage_batches(run.spark, bronze, batch_run.spec, batches, place, waived)
+        staged, _ = stage_batches(batch_run, batches, place, waived, others_at(batch_run, inputs))
         apply(batch_run, decisions, staged, [d for d in known if d.number <= decisions[-1].number], again=True)
     delta.remove_folder(run.settings.path("staging", run.spec.name))
     return left

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.layers.others import Others
+from lakehouse_assets.layers.run import Run
 from lakehouse_assets.measures.stage import row_rules, select_batches, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -26,24 +28,32 @@ def write_once(spark: SparkSession, frame: DataFrame, path: str) -> DataFrame:
 
 
 def stage_batches(
-    spark: SparkSession, bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], path: str, waived: Collection[str] = ()
+    run: Run, batches: Collection[Batch], place: str, waived: Collection[str] = (), others: Others | None = None
 ) -> tuple[DataFrame, Broken]:
-    """Stage these batches. Should an expression stop the scan, only the rule and the batches at fault are in error:
-    returns the staged frame and ``{rule or column:<name>: {batch: message}}``.
+    """Stage these batches under ``place``. Should an expression stop the scan, only the rule and the batches at fault are
+    in error: returns the staged frame and ``{rule or column:<name>: {batch: message}}``.
+
+    ``others``: the tables that checks look into, as they are to be seen; one that cannot be had puts its checks in error.
     """
+    spark, spec = run.spark, run.spec
+    bronze = spark.read.format("delta").load(run.path("bronze"))
+    path = run.settings.path("staging", spec.name, place)
+    others = others or Others()
     rows = select_batches(bronze, batches)
+    missing = {c.id: others.missing[c.reads.table] for c in spec.checks if c.reads and c.reads.table in others.missing}
+    broken: Broken = {check: dict.fromkeys(batches, why) for check, why in missing.items()}
     try:
-        return write_once(spark, stage(rows, spec, waived=waived), path), {}
+        return write_once(spark, stage(rows, spec, waived=waived, broken=broken, others=others.frames), path), broken
     except SCAN_ERRORS:
-        broken = _culprits(bronze, spec, batches)
-        if not broken:
+        broken = _culprits(bronze, spec, batches, broken, others)
+        if broken.keys() <= missing.keys():
             raise
-        return write_once(spark, stage(rows, spec, waived=waived, broken=broken), path), broken
+        return write_once(spark, stage(rows, spec, waived=waived, broken=broken, others=others.frames), path), broken
 
 
-def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch]) -> Broken:
+def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], missing: Broken, others: Others) -> Broken:
     """Bisect by rule and then by batch: each probe runs one expression over the rows and writes nothing."""
-    broken: Broken = {}
+    broken: Broken = dict(missing)
     rows = select_batches(bronze, batches)
     for column in typed_columns(spec, set(bronze.columns)):
 
@@ -52,9 +62,11 @@ def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch]) ->
 
         _probe(f"column:{column.name}", value, rows, batches, broken)
     for rule in row_rules(spec):
+        if rule.id in missing:
+            continue
 
         def flag(frame: DataFrame, rule_id: str = rule.id) -> DataFrame:
-            return stage(frame, spec, broken=broken, only=rule_id)
+            return stage(frame, spec, broken=broken, only=rule_id, others=others.frames)
 
         _probe(rule.id, flag, rows, batches, broken)
     return broken

@@ -1,6 +1,6 @@
-"""What cannot ride along in the scan: uniqueness of other columns than the key, and SQL over a whole batch.
+"""What cannot ride along in the scan: uniqueness of other columns than the key, other tables, SQL over a whole batch.
 
-Belongs here: one query per such check (uniqueness: over all batches at once; SQL: over each batch). Does not: judging.
+Belongs here: one query per such check, over all batches at once (SQL of the user: over each batch). Does not: judging.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,9 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.base import Check, CheckContext
+from lakehouse_assets.checks.base import BatchCheck, Check, CheckContext
 from lakehouse_assets.checks.kinds.sql import Sql
-from lakehouse_assets.checks.kinds.unique import Unique
 from lakehouse_assets.checks.sql_text import literal
 from lakehouse_assets.measures.scan import moment
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -33,15 +32,17 @@ def query_failures(
     found: dict[Batch, dict[str, dict[str, Any]]] = {batch: {} for batch in batches}
     clean = staged.where(F.col("_clean"))
     for check in checks:
+        if all(check.id in errors.get(batch, {}) for batch in batches):
+            continue  # it is known already why it cannot be evaluated
         try:
-            if isinstance(check, Unique) and not check.is_key(context):
+            if isinstance(check, BatchCheck) and (query := check.query_by_window(context)):
                 clean.createOrReplaceTempView(context.batch_view)
-                rows = staged.sparkSession.sql(check.duplicate_query(context)).select(
-                    F.unix_micros("p_extracted_at").alias("window"), "duplicates"
-                )
-                counts = {moment(row["window"]): row["duplicates"] for row in rows.collect()}
+                rows = staged.sparkSession.sql(query).withColumn("p_extracted_at", F.unix_micros("p_extracted_at"))
+                # One row per window of this run.
+                answers = {moment(row["p_extracted_at"]): row.asDict() for row in rows.collect()}
                 for batch in batches:
-                    found[batch][check.id] = {"duplicates": counts.get(batch[0], 0)}
+                    answer = {k: v for k, v in answers.get(batch[0], {}).items() if k != "p_extracted_at"}
+                    found[batch][check.id] = answer or check.no_answer
             elif isinstance(check, Sql) and check.scope == "batch":
                 _each_batch(staged, check, context, batches, found, errors)
         except SCAN_ERRORS as error:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
+from lakehouse_assets.checks.kinds.foreign_key import ForeignKey
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
@@ -25,6 +26,7 @@ from lakehouse_assets.measures.typed import typed_columns
 
 Batch = tuple[datetime, int]
 SHOWN = 200
+REASONS = "array<struct<check: string, column: string, severity: string, value: string, message: string>>"
 STEP = {"hourly": "INTERVAL 1 HOUR", "daily": "INTERVAL 1 DAY", "weekly": "INTERVAL 7 DAY", "monthly": "INTERVAL 1 MONTH"}
 
 
@@ -112,8 +114,11 @@ def stage(
     waived: Collection[str] = (),
     broken: Mapping[str, Collection[Batch]] | None = None,
     only: str | None = None,
+    others: Mapping[str, DataFrame] | None = None,
 ) -> DataFrame:
     """The staged frame of a bronze frame. ``waived``: checks that an override ignores (``*``: all that can be).
+
+    ``others``: the silver of the tables that foreign keys point at; a key whose table is not among them is not found.
 
     ``broken``: rules (or ``column:<name>``) whose expression stops the scan in these batches; there it is not evaluated.
     ``only``: the flag of this one rule and nothing else, to find out whether it is the one that stops the scan.
@@ -136,6 +141,7 @@ def stage(
     # Only the row that stands for a whole unreadable file has no columns.
     unreadable = F.col("_corrupt_record").isNotNull() & (F.size("_columns") == 0)
     rows = bronze.select(*cells, *carried, absent.alias("_absent"), unreadable.alias("_unreadable"))
+    rows = with_matches(rows, spec.checks, others or {})
     flags = [F.expr(_unless(broken.get(rule.id, ()), rule.failing, "false")).alias(f"_c{i}") for i, rule in enumerate(rules)]
     if only is not None:
         return rows.select(*flags)
@@ -143,6 +149,25 @@ def stage(
     kept = [*spec.columns, "p_extracted_at", "extraction_seq", "_content_hash", "_absent", "_unreadable"]
     kept += [c for c in rows.columns if c.startswith("_failed_")] + ["_reasons", "_clean"]
     return flag_duplicates(rows.select(*[F.col(identifier(c)) for c in kept]), spec.key, spec.last_modified)
+
+
+def with_matches(rows: DataFrame, checks: Sequence[Check], others: Mapping[str, DataFrame]) -> DataFrame:
+    """Rows with, for each foreign key, whether the other table has its match. No row is added: the matches are distinct."""
+    for check in checks:
+        if not isinstance(check, ForeignKey):
+            continue
+        other = others.get(check.table)
+        if other is None:
+            rows = rows.withColumn(check.found, F.lit(False))
+            continue
+        names = [f"_to_{place}" for place, _ in enumerate(check.columns)]
+        matches = other.select(*[F.col(identifier(c)).alias(n) for c, n in zip(check.reads.columns, names, strict=True)])
+        matches = matches.distinct().withColumn(check.found, F.lit(True))
+        same = F.lit(True)
+        for own, name in zip(check.columns, names, strict=True):
+            same = same & (F.col(identifier(own)) == F.col(name))
+        rows = rows.join(matches, same, "left").drop(*names)
+    return rows
 
 
 def with_reasons(rows: DataFrame, rules: Sequence[RowRule], pii: Collection[str], waived: Collection[str] = ()) -> DataFrame:
@@ -185,7 +210,8 @@ def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> Column:
             F.lit(rule.message).alias("message"),
         )
         entries.append(F.when(F.col(f"_c{position}"), entry))
-    return F.filter(F.array(*entries), lambda reason: reason.isNotNull()).alias("_reasons")
+    # Typed, since without any rule the array would be one of nothing, which Delta refuses.
+    return F.filter(F.array(*entries).cast(REASONS), lambda reason: reason.isNotNull()).alias("_reasons")
 
 
 def _clean(rules: Sequence[RowRule], waived: Collection[str]) -> Column:

@@ -16,7 +16,9 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.explain import drift_plot
-from lakehouse_assets.layers.gold import GoldRun, publish_gold, ruleset_hash
+from lakehouse_assets.layers.gold import GoldRun, inputs_of, publish_gold, ruleset_hash
+from lakehouse_assets.layers.grain import told
+from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.orchestration import metadata as show
@@ -25,7 +27,7 @@ from lakehouse_assets.orchestration.checks import check_results, gold_check_spec
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import delta, logs
 
 
 def table_run(spec: TableSpec, settings: Settings, context: Any, spark: Any) -> Run:
@@ -108,15 +110,20 @@ def _silver(spec: TableSpec, settings: Settings) -> Any:
     silver, baseline = f"silver_{spec.name}", f"baseline_{spec.name}"
     partitions = partitions_of(spec.extraction)
     checks = silver_check_specs(spec)
+    looked_into = [f"silver_{table}" for table in tables_read(spec.checks)]
+    # A window may refer to any row of another table, whatever window brought it.
+    deps: list[Any] = [f"bronze_{spec.name}"]
+    deps += [dg.AssetDep(name, partition_mapping=dg.AllPartitionMapping()) for name in looked_into]
+    healing = heal_windows(spec.extraction, looked_into)
 
     @dg.multi_asset(
         name=silver,
         specs=[
             dg.AssetSpec(
                 silver,
-                deps=[f"bronze_{spec.name}"],
+                deps=deps,
                 partitions_def=partitions,
-                automation_condition=heal_windows(spec.extraction),
+                automation_condition=healing,
                 description=f"{spec.description} Checked, compared with history, deduplicated by key: the rows to use.",
                 metadata={"dagster/column_schema": show.silver_schema(spec), "dagster/uri": settings.path("silver", spec.name)},
                 kinds={"silver", "pyspark", "delta"},
@@ -124,9 +131,9 @@ def _silver(spec: TableSpec, settings: Settings) -> Any:
             ),
             dg.AssetSpec(
                 baseline,
-                deps=[f"bronze_{spec.name}"],
+                deps=deps,
                 partitions_def=partitions,
-                automation_condition=heal_windows(spec.extraction),
+                automation_condition=healing,
                 description=f"Profiles of the accepted windows of {spec.name}: what normal means to the drift check.",
                 metadata={"dagster/uri": settings.path("baseline", spec.name)},
                 kinds={"pyspark", "delta"},
@@ -188,7 +195,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings)
 
     @dg.asset(
         name=name,
-        deps=list(query.inputs),
+        deps=inputs_of(gold, query),
         automation_condition=gold_follows(),
         description=f"{gold.description}\n\n```sql\n{query.sql}\n```",
         metadata={
@@ -216,11 +223,14 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings)
         published = publish_gold(run)
         decision = published.decision
         shown = show.decision_metadata(decision)
-        shown["dagster/row_count"] = shown.pop("dagster/partition_row_count")
-        yield dg.MaterializeResult(
-            asset_key=name,
-            metadata={**shown, "input_versions": decision.inputs, "rewritten": published.new and decision.accepted},
-        )
+        shown.pop("dagster/partition_row_count")
+        path = settings.path("gold", gold.name)
+        shown["dagster/row_count"] = sum(delta.row_counts(path)["num_records"].to_pylist()) if delta.exists(path) else 0
+        shown |= {"input_versions": decision.inputs, "rewritten": published.new and decision.accepted}
+        if gold.grain:
+            parts = decision.recomputed
+            shown["recomputed"] = "whole table" if parts is None else f"{gold.grain.column}: {told(parts) or 'nothing changed'}"
+        yield dg.MaterializeResult(asset_key=name, metadata=shown)
 
         def advice(check: str, windows: Sequence[str]) -> str:
             return f"The table stays as it was. Mend `{gold.sql}`, its inputs or the check in `tables/{spec.name}/defs.yaml`."

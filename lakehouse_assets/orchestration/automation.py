@@ -3,6 +3,7 @@
 Belongs here: when Dagster asks for a materialization, and the failure modes that shaped it. Does not: what one does.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import dagster as dg
@@ -13,19 +14,28 @@ RETRY_CRON = "0 */6 * * *"
 _STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}
 
 
-def heal_windows(extraction: ExtractionSpec) -> dg.AutomationCondition:
+def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) -> dg.AutomationCondition:
     """A window that has arrived and is missing, or whose source (or bronze) changed, is materialized once.
 
     Failure modes it avoids: `on_missing` and `eager` look at the latest window only, so a gap stays; bare `missing`
     asks again for a failed window at every tick; with `~execution_failed` it never asks again. Here a failed window is
     asked for every six hours. A window that has not arrived has a missing dependency and is never asked for.
+
+    ``looked_into``: assets of other tables that checks read (foreign keys). They go first where they have something to do
+    and have not failed at it; that they changed, or lack windows, is no reason to judge anything again, or to wait.
     """
     ac = dg.AutomationCondition
+    others = dg.AssetSelection.assets(*looked_into)
+    own = {"any_deps_updated": ac.any_deps_updated(), "any_deps_missing": ac.any_deps_missing()}
+    if looked_into:
+        own = {name: condition.ignore(others) for name, condition in own.items()}
     done = ac.newly_requested() | ac.newly_updated()
-    arrived = ac.newly_missing() | ac.initial_evaluation() | ac.any_deps_updated() | ac.cron_tick_passed(RETRY_CRON)
-    wanted = (ac.missing() & arrived.since(done)) | ac.any_deps_updated().since(done)
-    idle = ~ac.in_progress() & ~ac.any_deps_missing() & ~ac.any_deps_in_progress()
-    condition = wanted & idle
+    arrived = ac.newly_missing() | ac.initial_evaluation() | own["any_deps_updated"] | ac.cron_tick_passed(RETRY_CRON)
+    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
+    condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
+    if looked_into:
+        ahead = ac.missing() & ~ac.any_deps_missing() & ~ac.execution_failed()
+        condition = condition & ~ac.any_deps_match(ahead | ac.will_be_requested()).allow(others)
     if extraction.lookback is not None:
         condition = ac.in_latest_time_window(extraction.lookback * _STEP[extraction.cadence]) & condition
     return condition.with_label("heal_windows")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from graphlib import TopologicalSorter
 from typing import Any
 
 import dagster as dg
@@ -17,7 +18,8 @@ from lakehouse_assets.contracts.table import GoldSpec, TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RunFailedError
-from lakehouse_assets.layers.gold import ruleset_hash
+from lakehouse_assets.layers.gold import inputs_of, ruleset_hash
+from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.watcher import look, recorded_versions
@@ -82,6 +84,7 @@ def run_once(
     A table that fails does not hold up the others; raises RunFailedError at the end, naming each that did.
     """
     report, failed = Report(), []
+    tables = in_order(tables)
     specs = [table.spec for table in tables]
     progress("looking at the sources")
     report.reported, report.unreachable = report_sources(instance, settings, specs)
@@ -112,10 +115,17 @@ def run_once(
     return report
 
 
+def in_order(tables: Sequence[LakehouseTable]) -> list[LakehouseTable]:
+    """By name, but each after the tables that its checks look into (of those given)."""
+    by_name = {table.spec.name: table for table in sorted(tables, key=lambda t: t.spec.name)}
+    before = {name: [t for t in tables_read(table.spec.checks) if t in by_name] for name, table in by_name.items()}
+    return [by_name[name] for name in TopologicalSorter(before).static_order()]
+
+
 def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
     """Whether gold was judged on today's input versions by today's rules, and is on record; or cannot be made yet."""
     name = f"gold_{gold.name}"
-    places = {i: settings.path(*i.split("_", 1)) for i in query.inputs}
+    places = {i: settings.path(*i.split("_", 1)) for i in inputs_of(gold, query)}
     if not all(delta.exists(path) for path in places.values()):
         return True
     last = max(logs.decisions(settings, name, evidence=False), key=lambda d: d.number, default=None)

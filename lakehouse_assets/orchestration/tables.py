@@ -4,12 +4,13 @@ Belongs here: YAML files → components, and errors that name file, line and key
 """
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
 
 from lakehouse_assets.contracts.document import place_of, read_documents, table_mistakes
+from lakehouse_assets.contracts.references import circle, gold_reference_mistakes, reference_mistakes
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.settings import PROJECT_ROOT
@@ -39,7 +40,26 @@ def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJEC
             if name in names:
                 raise ConfigError(f"{place}: name: {name!r} is already described in {names[name]}")
             names[name] = place
+    mistakes = list(_between(found))
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
     return found
+
+
+def _between(tables: Sequence[LakehouseTable]) -> Iterator[str]:
+    """Mistakes between tables, and in gold's SQL."""
+    specs = [table.spec for table in tables]
+    known = {spec.name: spec for spec in specs}
+    for table in tables:
+        file = table.folder / "defs.yaml"
+        wrong = list(reference_mistakes(table.spec, known))
+        for place, gold in enumerate(table.spec.gold):
+            wrong += gold_reference_mistakes(place, gold.checks, table.query_of(gold, specs), known)
+        for keys, text in wrong:
+            yield f"{place_of(file, table.spec.name, keys)}: {'.'.join(map(str, keys))} {text}"
+    if names := circle(specs):
+        file = next(table.folder for table in tables if table.spec.name == names[0]) / "defs.yaml"
+        yield f"{place_of(file, names[0], ['checks'])}: checks: these tables look into each other: {' → '.join(names)}"
 
 
 def _mistakes(file: Path) -> Iterator[str]:

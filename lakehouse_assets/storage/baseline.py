@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.drift import meanings
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift import Book, statistics_from_dict
@@ -59,7 +60,8 @@ def write_profiles(spark: SparkSession, settings: Settings, table: str, made: Se
 def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision], version: int) -> Book:
     """The book as it stood after decision number ``version``. No JVM; reads the profiles of the accepted windows.
 
-    Raises ConfigError for a table without `drift:`.
+    A feature whose meaning has changed since (`contracts.drift.meanings`) is learnt anew: what was measured before is left
+    out. Raises ConfigError for a table without `drift:`.
     """
     if spec.drift is None:
         raise ConfigError(f"{spec.name} declares no drift: it has no baseline")
@@ -69,11 +71,15 @@ def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision]
     by_decision: dict[str, list[dict]] = {}
     for row in found.to_pylist():
         by_decision.setdefault(row["decision_id"], []).append(row)
+    now = meanings(spec.ruleset())
+    rulesets = {decision.decision_id: decision.ruleset for decision in known}
     for decision_id in wanted:
-        rows = by_decision.get(decision_id, [])
+        then = meanings(rulesets[decision_id])
+        rows = [row for row in by_decision.get(decision_id, []) if then.get(row["feature"]) == now.get(row["feature"])]
         if rows:
             fields = Profile.__dataclass_fields__
             profiles = [Profile(**{name: row[name] for name in fields}) for row in rows]
             kept = statistics_from_dict({"statistics": json.loads(rows[0]["statistics"])})
+            kept = {key: found for key, found in kept.items() if then.get(key[0]) == now.get(key[0])}
             book.learn(rows[0]["p_extracted_at"], profiles, kept)
     return book

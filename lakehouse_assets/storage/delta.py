@@ -61,6 +61,11 @@ def commit_named(spark: SparkSession, text: str) -> Iterator[None]:
         spark.conf.unset(USER_METADATA)
 
 
+def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:
+    """A table of these rows. ``properties``: its Delta table properties."""
+    frame.write.format("delta").options(**properties).mode("error").save(path)
+
+
 def append(frame: DataFrame, path: str, *, partition_by: Sequence[str] = (), named: str | None = None) -> None:
     """Add rows in one commit; columns that the table lacks are added in this write only."""
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
@@ -76,11 +81,6 @@ def replace(frame: DataFrame, path: str, where: str, *, partition_by: Sequence[s
         return
     writer = frame.write.format("delta").mode("overwrite").option("replaceWhere", where).option("mergeSchema", "true")
     (writer.option("userMetadata", named) if named else writer).save(path)
-
-
-def create_properties() -> Mapping[str, str]:
-    """Properties of every table that is made here."""
-    return {"delta.enableDeletionVectors": "false"}
 
 
 def remove_folder(path: str) -> None:

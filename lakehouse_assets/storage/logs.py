@@ -84,7 +84,7 @@ def record_extractions(spark: SparkSession, settings: Settings, records: Sequenc
 
 def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True) -> list[Decision]:
     """Every decision in the order it was made, those applied with their mark. ``evidence``: profiles as well."""
-    columns = [f.name for f in DECISIONS if evidence or f.name not in ("profiles", "checks", "drift", "ruleset")]
+    columns = [f.name for f in DECISIONS if evidence or f.name not in ("profiles", "checks", "drift")]
     found = delta.read_arrow(settings.path("ops", "decisions"), columns, [("table", "=", table)] if table else None)
     marks: dict[tuple[str, str], dict[str, Any]] = {}
     decided: list[dict[str, Any]] = []
@@ -98,6 +98,7 @@ def decisions(settings: Settings, table: str | None = None, *, evidence: bool = 
 
 
 def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
+    inputs = json.loads(row["inputs"] or "{}")
     return Decision(
         table=row["table"],
         p_extracted_at=row["p_extracted_at"],
@@ -108,7 +109,7 @@ def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
         counts=Counts(**{name: row[name] for name in Counts.__dataclass_fields__}),
         reasons=tuple(Reason(**reason) for reason in row["reasons"] or ()),
         ruleset_hash=row["ruleset_hash"],
-        ruleset=row.get("ruleset") or "",
+        ruleset=row["ruleset"] or "",
         bronze_version=row["bronze_version"],
         baseline_version=row["baseline_version"],
         run_id=row["run_id"],
@@ -119,7 +120,8 @@ def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
         by=row["by"],
         because=row["because"],
         superseded_by=row["superseded_by"],
-        inputs=json.loads(row["inputs"] or "{}"),
+        inputs=inputs.get("versions", {}),
+        recomputed=None if inputs.get("recomputed") is None else tuple(inputs["recomputed"]),
         checks=tuple(json.loads(row.get("checks") or "[]")),
         drift=json.loads(row["drift"]) if row.get("drift") else None,
         profiles=tuple(json.loads(row.get("profiles") or "[]")),
@@ -140,7 +142,7 @@ def log_decisions(spark: SparkSession, settings: Settings, made: Sequence[Decisi
             "decision_id": decision.decision_id,
             "reasons": [asdict(reason) for reason in decision.reasons],
             "waived": list(decision.waived),
-            "inputs": json.dumps(decision.inputs, sort_keys=True),
+            "inputs": json.dumps({"versions": decision.inputs, "recomputed": decision.recomputed}, sort_keys=True),
             "checks": json.dumps(decision.checks),
             "drift": json.dumps(decision.drift) if decision.drift is not None else None,
             "profiles": json.dumps(decision.profiles),

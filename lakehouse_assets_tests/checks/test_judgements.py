@@ -1,6 +1,7 @@
 """What a check may be told and what its judgement does, at the edges. Pure: the main table is in `test_semantics`."""
 
 import pytest
+import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.base import CheckContext, Judgement, consequence, judge_rows
@@ -35,23 +36,11 @@ def test_thresholds_are_compared_by_count(more, rows, failed, effect):
 
 @pytest.mark.parametrize("kind", sorted(kinds()))
 def test_an_error_holds_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
-    given = {"check": kind, **EXAMPLES.get(kind, {"column": "v"})}
+    example = yaml.safe_load(kinds()[kind].example)
+    given = {name: value for name, value in example.items() if name not in ("severity", "threshold", "on_fail")}
     assert consequence(ANY.validate_python(given), Judgement("error")) == "batch"
     assert consequence(ANY.validate_python({**given, "severity": "info"}), Judgement("error")) == "report"
     assert consequence(ANY.validate_python(given), Judgement("skipped")) == "none"
-
-
-EXAMPLES = {
-    "not_empty": {},
-    "row_count": {"min": 1},
-    "unique": {"columns": ["a"]},
-    "sql": {"sql": "select * from batch where v > 1"},
-    "in_range": {"column": "v", "min": 1},
-    "in_set": {"column": "v", "values": [1]},
-    "length": {"column": "v", "min": 1},
-    "matches": {"column": "v", "pattern": "a"},
-    "freshness": {"column": "v", "max_age": "1h"},
-}
 
 
 @pytest.mark.parametrize(

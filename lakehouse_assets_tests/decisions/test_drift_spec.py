@@ -8,7 +8,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.contracts.drift import DriftSpec, meanings
+from lakehouse_assets_tests.support import readings
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,17 @@ def test_the_short_forms():
     spec = DriftSpec.model_validate({"features": ["a", {"name": "b", "by": "origin"}, {"name": "c", "expr": "a - b"}]})
     assert [(f.name, f.expr, f.by) for f in spec.features] == [("a", "a", None), ("b", "b", "origin"), ("c", "a - b", None)]
     assert DriftSpec.model_validate(json.loads(spec.model_dump_json())) == spec
+
+
+def test_a_features_meaning_is_its_expression_its_stratum_and_its_columns():
+    def meaning(feature: dict, **value) -> str:
+        columns = {"sensor": "string", "hour": "int", "updated": "timestamp", "value": {"type": "double", **value}}
+        return meanings(readings(columns=columns, drift={"features": [{"name": "v", **feature}]}).ruleset())["v"]
+
+    plain = meaning({"expr": "value"})
+    assert meaning({"expr": "value"}, unit="kPa", description="new words") == plain
+    assert meaning({"expr": "value"}, expr="value / 10") != plain
+    assert meaning({"expr": "value"}, **{"from": "other"}) != plain
+    assert meaning({"expr": "value", "by": "sensor"}) != plain
+    assert meaning({"expr": "value * 10"}) != plain
+    assert meanings(readings().ruleset()) == {}

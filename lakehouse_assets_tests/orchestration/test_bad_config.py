@@ -99,7 +99,7 @@ def test_yaml_itself(load, old, new, line, said):
         ("format: csv", "format: csv, glob: x", 5, "source.glob", "Extra inputs are not permitted"),
         ("max: 10", "maximum: 10", 13, "checks.1.in_range.maximum", "Extra inputs are not permitted"),
         ("not_empty", "not_emty", 12, "checks.0", "'not_emty'"),
-        ("not_empty", "not_emty", 12, "checks.0", "'not_empty', 'not_null', 'row_count'"),
+        ("not_empty", "not_emty", 12, "checks.0", "'not_empty', 'not_null', "),
         ("name: readings", "name: Readings", 4, "name", "is not a table name"),
         ("value: double", "value: duoble", 10, "columns.value.type", "unknown type 'duoble'"),
         ("value: double", "wind speed: double", 8, "columns", "use `from:` for the source's"),

@@ -80,7 +80,7 @@ def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_wind
     rows = [(1, START), (1, START), (2, START), (None, START), (None, START), (2, START + timedelta(days=1))]
     spark.createDataFrame(rows, "v int, p_extracted_at timestamp").createOrReplaceTempView("batch")
     unique = ANY.validate_python({"check": "unique", "columns": ["v"]})
-    assert [row["duplicates"] for row in spark.sql(unique.duplicate_query(CONTEXT)).collect()] == [1]
+    assert [row["duplicates"] for row in spark.sql(unique.query_by_window(CONTEXT)).collect()] == [1]
 
 
 def test_the_inventory():

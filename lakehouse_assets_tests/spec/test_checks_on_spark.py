@@ -153,7 +153,7 @@ def test_unique(columns, rows, duplicates, spark):
     )
     frame.createOrReplaceTempView(CONTEXT.batch_view)
     check = ANY.validate_python({"check": "unique", "columns": columns})
-    found = spark.sql(check.duplicate_query(CONTEXT)).collect()
+    found = spark.sql(check.query_by_window(CONTEXT)).collect()
     assert [row["duplicates"] for row in found] == ([duplicates] if duplicates else [])
 
 

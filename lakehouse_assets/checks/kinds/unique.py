@@ -32,16 +32,23 @@ class Unique(BatchCheck):
         return bool(context.key) and set(self.columns) == set(context.key)
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
-        """``duplicates``: of the key, keys in conflict; of other columns the layer asks `duplicate_query`."""
+        """``duplicates``: of the key, keys in conflict; other columns take a query."""
         return {"duplicates": "count_if(_conflict)"} if self.is_key(context) else {}
 
-    def duplicate_query(self, context: CheckContext) -> str:
-        """SQL over the batch view: ``(p_extracted_at, duplicates)``, values that occur more than once per window."""
+    def query_by_window(self, context: CheckContext) -> str | None:
+        """``duplicates``: values that occur more than once per window. None for the key, which rides along."""
+        if self.is_key(context):
+            return None
         names = [identifier(name) for name in self.columns]
         known = " AND ".join(f"{name} IS NOT NULL" for name in names)
         grouped = f"SELECT p_extracted_at FROM {identifier(context.batch_view)} WHERE {known} "
         grouped += f"GROUP BY p_extracted_at, {', '.join(names)} HAVING count(1) > 1"
         return f"SELECT p_extracted_at, count(1) AS duplicates FROM ({grouped}) GROUP BY p_extracted_at"
+
+    @property
+    def no_answer(self) -> dict[str, Any]:
+        """No group, no duplicate."""
+        return {"duplicates": 0}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails on any duplicate. Of an empty batch the key's count is not there, and none are."""

@@ -1,0 +1,118 @@
+"""The check kind `reconcile`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+from sqlglot import exp
+
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, Reads
+from lakehouse_assets.checks.sql_text import columns_of, identifier, literal, parse_aggregate, parse_expression
+
+
+class Reconcile(BatchCheck):
+    """A figure of the batch equals a figure of another table's silver, for each group of the batch.
+
+    ``measure`` is an aggregate over the batch's clean rows, ``against`` one over the other table. ``by``: ``{SQL over the
+    batch: SQL over the other table}``; a group is compared with the one of equal values (NULL equals NULL here).
+    Without ``by``, the whole batch is compared with the whole table. ``tolerance``: the difference that is allowed, as a
+    share of the other table's figure. A NULL figure equals NULL, and nothing else; so a group that the other table lacks
+    differs.
+    """
+
+    summary: ClassVar[str] = "a figure of the batch equals a figure of another table, by group"
+    example: ClassVar[str] = (
+        "{check: reconcile, measure: sum(departures), table: flights, against: count_if(departed_at is not null),"
+        " by: {day: to_date(scheduled_departure_at)}}"
+    )
+
+    check: Literal["reconcile"]
+    measure: str
+    table: str
+    against: str
+    by: dict[str, str] = {}
+    tolerance: float = Field(default=0, ge=0, allow_inf_nan=False)
+
+    @field_validator("measure", "against")
+    @classmethod
+    def _aggregates(cls, value: str) -> str:
+        parse_aggregate(value, "an aggregate")
+        return value
+
+    @field_validator("by")
+    @classmethod
+    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+        for own, other in value.items():
+            parse_expression(own, "by")
+            parse_expression(other, "by")
+        return value
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """Columns of the batch that it measures or groups by."""
+        used = columns_of(parse_aggregate(self.measure, "measure"))
+        for own in self.by:
+            used |= columns_of(parse_expression(own, "by"))
+        return tuple(sorted(used - {"p_extracted_at"}))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The other table, and what is measured."""
+        return (self.table, *self.columns_used)
+
+    @property
+    def reads(self) -> Reads:
+        """The table that it is compared with."""
+        used = columns_of(parse_aggregate(self.against, "against"))
+        for other in self.by.values():
+            used |= columns_of(parse_expression(other, "by"))
+        return Reads(self.table, dict.fromkeys(sorted(used - {"p_extracted_at"})))
+
+    def query_by_window(self, context: CheckContext) -> str | None:
+        """``groups`` that the batch has, ``differing`` ones, and the ``worst`` of these as JSON."""
+        own = [_text(parse_expression(sql, "by")) for sql in self.by]
+        other = [_text(parse_expression(sql, "by")) for sql in self.by.values()]
+        names = [identifier(name) for name in (f"k{i}" for i in range(len(own)))]
+        measure = _text(parse_aggregate(self.measure, "measure"))
+        against = _text(parse_aggregate(self.against, "against"))
+        here = ["p_extracted_at", *(f"{sql} AS {name}" for sql, name in zip(own, names, strict=True)), f"{measure} AS own"]
+        there = [*(f"{sql} AS {name}" for sql, name in zip(other, names, strict=True)), f"{against} AS other"]
+        grouped = f"GROUP BY {', '.join(other)}" if other else ""
+        same = " AND ".join(f"a.{name} <=> b.{name}" for name in names) or "TRUE"
+        allowed = f"{literal(float(self.tolerance))} * abs(b.other)"
+        equal = f"coalesce(abs(a.own - b.other) <= {allowed}, a.own IS NULL AND b.other IS NULL)"
+        told = ", ".join(f"a.{name} AS {_label(sql)}" for name, sql in zip(names, self.by, strict=True))
+        told = f"struct({told}{', ' if told else ''}a.own AS own, b.other AS other)"
+        ranked = "coalesce(CAST(abs(a.own - b.other) AS DOUBLE), DOUBLE('Infinity'))"
+        parts = [
+            f"SELECT p_extracted_at, count(1) AS groups, count_if(NOT {equal}) AS differing,",
+            f"to_json(max_by({told}, {ranked}) FILTER (WHERE NOT {equal})) AS worst",
+            f"FROM (SELECT {', '.join(here)}",
+            f"FROM {identifier(context.batch_view)} GROUP BY {', '.join(['p_extracted_at', *own])}) AS a",
+            f"LEFT JOIN (SELECT {', '.join(there)}",
+            f"FROM {identifier(self.reads.view)} {grouped}) AS b ON {same} GROUP BY p_extracted_at",
+        ]
+        return " ".join(parts)
+
+    @property
+    def no_answer(self) -> dict[str, Any]:
+        """A batch without clean rows has no group to compare."""
+        return {"groups": 0, "differing": 0}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails when a group differs by more than the tolerance."""
+        if "differing" not in values:
+            return Judgement("error", {}, "the tables were not compared")
+        groups, differing = int(values["groups"]), int(values["differing"])
+        text = f"{differing} of {groups} group(s): {self.measure} is not {self.against} of {self.table}" if differing else ""
+        observed = {"groups": groups, "differing": differing, "worst": values.get("worst"), "tolerance": self.tolerance}
+        return Judgement("failed" if differing else "passed", observed, text)
+
+
+def _text(tree: exp.Expr) -> str:
+    return tree.sql(dialect="spark")
+
+
+def _label(sql: str) -> str:
+    """A group's expression as a field's name, within what Spark takes for one."""
+    return identifier(sql[:60])

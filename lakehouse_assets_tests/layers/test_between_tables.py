@@ -1,0 +1,160 @@
+"""Checks of one table that look into another: foreign keys and reconciliation, now, after a crash, and on replay.
+
+Belongs here: what the layers make of them on real Delta. Does not: their parameters (test_judgements, test_references).
+"""
+
+import pytest
+
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.layers.bronze import extract
+from lakehouse_assets.layers.release import rebuild, release
+from lakehouse_assets.layers.replay import replay
+from lakehouse_assets.layers.silver import publish
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
+
+SENSORS = readings(
+    name="sensors",
+    source={"kind": "files", "path": "sensors/{window:%Y-%m-%d}.csv", "format": "csv"},
+    extraction={"cadence": "daily", "start": "2024-01-01", "mode": "snapshot"},
+    key=["id"],
+    last_modified=None,
+    columns={"id": "string", "site": "string"},
+    checks=[],
+)
+KEY = {"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"], "name": "known_sensor"}
+
+
+def sensors(spark, settings, day: int, ids: str) -> None:
+    path = land(settings, day, [f"{name},north" for name in ids], header="id,site")
+    target = path.parent.parent / "sensors" / path.name
+    target.parent.mkdir(exist_ok=True)
+    path.rename(target)
+    heal(spark, settings, [day], SENSORS)
+
+
+def place(settings, day: int, names: list[str]) -> None:
+    land(settings, day, [f"{name},{hour},1,2024-01-{day:02d}T00:00:00Z" for hour, name in enumerate(names)])
+
+
+def judged(spark, settings, day: int, spec):
+    return heal(spark, settings, [day], spec).standing[window(day)]
+
+
+def spec(**more):
+    return readings(checks=[{**KEY, **more}])
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict", "published"),
+    [
+        ({}, "published_with_warnings", 2),
+        ({"threshold": 0.9}, "quarantined", 0),
+        ({"severity": "warning"}, "published_with_warnings", 3),
+        ({"severity": "warning", "threshold": 0.5}, "published", 3),
+        ({"where": "hour < 2"}, "published", 3),
+    ],
+    ids=str,
+)
+def test_a_key_that_the_other_table_lacks(spark, settings, more, verdict, published):
+    sensors(spark, settings, 1, "ab")
+    place(settings, 1, ["a", "b", "x"])
+    decision = judged(spark, settings, 1, spec(**more))
+    assert (decision.verdict, decision.counts.rows_published) == (verdict, published)
+    (told,) = [c for c in decision.checks if c["check"] == "known_sensor"]
+    assert told["failed_rows"] == (0 if "where" in more else 1)
+
+
+def test_a_null_refers_to_nothing_and_is_no_match_either(spark, settings):
+    sensors(spark, settings, 1, "ab")
+    checks = [{**KEY, "columns": ["sensor", "value"], "to": ["id", "site"]}]
+    columns = {"sensor": "string", "hour": "int", "value": "string", "updated": "timestamp"}
+    text_values = readings(checks=checks, columns=columns, source={**readings().source.model_dump(), "nulls": ["NA"]})
+    rows = ["a,1,north", "a,2,south", "x,3,NA", "NA,4,north"]
+    land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in rows])
+    nullable = text_values.model_copy(update={"key": ("hour",)})
+    decision = judged(spark, settings, 1, nullable)
+    assert decision.counts.rows_quarantined == 1
+    assert {row["hour"] for row in silver(settings)} == {1, 3, 4}
+
+
+@pytest.mark.parametrize(("severity", "verdict"), [("critical", "quarantined"), ("warning", "published_with_warnings")])
+def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, verdict):
+    place(settings, 1, ["a"])
+    both = [
+        {**KEY, "severity": severity},
+        {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)", "severity": severity},
+    ]
+    decision = judged(spark, settings, 1, readings(checks=both))
+    assert decision.verdict == verdict
+    assert [(r.check, r.status) for r in decision.reasons] == [("known_sensor", "error"), ("reconcile_sensors", "error")]
+    assert all("sensors has never been published" in r.message for r in decision.reasons)
+
+
+def test_what_was_decided_is_decided_again_although_the_other_table_has_changed(spark, settings):
+    sensors(spark, settings, 1, "ab")
+    place(settings, 1, ["a", "x"])
+    held = judged(spark, settings, 1, spec(threshold=1.0))
+    assert (held.verdict, held.inputs) == ("quarantined", {"silver_sensors": 1})
+    sensors(spark, settings, 2, "abx")
+
+    again = replay(runner(spark, settings, spec(threshold=1.0)), held)
+    assert (again.verdict, again.counts, again.checks) == (held.verdict, held.counts, held.checks)
+
+    run = runner(spark, settings, spec(threshold=1.0))
+    released = release(run, window(1).start, None, waived=(), by="me", because="the sensor is known now")
+    assert (released.verdict, released.inputs) == ("published", {"silver_sensors": 2})
+    assert len(silver(settings)) == 2
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_crash_after_the_decision_is_finished_with_what_it_saw(spark, settings):
+    sensors(spark, settings, 1, "ab")
+    place(settings, 1, ["a", "x"])
+
+    def stop(step: str) -> None:
+        if step == "decisions_logged":
+            raise Killed
+
+    run = runner(spark, settings, spec(), stop)
+    extract(run, [window(1)])
+    with pytest.raises(Killed):
+        publish(run, [window(1)])
+    sensors(spark, settings, 2, "x")
+
+    publish(runner(spark, settings, spec()), [window(1)])
+    (decision,) = ledger.standing(logs.decisions(settings, "readings")).values()
+    assert (decision.counts.rows_published, decision.counts.rows_quarantined) == (1, 1)
+    assert [row["sensor"] for row in silver(settings)] == ["a"]
+    proof = rebuild(runner(spark, settings, spec()))
+    assert (proof.gained, proof.lost) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "differing"),
+    [
+        ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, ["x"]),
+        ({"measure": "count(distinct sensor)", "against": "count(*)"}, ["all"]),
+        ({"measure": "count(distinct sensor)", "against": "count(*)", "tolerance": 0.5}, []),
+        ({"measure": "sum(hour)", "against": "count(*)", "by": {"sensor": "id"}, "tolerance": 3}, ["x"]),
+        ({"measure": "max(value)", "against": "max(site)", "by": {"upper(sensor)": "upper(id)"}}, ["error"]),
+    ],
+    ids=str,
+)
+def test_a_figure_of_each_group(spark, settings, more, differing):
+    """Of a to c in sensors the batch has a, b and x, once each."""
+    sensors(spark, settings, 1, "abcd")
+    place(settings, 1, ["a", "b", "x"])
+    check = {"check": "reconcile", "table": "sensors", "name": "same", "severity": "warning", **more}
+    decision = judged(spark, settings, 1, readings(checks=[check]))
+    (told,) = decision.checks[-1:]
+    if differing == ["error"]:
+        assert told["status"] == "error", "text cannot be subtracted from a number: not a pass"
+        return
+    assert told["observed"]["differing"] == len(differing)
+    assert told["status"] == ("failed" if differing else "passed")
+    if differing == ["x"]:
+        assert '"x"' in told["observed"]["worst"]
