@@ -12,14 +12,13 @@ import dagster as dg
 import pytest
 
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.release import rebuild
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.orchestration.headless import pending, report_sources, run_job, run_once
-from lakehouse_assets.orchestration.tables import load_tables
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.orchestration.headless import pending, report_sources, run_job
+from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.world import World, keys
 from lakehouse_assets_tests.support import rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
@@ -30,67 +29,9 @@ FAULTY = ["2013-09-09", "2013-09-10", "2013-09-11", "2013-09-12"]
 MOST_JOBS = 40
 
 
-class World:
-    """A lake, a landing folder, an instance and the definitions, with the test session as its Spark."""
-
-    def __init__(self, spark, home: Path) -> None:
-        self.spark = spark
-        (home / "landing").mkdir()
-        self.settings = Settings(
-            root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]"
-        )
-        self.instance = dg.DagsterInstance.local_temp(str(home))
-        self.tables = [table for table in load_tables() if table.spec.name == "weather"]
-        self.jobs: dict[str, int] = {}
-
-        class TestSpark(dg.ConfigurableResource):
-            @property
-            def spark_session(self):
-                return spark
-
-        self.definitions = build_definitions(self.settings, self.tables, {"spark": TestSpark()})
-
-    def run(self):
-        """As `lakehouse run`. ``jobs``: Spark jobs of each run of assets, by what the progress said of it."""
-        marks: list[tuple[str, int]] = []
-        report = run_once(
-            self.definitions,
-            self.instance,
-            self.settings,
-            self.tables,
-            progress=lambda said: marks.append((said, self.count())),
-        )
-        ends = [count for _, count in marks[1:]] + [self.count()]
-        self.jobs = {said: end - count for (said, count), end in zip(marks, ends, strict=True)}
-        return report
-
-    def count(self) -> int:
-        return self.spark._jsc.sc().dagScheduler().numTotalJobs()
-
-    def standing(self):
-        return ledger.standing(logs.decisions(self.settings, "weather"))
-
-    def verdict(self, day: str, seq: int = 1) -> str:
-        return self.standing()[(datetime.fromisoformat(day).replace(tzinfo=UTC), seq)].verdict
-
-    def tick(self, cursor=None):
-        return dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=cursor)
-
-
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
-    return World(spark, tmp_path_factory.mktemp("weather"))
-
-
-def keys(result) -> dict[str, set[str]]:
-    """Requested partitions by asset; an unpartitioned asset has one, called ''."""
-    found: dict[str, set[str]] = {}
-    for r in result.results:
-        if r.true_subset.size:
-            subset = r.true_subset
-            parts = subset.expensively_compute_partition_keys() if subset.is_partitioned else {""}
-            found[r.key.to_user_string()] = set(parts)
-    return found
+    return World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
 
 
 def test_1_arrived_windows_are_asked_for_and_others_never(world):

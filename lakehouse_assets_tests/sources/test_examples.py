@@ -41,7 +41,16 @@ def test_the_fault_is_one_millibar_at_one_station() -> None:
 
 
 def land(folder: Path, only: str) -> str:
-    command = [sys.executable, str(PROJECT / "scripts" / "land_example.py"), "--only", only, "--to", str(folder)]
+    command = [
+        sys.executable,
+        str(PROJECT / "scripts" / "land_example.py"),
+        "--only",
+        only,
+        "--to",
+        str(folder),
+        "--table",
+        "weather",
+    ]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

@@ -1,0 +1,58 @@
+"""What checks say of other tables, judged when the definitions load: unknown tables and columns, other types, circles.
+
+Belongs here: the pure judgement. Does not: where the mistake stands in the YAML (orchestration/test_bad_config).
+"""
+
+import pytest
+
+from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.references import circle, gold_reference_mistakes, reference_mistakes
+from lakehouse_assets_tests.support import readings
+
+SENSORS = readings(name="sensors", key=["id"], last_modified=None, columns={"id": "string", "site": "string"}, checks=[])
+
+
+def mistakes(**check) -> list[str]:
+    spec = readings(checks=[{"check": "not_empty"}, {"check": "foreign_key", "columns": ["sensor"], **check}])
+    found = list(reference_mistakes(spec, {"readings": spec, "sensors": SENSORS}))
+    assert all(keys == ("checks", 1) for keys, _ in found)
+    return [text for _, text in found]
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ({"table": "sensors", "to": ["id"]}, []),
+        ({"table": "sensor", "to": ["id"]}, ["(foreign_key_sensor): there is no other table 'sensor'; there are sensors"]),
+        ({"table": "readings"}, ["(foreign_key_sensor): there is no other table 'readings'; there are sensors"]),
+        ({"table": "sensors"}, ["(foreign_key_sensor): sensors has no column 'sensor'; there are id, site"]),
+        (
+            {"columns": ["hour"], "table": "sensors", "to": ["id"]},
+            ["(foreign_key_hour): hour is int, but sensors.id is string"],
+        ),
+    ],
+    ids=str,
+)
+def test_a_foreign_key(check, said):
+    assert mistakes(**check) == said
+
+
+def test_a_reconciliation_names_columns_of_the_other_table_alone():
+    check = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "sum(seats)", "by": {"sensor": "idd"}}
+    spec = readings(checks=[check])
+    found = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
+    assert [text.split("has no column ")[1].split(";")[0] for text in found] == ["'idd'", "'seats'"]
+
+
+def test_golds_columns_are_those_of_its_sql():
+    query = GoldQuery("select 1", ("silver_readings",), {"sensor": "int"}, {})
+    checks = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}]).checks
+    (found,) = gold_reference_mistakes(2, checks, query, {"sensors": SENSORS})
+    assert found == (("gold", 2, "checks", 0), "(foreign_key_sensor): sensor is int, but sensors.id is string")
+
+
+def test_tables_that_look_into_each_other():
+    one = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}])
+    two = {**SENSORS.model_dump(by_alias=True), "checks": [{"check": "foreign_key", "columns": ["id"], "table": "readings"}]}
+    assert circle([one, SENSORS]) == []
+    assert set(circle([one, SENSORS.model_validate(two)])) == {"readings", "sensors"}

@@ -1,0 +1,75 @@
+"""A lake with Dagster on it: a landing folder, an instance and the definitions of some tables, in this process.
+
+Belongs here: what the end-to-end tests share. Does not: any test.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.headless import run_once
+from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+
+
+class World:
+    """A lake, a landing folder, an instance and the definitions, with the test session as its Spark."""
+
+    def __init__(self, spark, home: Path, names: Sequence[str]) -> None:
+        self.spark = spark
+        (home / "landing").mkdir()
+        self.settings = Settings(
+            root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]"
+        )
+        self.instance = dg.DagsterInstance.local_temp(str(home))
+        self.tables = [table for table in load_tables() if table.spec.name in names]
+        self.jobs: dict[str, int] = {}
+
+        class TestSpark(dg.ConfigurableResource):
+            @property
+            def spark_session(self):
+                return spark
+
+        self.definitions = build_definitions(self.settings, self.tables, {"spark": TestSpark()})
+
+    def run(self):
+        """As `lakehouse run`. ``jobs``: Spark jobs of each run of assets, by what the progress said of it."""
+        marks: list[tuple[str, int]] = []
+        report = run_once(
+            self.definitions,
+            self.instance,
+            self.settings,
+            self.tables,
+            progress=lambda said: marks.append((said, self.count())),
+        )
+        ends = [count for _, count in marks[1:]] + [self.count()]
+        self.jobs = {said: end - count for (said, count), end in zip(marks, ends, strict=True)}
+        return report
+
+    def count(self) -> int:
+        return self.spark._jsc.sc().dagScheduler().numTotalJobs()
+
+    def standing(self, table: str = "weather"):
+        return ledger.standing(logs.decisions(self.settings, table))
+
+    def verdict(self, day: str, seq: int = 1) -> str:
+        return self.standing()[(datetime.fromisoformat(day).replace(tzinfo=UTC), seq)].verdict
+
+    def tick(self, cursor=None):
+        return dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=cursor)
+
+
+def keys(result) -> dict[str, set[str]]:
+    """Requested partitions by asset; an unpartitioned asset has one, called ''."""
+    found: dict[str, set[str]] = {}
+    for r in result.results:
+        if r.true_subset.size:
+            subset = r.true_subset
+            parts = subset.expensively_compute_partition_keys() if subset.is_partitioned else {""}
+            found[r.key.to_user_string()] = set(parts)
+    return found
