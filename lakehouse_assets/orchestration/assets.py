@@ -110,10 +110,10 @@ def _silver(spec: TableSpec, settings: Settings) -> Any:
     silver, baseline = f"silver_{spec.name}", f"baseline_{spec.name}"
     partitions = partitions_of(spec.extraction)
     checks = silver_check_specs(spec)
-    looked_into = [f"silver_{table}" for table in tables_read(spec.checks)]
+    looked_into = tables_read(spec.checks)
     # A window may refer to any row of another table, whatever window brought it.
     deps: list[Any] = [f"bronze_{spec.name}"]
-    deps += [dg.AssetDep(name, partition_mapping=dg.AllPartitionMapping()) for name in looked_into]
+    deps += [dg.AssetDep(f"silver_{table}", partition_mapping=dg.AllPartitionMapping()) for table in looked_into]
     healing = heal_windows(spec.extraction, looked_into)
 
     @dg.multi_asset(

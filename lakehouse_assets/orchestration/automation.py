@@ -21,11 +21,11 @@ def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) ->
     asks again for a failed window at every tick; with `~execution_failed` it never asks again. Here a failed window is
     asked for every six hours. A window that has not arrived has a missing dependency and is never asked for.
 
-    ``looked_into``: assets of other tables that checks read (foreign keys). They go first where they have something to do
-    and have not failed at it; that they changed, or lack windows, is no reason to judge anything again, or to wait.
+    ``looked_into``: other tables that checks read (foreign keys). They go first where they have something to do and have
+    not failed at it; that they changed, or lack windows, is no reason to judge anything again, or to wait.
     """
     ac = dg.AutomationCondition
-    others = dg.AssetSelection.assets(*looked_into)
+    others = dg.AssetSelection.assets(*(f"silver_{table}" for table in looked_into))
     own = {"any_deps_updated": ac.any_deps_updated(), "any_deps_missing": ac.any_deps_missing()}
     if looked_into:
         own = {name: condition.ignore(others) for name, condition in own.items()}
@@ -33,9 +33,13 @@ def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) ->
     arrived = ac.newly_missing() | ac.initial_evaluation() | own["any_deps_updated"] | ac.cron_tick_passed(RETRY_CRON)
     wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
     condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
-    if looked_into:
-        ahead = ac.missing() & ~ac.any_deps_missing() & ~ac.execution_failed()
-        condition = condition & ~ac.any_deps_match(ahead | ac.will_be_requested()).allow(others)
+    for table in looked_into:
+        bronze, silver = (dg.AssetSelection.assets(f"{layer}_{table}") for layer in ("bronze", "silver"))
+        # `will_be_requested` says nothing of assets with other windows: what they are about to do is told from their state.
+        todo = ac.missing() & ~ac.execution_failed()
+        arrived = todo & ~ac.any_deps_missing()
+        ahead = todo & (~ac.any_deps_missing().allow(bronze) | ac.any_deps_match(arrived).allow(bronze))
+        condition = condition & ~ac.any_deps_match(ahead).allow(silver)
     if extraction.lookback is not None:
         condition = ac.in_latest_time_window(extraction.lookback * _STEP[extraction.cadence]) & condition
     return condition.with_label("heal_windows")

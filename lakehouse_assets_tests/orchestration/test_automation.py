@@ -1,0 +1,122 @@
+"""When Dagster asks for a window of a table whose checks look into another one. Evaluated, not run: no JVM.
+
+Belongs here: the wiring of conditions between tables. Does not: one table's healing (e2e), or what a run does.
+"""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.headless import in_order
+from lakehouse_assets_tests.e2e.world import keys
+from lakehouse_assets_tests.support import readings
+
+SENSORS = readings(
+    name="sensors",
+    source={"kind": "files", "path": "sensors/{window:%Y-%m}.csv", "format": "csv"},
+    extraction={"cadence": "monthly", "start": "2024-01-01", "end": "2024-04-01", "mode": "snapshot"},
+    key=["id"],
+    last_modified=None,
+    columns={"id": "string"},
+    checks=[],
+)
+READINGS = readings(
+    extraction={"cadence": "daily", "start": "2024-01-01", "end": "2024-03-01", "mode": "upsert"},
+    checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}],
+)
+OWN = {"bronze_sensors", "silver_sensors", "baseline_sensors"}
+
+
+class Broken(dg.ConfigurableResource):
+    """A Spark that cannot start."""
+
+    @property
+    def spark_session(self):
+        raise RuntimeError("no JVM here")
+
+
+class Clockwork:
+    """Definitions on an instance, ticked by hand; what a run would have done is reported by name."""
+
+    def __init__(self, settings) -> None:
+        tables = [LakehouseTable(spec, Path("nowhere")) for spec in (READINGS, SENSORS)]
+        self.definitions = build_definitions(settings, tables, {"spark": Broken()})
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.cursor = None
+
+    def tick(self) -> dict[str, set[str]]:
+        result = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.cursor)
+        self.cursor = result.cursor
+        return keys(result)
+
+    def report(self, names: set[str] | list[str], partition: str) -> None:
+        for name in names:
+            self.instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=partition))
+
+
+def of(names, partition: str) -> dict[str, set[str]]:
+    return {name: {partition} for name in names}
+
+
+@pytest.fixture
+def clockwork(settings):
+    return Clockwork(settings)
+
+
+def test_a_table_waits_while_one_that_it_looks_into_has_something_to_do(clockwork):
+    clockwork.report(["source_sensors"], "2024-01-01")
+    clockwork.report(["source_readings"], "2024-02-07")
+    assert clockwork.tick() == {**of(OWN, "2024-01-01"), "bronze_readings": {"2024-02-07"}}
+    clockwork.report(["bronze_readings"], "2024-02-07")
+    clockwork.report(["bronze_sensors"], "2024-01-01")
+    assert clockwork.tick() == {}, "bronze_sensors is there, its silver not yet: it still goes first"
+    clockwork.report(["silver_sensors", "baseline_sensors"], "2024-01-01")
+    assert clockwork.tick() == of(["silver_readings", "baseline_readings"], "2024-02-07")
+
+
+def test_it_does_not_wait_for_windows_that_never_arrive_and_is_not_judged_again_for_new_ones(clockwork):
+    clockwork.report(["source_sensors", *OWN], "2024-01-01")
+    clockwork.tick()
+    clockwork.report(["source_readings"], "2024-02-07")
+    asked = clockwork.tick()
+    assert asked == of(["bronze_readings", "silver_readings", "baseline_readings"], "2024-02-07")
+    clockwork.report(list(asked), "2024-02-07")
+    assert clockwork.tick() == {}
+    clockwork.report(["source_sensors"], "2024-02-01")
+    assert clockwork.tick() == of(OWN, "2024-02-01")
+    clockwork.report(OWN, "2024-02-01")
+    assert clockwork.tick() == {}, "sensors changed; readings that were judged stay judged"
+
+
+def test_one_that_fails_holds_up_nobody(clockwork):
+    clockwork.report(["source_sensors"], "2024-01-01")
+    clockwork.report(["source_readings"], "2024-02-07")
+    clockwork.tick()
+    clockwork.report(["bronze_readings"], "2024-02-07")
+    assert clockwork.tick() == {}, "sensors goes first"
+    job = clockwork.definitions.resolve_implicit_global_asset_job_def()
+    done = job.execute_in_process(
+        instance=clockwork.instance,
+        asset_selection=[dg.AssetKey("bronze_sensors")],
+        partition_key="2024-01-01",
+        raise_on_error=False,
+    )
+    assert not done.success
+    assert clockwork.tick() == of(["silver_readings", "baseline_readings"], "2024-02-07")
+
+
+def test_the_order_of_a_command(settings):
+    tables = [LakehouseTable(spec, Path("nowhere")) for spec in (READINGS, SENSORS)]
+    assert [table.spec.name for table in in_order(tables)] == ["sensors", "readings"]
+    assert [table.spec.name for table in in_order(tables[:1])] == ["readings"]
+
+
+def test_runs_at_once_never_write_one_table(clockwork):
+    """One pool per table, of one run at a time, whatever asset of it is written."""
+    graph = clockwork.definitions.resolve_asset_graph()
+    pools = {key.to_user_string(): graph.get(key).pools for key in graph.executable_asset_keys}
+    assert pools["bronze_readings"] == pools["silver_readings"] == pools["baseline_readings"] == {"table_readings"}
+    assert pools["silver_sensors"] == {"table_sensors"}
