@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 export DAGSTER_HOME := $(CURDIR)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test lint clean-data
+.PHONY: help setup demo dev test lint bench clean-data
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,5 +31,9 @@ lint: setup
 	@$(VENV)/bin/pyright
 	@$(VENV)/bin/lint-imports --no-cache
 
-clean-data: ## forget the lake, the landing folder and Dagster's history
-	rm -rf data/lake data/landing data/dagster
+bench: setup ## the benchmarks, as a table: ratios of paired runs
+	@$(PY) -m benchmarks
+
+clean-data: ## forget data/lake, Dagster's history and the landed example; other landed files stay
+	rm -rf data/lake data/dagster $(patsubst data/examples/%/,data/landing/%,$(wildcard data/examples/*/))
+	@rmdir --ignore-fail-on-non-empty data/landing 2>/dev/null || true

@@ -66,7 +66,7 @@ def test_adding_a_table_to_the_letter(clone):
     assert "key: order_id, guessed" in typed(clone, init)
     assert "right" in typed(clone, validate), "the draft works as it is"
     typed(clone, edit)
-    assert "2 table(s)" in typed(clone, validate)
+    assert "6 table(s)" in typed(clone, validate)
 
     said = typed(clone, run)
     assert "orders: 2024-05-01 to 2024-05-02, 2 window(s) in one run" in said

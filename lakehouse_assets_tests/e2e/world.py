@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.headless import run_once
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.settings import Settings
@@ -18,16 +19,21 @@ from lakehouse_assets.storage import logs
 
 
 class World:
-    """A lake, a landing folder, an instance and the definitions, with the test session as its Spark."""
+    """A lake, a landing folder, an instance and the definitions, with the test session as its Spark.
 
-    def __init__(self, spark, home: Path, names: Sequence[str]) -> None:
+    ``tables``: names of the project's own, or tables of the test's.
+    """
+
+    def __init__(self, spark, home: Path, tables: Sequence[str | LakehouseTable]) -> None:
         self.spark = spark
         (home / "landing").mkdir()
         self.settings = Settings(
             root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]"
         )
         self.instance = dg.DagsterInstance.local_temp(str(home))
-        self.tables = [table for table in load_tables() if table.spec.name in names]
+        ours = {name for name in tables if isinstance(name, str)}
+        self.tables = [table for table in tables if isinstance(table, LakehouseTable)]
+        self.tables += [table for table in load_tables() if table.spec.name in ours]
         self.jobs: dict[str, int] = {}
 
         class TestSpark(dg.ConfigurableResource):
