@@ -48,10 +48,12 @@ def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) ->
 def gold_follows() -> dg.AutomationCondition:
     """Gold is rewritten after its inputs or its SQL changed, once they are at rest, and again every six hours after a failure.
 
-    It must not wait for windows that never arrive: a missing partition of an input does not hold it back.
+    It must not wait for windows that never arrive: a missing partition of an input does not hold it back; an input that has
+    none at all does, since the SELECT could not be run.
     """
     ac = dg.AutomationCondition
     done = ac.newly_requested() | ac.newly_updated()
     changed = (ac.any_deps_updated() | ac.code_version_changed()).since(done)
     retry = ac.execution_failed() & ac.cron_tick_passed(RETRY_CRON).since(done)
-    return ((changed | retry) & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")
+    begun = ac.all_deps_match(~ac.missing())
+    return ((changed | retry) & begun & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")

@@ -41,8 +41,8 @@ class Broken(dg.ConfigurableResource):
 class Clockwork:
     """Definitions on an instance, ticked by hand; what a run would have done is reported by name."""
 
-    def __init__(self, settings) -> None:
-        tables = [LakehouseTable(spec, Path("nowhere")) for spec in (READINGS, SENSORS)]
+    def __init__(self, settings, specs=(READINGS, SENSORS), folder: Path = Path("nowhere")) -> None:
+        tables = [LakehouseTable(spec, folder) for spec in specs]
         self.definitions = build_definitions(settings, tables, {"spark": Broken()})
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor = None
@@ -106,6 +106,24 @@ def test_one_that_fails_holds_up_nobody(clockwork):
     )
     assert not done.success
     assert clockwork.tick() == of(["silver_readings", "baseline_readings"], "2024-02-07")
+
+
+def test_gold_waits_until_each_of_its_inputs_has_something(settings, tmp_path):
+    (tmp_path / "joined.sql").write_text(
+        "select r.sensor, count(*) as n from silver_readings r join silver_sensors s on s.id = r.sensor group by r.sensor"
+    )
+    gold = {"name": "joined", "sql": "joined.sql", "key": ["sensor"]}
+    spec = READINGS.model_validate({**READINGS.model_dump(by_alias=True), "gold": [gold]})
+    clockwork = Clockwork(settings, (spec, SENSORS), tmp_path)
+    clockwork.report(["source_sensors", *OWN], "2024-01-01")
+    assert clockwork.tick() == {}, "silver_readings has no window yet"
+    assert clockwork.tick() == {}
+    clockwork.report(["source_readings", "bronze_readings", "silver_readings", "baseline_readings"], "2024-02-07")
+    assert clockwork.tick() == {"gold_joined": {""}}
+    clockwork.instance.report_runless_asset_event(dg.AssetMaterialization("gold_joined"))
+    assert clockwork.tick() == {}
+    clockwork.report(OWN, "2024-01-01")
+    assert clockwork.tick() == {"gold_joined": {""}}
 
 
 def test_the_order_of_a_command(settings):
