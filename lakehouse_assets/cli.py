@@ -120,17 +120,14 @@ def run(
 
     settings = Settings.from_environment()
     tables = _tables([table] if table else [])
-    first, _, last = (window or "").partition("..")
-    last = last or first
-    if window and first > last:
-        raise RefusedError(f"--window {window}: the first window is after the last")
+    first, last = _range(window, [found.spec for found in tables])
     with _dagster(settings) as (definitions, instance), err.status("starting") as status:
         report = run_once(
             definitions,
             instance,
             settings,
             tables,
-            lambda w: not window or first <= w.key <= last,
+            lambda w: first is None or last is None or first <= w.start <= last,
             status.update,
         )
     for name, a, b, count in report.ranges:
@@ -266,6 +263,23 @@ def quarantine_show(
     found = _tables([table])[0]
     rows = held_sample(Settings.from_environment(), found.spec, _start(found.spec, window), limit)
     show(rows, as_json, f"none of {table} {window} is in quarantine")
+
+
+def _range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | None, datetime | None]:
+    """Starts of the first and the last window of ``A`` or ``A..B``, which must be keys of one of the tables."""
+    if text is None:
+        return None, None
+    first, dots, last = text.partition("..")
+    for spec in specs:
+        try:
+            starts = [spec.extraction.window(key).start for key in (first, last if dots else first)]
+        except ValueError:
+            continue
+        if starts[0] > starts[1]:
+            raise RefusedError(f"--window {text}: the first window is after the last")
+        return starts[0], starts[1]
+    keys = ", ".join(dict.fromkeys(spec.extraction.first.key for spec in specs))
+    raise RefusedError(f"--window {text}: give a window's key, or two as A..B; keys look like {keys}")
 
 
 def _start(spec: Any, key: str) -> datetime:

@@ -1,11 +1,15 @@
 """Where things are on this machine: the only reader of the environment, passed down as a frozen value.
 
-Belongs here: paths, the Spark master, secrets by name. Does not: anything about one table.
+Belongs here: paths, the Spark master, the object store's address, secrets by name. Does not: anything about one table, nor
+an object store's credentials: its libraries find those by themselves (`AWS_*`), so that nothing here can show them.
 """
 
 import os
+import re
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -15,8 +19,60 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 
 
-def _is_url(place: str) -> bool:
+def is_url(place: str) -> bool:
+    """Whether a place is on an object store rather than on a disk."""
     return "://" in place
+
+
+def is_s3(place: str) -> bool:
+    """Whether a place is on S3, in any of the spellings of its scheme."""
+    return re.match("s3[an]?://", place) is not None
+
+
+class ObjectStore(BaseModel):
+    """The S3 server, where it is another than Amazon's: a bucket's path alone does not tell. One for the whole process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    endpoint: str | None = None
+    region: str | None = None
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> "ObjectStore":
+        """Read the variables that Amazon's own tools read: ``AWS_ENDPOINT_URL`` and ``AWS_REGION``."""
+        env = os.environ if environ is None else environ
+        endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
+        region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None
+        # Requests are signed for a region: a server of one's own has none, but the libraries insist.
+        return cls(endpoint=endpoint, region=region or ("us-east-1" if endpoint else None))
+
+    def arrow_uri(self, place: str) -> str:
+        """The place as `pyarrow.fs.FileSystem.from_uri` takes it."""
+        if not is_url(place):
+            return f"file://{place}"
+        if not is_s3(place):
+            return place
+        given = {"region": self.region} if self.region else {}
+        if self.endpoint:
+            parts = urlsplit(self.endpoint)
+            given |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
+        plain = re.sub("^s3[an]?://", "s3://", place)
+        return f"{plain}?{urlencode(given)}" if given else plain
+
+    def options(self, place: str) -> dict[str, str] | None:
+        """What `deltalake` is told beside the place."""
+        if not is_s3(place):
+            return None
+        given = {"AWS_REGION": self.region, "AWS_ENDPOINT_URL": self.endpoint}
+        # An address that says http:// was typed by someone who means it.
+        given["AWS_ALLOW_HTTP"] = "true" if self.endpoint and self.endpoint.startswith("http://") else None
+        return {name: value for name, value in given.items() if value}
+
+    def hadoop(self) -> dict[str, str]:
+        """What Spark is told. Buckets are folders of a server of one's own, and names of hosts at Amazon's."""
+        given = {"endpoint": self.endpoint, "endpoint.region": self.region}
+        given["path.style.access"] = "true" if self.endpoint else None
+        return {f"spark.hadoop.fs.s3a.{name}": value for name, value in given.items() if value}
 
 
 class Settings(BaseModel):
@@ -39,7 +95,9 @@ class Settings(BaseModel):
 
         def place(name: str, default: str) -> str:
             given = env.get(name) or default
-            return given if _is_url(given) else str((PROJECT_ROOT / Path(given).expanduser()).resolve())
+            if is_url(given):
+                return re.sub("^s3n?://", "s3a://", given)  # the one scheme that Spark knows
+            return str((PROJECT_ROOT / Path(given).expanduser()).resolve())
 
         conf = env.get("LAKEHOUSE_SPARK_CONF")
         return cls(
@@ -56,10 +114,15 @@ class Settings(BaseModel):
         return "/".join([self.root.rstrip("/"), *parts])
 
     @property
+    def on_s3(self) -> bool:
+        """Whether the lake or the landing folder is on S3."""
+        return is_s3(self.root) or is_s3(self.landing)
+
+    @property
     def locks(self) -> Path:
-        """Lock files live on a local disk: beside the lake where it is local, else beside Dagster's storage."""
-        if _is_url(self.root):
-            return self.dagster_home / "data" / "locks"
+        """Lock files live on a local disk: beside the lake where it is local, else under DAGSTER_HOME, a folder per lake."""
+        if is_url(self.root):
+            return self.dagster_home / "data" / "locks" / sha256(self.root.rstrip("/").encode()).hexdigest()[:16]
         return Path(self.root) / "_locks"
 
     def secret(self, name: str) -> str:

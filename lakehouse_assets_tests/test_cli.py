@@ -156,6 +156,13 @@ def test_a_bad_window_key(command, key):
     )
 
 
+@pytest.mark.parametrize("keys", ["2013/09/09", "yesterday", "2013-09-09..", "..2013-09-09", "2013-09-09..x", ""])
+def test_a_bad_range_of_windows(keys):
+    assert refused("run", "--table", "weather", "--window", keys) == (
+        f"--window {keys}: give a window's key, or two as A..B; keys look like 2013-01-01"
+    )
+
+
 def test_a_range_of_windows_the_wrong_way_round():
     assert "the first window is after the last" in refused("run", "--window", "2013-01-02..2013-01-01")
 

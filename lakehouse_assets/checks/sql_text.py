@@ -39,6 +39,8 @@ CONSTRUCTS: dict[type[exp.Expr], str] = {
 }
 # Without a column of that name Spark takes these for a function, even without parentheses.
 CLOCKS = frozenset({"current_time", "localtimestamp"})
+# Spark takes these texts for times of the clock where a date or a timestamp is wanted.
+MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)\b", re.IGNORECASE)
 # Spark puts the environment's value in the place of ${env:NAME}, also within quotes.
 SUBSTITUTED = "${"
 LONGEST = 20_000
@@ -226,6 +228,8 @@ def _guard(tree: exp.Expr, text: str, what: str) -> None:
             raise ValueError(f"{what}: an assignment is not allowed in {_shown(text)}")
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
             raise ValueError(f"{what}: {node.name} is not allowed in {_shown(text)}: it gives another answer each time")
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and MOVING.match(node.this.name):
+            raise ValueError(f"{what}: {node.this.name} is not allowed in {_shown(text)}: it gives another answer each time")
         if isinstance(node, NONDETERMINISTIC):
             raise ValueError(
                 f"{what}: {node.sql(dialect='spark')} is not allowed in {_shown(text)}: it gives another answer each time"

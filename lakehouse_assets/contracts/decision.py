@@ -15,7 +15,10 @@ ACCEPTED: frozenset[str] = frozenset({"published", "published_with_warnings"})
 
 @dataclass(frozen=True)
 class ExtractionRecord:
-    """One extraction of one window into bronze. ``columns`` are the source's, ``None`` when no file had a header."""
+    """One extraction of one window into bronze. ``columns``: those of any of its files, empty when none had a header.
+
+    ``lacking``: those of them that some file did not have.
+    """
 
     table: str
     p_extracted_at: datetime
@@ -26,6 +29,12 @@ class ExtractionRecord:
     bronze_version: int
     run_id: str
     extracted_at: datetime
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def in_every_file(self) -> tuple[str, ...]:
+        """Columns that every row of the extraction had."""
+        return tuple(column for column in self.columns if column not in self.lacking)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Belongs here: the shape of the configuration and what can be judged from it alon
 """
 
 import hashlib
+import json
 import re
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -17,6 +18,7 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
 
+OURS = ("gold_", "ops_")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -27,6 +29,8 @@ class Frozen(BaseModel):
 
 
 def _table_name(name: str) -> str:
+    if name.startswith(OURS):
+        raise ValueError(f"{name!r}: names that begin with {' or '.join(OURS)} are the lakehouse's own")
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name: lower-case letters, digits and _, beginning with a letter, at most 63")
     return name
@@ -238,6 +242,17 @@ class TableSpec(Frozen):
     def silver_key(self) -> tuple[str, ...]:
         """The columns that identify a silver row: the key, or in append mode the row's place in its window."""
         return self.key or ("p_extracted_at", "_content_hash", "_ordinal")
+
+    @property
+    def meaning(self) -> str:
+        """A hash of everything by which silver's values follow from bronze and the accepted decisions."""
+        columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in self.columns.items()}
+        given = self.model_dump(mode="json", include={"key", "last_modified"}) | {
+            "columns": columns, "source": self.source.model_dump(mode="json", include={"nulls", "timezone"}),
+            "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
+            "missing": self.schema_policy.missing_columns,
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
     def ruleset(self) -> str:
         """What a batch is judged by, as canonical JSON: kept with each decision."""

@@ -41,39 +41,44 @@ class Outcome:
 def built_in(spec: TableSpec, numbers: BatchNumbers) -> list[Outcome]:
     """Outcomes of the checks that every table has: readable rows, castable values, keys that are there."""
     found = []
+    personal = bool(spec.pii_columns)
     whole_file = numbers.unreadable > 0
     bad = numbers.failed_rows.get("readable_row", 0)
     message = f"{numbers.unreadable} file(s) could not be read" if whole_file else f"{bad} record(s) could not be read"
-    found.append(_counted("readable_row", "readable", bad, "batch" if whole_file else "rows", message, numbers))
+    effect = "batch" if whole_file else "rows"
+    found.append(_counted("readable_row", "readable", bad, effect, message, numbers, personal))
     for name, column in spec.columns.items():
         failed = numbers.failed_rows.get(f"cast_{name}", 0)
-        found.append(
-            _counted(f"cast_{name}", "cast", failed, "rows", f"{failed} value(s) of {name} are no {column.type}", numbers)
-        )
+        message = f"{failed} value(s) of {name} are no {column.type}"
+        found.append(_counted(f"cast_{name}", "cast", failed, "rows", message, numbers, column.pii))
     if spec.key:
         failed = numbers.failed_rows.get("key_not_null", 0)
-        found.append(_counted("key_not_null", "key", failed, "rows", f"{failed} row(s) without a whole key", numbers))
+        message = f"{failed} row(s) without a whole key"
+        found.append(_counted("key_not_null", "key", failed, "rows", message, numbers, personal))
     return found
 
 
-def _counted(check: str, kind: str, failed: int, effect: str, message: str, numbers: BatchNumbers) -> Outcome:
+def _counted(check: str, kind: str, failed: int, effect: str, message: str, numbers: BatchNumbers, hidden: bool) -> Outcome:
     error = numbers.errors.get(check)
     if error:
-        return Outcome(check, kind, "critical", "error", "batch", 0, error)
+        return Outcome(check, kind, "critical", "error", "batch", 0, MASKED if hidden else error)
     if not failed:
         return Outcome(check, kind, "critical", "passed", "none", 0, "")
     return Outcome(check, kind, "critical", "failed", effect, failed, message, {"rows": numbers.rows_in})
 
 
-def columns_outcomes(spec: TableSpec, arrived: Sequence[str], ever: Collection[str], rows: int) -> list[Outcome]:
-    """Declared columns that the batch lacks and columns that nobody declared, by source spelling.
+def columns_outcomes(
+    spec: TableSpec, arrived: Sequence[str], ever: Collection[str], rows: int, lacking: Collection[str] = ()
+) -> list[Outcome]:
+    """Declared columns that the batch lacks and columns that nobody declared, by source spelling. ``lacking``: columns that
+    arrived in some of the batch's files only.
 
     A column that no extraction has ever had is a mistake in the contract: the batch is held.
     """
     if not rows or not arrived:
         return []
     wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
-    missing = {name: source for name, source in wanted.items() if source not in arrived}
+    missing = {name: source for name, source in wanted.items() if source not in arrived or source in lacking}
     never = [f"{name} (from {spec.source_column(name)!r})" for name, source in missing.items() if source not in ever]
     found = []
     if never:
@@ -109,7 +114,9 @@ def judge_checks(checks: Sequence[Check], context: CheckContext, numbers: BatchN
         except Exception as error:
             # Fail closed: whatever a check stumbles over, the batch has not passed it.
             judged = Judgement("error", {}, f"{type(error).__name__}: {error}", 0)
-        hidden = bool(set(check.columns_used) & set(pii))
+        by_row = isinstance(check, RowCheck) and check.scope == "row"
+        # What SQL over a whole batch reads is not known by column.
+        hidden = bool(set(check.columns_used) & set(pii)) or (isinstance(check, RowCheck) and not by_row and bool(pii))
         found.append(
             Outcome(
                 check=check.id,
@@ -118,7 +125,8 @@ def judge_checks(checks: Sequence[Check], context: CheckContext, numbers: BatchN
                 status=judged.status,
                 effect=consequence(check, judged),
                 failed_rows=judged.failed_rows,
-                message=MASKED if hidden and judged.status == "error" else judged.message,
+                # A row check counts; what else is said of a batch, or of an error, may quote a value.
+                message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
                 observed=dict.fromkeys(judged.observed, MASKED) if hidden else dict(judged.observed),
             )
         )

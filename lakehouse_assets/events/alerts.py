@@ -4,11 +4,13 @@ Belongs here: what is said and to whom. Does not: which decisions are news (orch
 """
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 import apprise
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
 
@@ -24,7 +26,7 @@ def addresses(spec: TableSpec, settings: Settings) -> list[str]:
     found += [settings.secret(name) for name in spec.alerts.slack]
     if spec.alerts.emails:
         server = settings.secret("SMTP")
-        found += [f"{server}{'&' if '?' in server else '?'}to={email}" for email in spec.alerts.emails]
+        found += [f"{server}{'&' if '?' in server else '?'}to={quote(email, safe='')}" for email in spec.alerts.emails]
     return found
 
 
@@ -64,7 +66,8 @@ def send(spec: TableSpec, settings: Settings, decisions: Sequence[Decision]) -> 
 
 
 def news(decisions: Sequence[Decision], after: Mapping[str, int], table: str) -> list[Decision]:
-    """Applied decisions of a table that quarantined their batch and are not announced yet, in order."""
+    """Applied decisions of a table that hold their batch still and are not announced yet, in order."""
     since = after.get(table, 0)
-    fresh = [d for d in decisions if d.table == table and d.number > since and d.superseded_by is None and d.applied_at]
+    last = ledger.standing(d for d in decisions if d.table == table).values()
+    fresh = [d for d in last if d.number > since and d.superseded_by is None and d.applied_at]
     return sorted((d for d in fresh if d.verdict == "quarantined"), key=lambda d: d.number)

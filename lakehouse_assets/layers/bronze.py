@@ -83,6 +83,7 @@ def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -
             bronze_version=version,
             run_id=run.run_id,
             extracted_at=at,
+            lacking=tuple(extraction.lacking.get(window, ())),
         )
         for window in windows
     ]
@@ -93,8 +94,12 @@ def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -
 
 def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bool) -> None:
     source_columns = sorted(c for c in frame.columns if c not in BOOKKEEPING)
-    # Names go into the hash, so that a NULL and an absent column are one thing and values never shift between columns.
-    parts = [F.concat(F.lit(f"{c}="), F.col(identifier(c))) for c in [*source_columns, "_corrupt_record"]]
+    # Names go into the hash, so that a NULL and an absent column are one thing and values never shift between columns; the
+    # separator is doubled within a value, so that no value looks like two.
+    values = {
+        c: F.replace(F.col(identifier(c)), F.lit("\x1f"), F.lit("\x1f\x1f")) for c in [*source_columns, "_corrupt_record"]
+    }
+    parts = [F.concat(F.lit(f"{c}="), value) for c, value in values.items()]
     numbers = sorted(set(seqs.values()))
     seq = F.lit(numbers[0])
     if len(numbers) > 1:

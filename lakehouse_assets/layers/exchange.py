@@ -24,6 +24,7 @@ from lakehouse_assets.storage.baseline import write_profiles
 
 Batch = tuple[datetime | None, int]
 # Gold asks which rows changed between two versions, to derive only what they concern.
+MEANING = "lakehouse.meaning"
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -89,9 +90,16 @@ def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequ
     live = ledger.accepted(known)
     ids = {d.decision_id for d in live.values()}
     taken = [d for d in made if d.decision_id in ids]
-    touched = [d for d in taken if d.counts.rows_published or d.decision_id in replaced or d.kind != "judged"]
+    # An accepted snapshot of no rows empties the table; elsewhere a batch of which nothing is published changes nothing.
+    whole = spec.extraction.mode == "snapshot"
+    touched = [d for d in taken if d.counts.rows_published or d.decision_id in replaced or d.kind != "judged" or whole]
+    # Judged again, and held this time: its rows are in silver still.
+    before = ledger.accepted(known, min(d.number for d in made) - 1)
+    touched += [d for d in made if d.decision_id not in ids and d.batch in before]
     if not delta.exists(path):
         delta.create(empty_silver(run.spark, spec), path, SILVER_PROPERTIES)
+    if MEANING not in delta.properties(path):
+        delta.set_property(run.spark, path, MEANING, spec.meaning)
     if not touched:
         return delta.version(path)
     named = delta.metadata_of([d.decision_id for d in touched], "silver")
@@ -107,7 +115,11 @@ def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequ
 
 
 def _contract_changed(run: Run) -> bool:
-    """Whether silver has other columns or types than the contract says today: it is then folded anew, whole."""
+    """Whether silver was made by another contract than today's, so that it is folded anew, whole: other columns or types, or
+    other values for the same bronze.
+    """
+    if delta.properties(run.path("silver")).get(MEANING) != run.spec.meaning:
+        return True
     stands = run.spark.read.format("delta").load(run.path("silver")).schema
     promised = empty_silver(run.spark, run.spec).schema
     return [(f.name, f.dataType) for f in stands] != [(f.name, f.dataType) for f in promised]
@@ -119,6 +131,8 @@ def rebuild_whole(run: Run, live: dict[Batch, Decision]) -> None:
     named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
     writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.option("userMetadata", named).save(run.path("silver"))
+    # After the rows: should this be missed, the next exchange folds once more.
+    delta.set_property(run.spark, run.path("silver"), MEANING, run.spec.meaning)
 
 
 def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:
@@ -130,7 +144,7 @@ def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decisio
         return True
     wanted = {safe_name(spec.source_column(name)) for name in spec.columns}
     records: list[ExtractionRecord] = logs.extractions(run.settings, spec.name)
-    return any(wanted - set(r.columns) for r in records if r.rows and (r.p_extracted_at, r.extraction_seq) in live)
+    return any(wanted - set(r.in_every_file) for r in records if r.rows and (r.p_extracted_at, r.extraction_seq) in live)
 
 
 def _merge_newest(run: Run, touched: Sequence[Decision], staged: DataFrame, again: bool) -> None:

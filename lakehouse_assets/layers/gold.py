@@ -28,13 +28,14 @@ from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import declared_rules, flag_duplicates, with_matches, with_reasons
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
 
 @dataclass(frozen=True)
 class GoldRun:
-    """One run of one gold table, as `Run` is of a table."""
+    """One run of one gold table, as `Run` is of a table. ``pii``: its columns that are made of personal ones."""
 
     settings: Settings
     spec: GoldSpec
@@ -42,6 +43,7 @@ class GoldRun:
     session: Callable[[], SparkSession]
     run_id: str
     clock: Callable[[], datetime]
+    pii: frozenset[str] = frozenset()
     step: Callable[[str], None] = lambda _: None
 
     @property
@@ -99,11 +101,11 @@ def publish_gold(run: GoldRun) -> GoldPublished:
         known = logs.decisions(run.settings, run.table)
         last = max(known, key=lambda d: d.number, default=None)
         if last is not None and last.applied_at is None:
-            _finish(run, last)
-            last = replace(last, applied_at=run.clock())
+            last = _finished(run, last)
+            known = [*known[:-1], last] if known[-1].number == last.number else known
         inputs = _input_versions(run)
         rules = run.ruleset_hash
-        if last is not None and last.inputs == inputs and last.ruleset_hash == rules:
+        if last is not None and last.applied_at and last.inputs == inputs and last.ruleset_hash == rules:
             return GoldPublished(last, False, {})
         number = (last.number if last else 0) + 1
         at = run.clock()
@@ -152,7 +154,7 @@ def _input_versions(run: GoldRun) -> dict[str, int]:
 def _changed_parts(run: GoldRun, known: Sequence[Decision], inputs: dict[str, int]) -> grain.Values | None:
     """The parts that changed since gold was last rewritten by the same rules; None: all of it."""
     rules = run.ruleset_hash
-    published = [d for d in known if d.accepted and d.ruleset_hash == rules]
+    published = [d for d in known if d.accepted and d.applied_at and d.ruleset_hash == rules]
     if run.spec.grain is None or not published or not delta.exists(run.path):
         return None
     base = max(published, key=lambda d: d.number)
@@ -193,7 +195,7 @@ def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int, part
     rules = declared_rules(run.spec.checks, _context())
     rows = with_matches(rows, run.spec.checks, others)
     rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{i}") for i, rule in enumerate(rules)])
-    rows = with_reasons(rows, rules, ())
+    rows = with_reasons(rows, rules, run.pii)
     rows = rows.drop(*[f"_c{i}" for i in range(len(rules))])
     rows = flag_duplicates(rows, run.spec.key, None)
     return write_once(spark, rows, run.settings.path("staging", run.table, run.run_id))
@@ -210,7 +212,7 @@ def _judge(
     extra = query_failures(staged, run.spec.checks, context, [(at, number)], errors).get((at, number), {})
     metrics = {check: {**numbers.metrics.get(check, {}), **extra.get(check, {})} for check in riding}
     numbers = replace(numbers, metrics=metrics, errors=errors.get((at, number), {}))
-    outcomes = gate.judge_checks(run.spec.checks, context, numbers, ())
+    outcomes = gate.judge_checks(run.spec.checks, context, numbers, run.pii)
     if numbers.key_conflicts:
         text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"
         outcomes.append(gate.Outcome("key", "unique", "critical", "failed", "batch", numbers.key_conflicts, text))
@@ -252,6 +254,18 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
         version = delta.version(run.path)
     run.step("gold_committed")
     logs.mark_applied(run.session(), run.settings, [decision], version, run.clock())
+
+
+def _finished(run: GoldRun, left: Decision) -> Decision:
+    """What an earlier run decided and did not apply; left as it is where the versions that it saw are gone: gold is then
+    decided anew.
+    """
+    try:
+        _finish(run, left)
+    except SCAN_ERRORS:
+        run.step("inputs_of_an_unapplied_decision_are_gone")
+        return left
+    return replace(left, applied_at=run.clock())
 
 
 def _finish(run: GoldRun, left: Decision) -> None:

@@ -3,15 +3,19 @@
 Belongs here: reading held rows for a person. Does not: acting on them (release).
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.gate import MASKED
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+
+MOST_WINDOWS, SHOWN = 20, 5
 
 
 def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int) -> list[dict[str, Any]]:
@@ -32,3 +36,21 @@ def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int
             rows.append({"reasons": "; ".join(reasons), **{k: v for k, v in values.items() if v is not None}})
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def held_values(settings: Settings, spec: TableSpec, held: Sequence[Decision]) -> dict[str, list[str]]:
+    """At most five failing values by check among rows that are held, newest windows first; `pii` is masked since staging.
+
+    Looks at the rows of at most 20 windows.
+    """
+    found: dict[str, list[str]] = {}
+    newest = sorted((d for d in held if d.p_extracted_at), key=lambda d: d.number, reverse=True)[:MOST_WINDOWS]
+    if not newest:
+        return found
+    wanted = [("decision_id", "in", [decision.decision_id for decision in newest])]
+    for row in delta.read_arrow(settings.path("quarantine", spec.name), ["reasons"], wanted).to_pylist():
+        for reason in row["reasons"] or []:
+            values = found.setdefault(reason["check"], [])
+            if reason["value"] is not None and len(values) < SHOWN and reason["value"] not in values:
+                values.append(reason["value"])
+    return {check: values for check, values in found.items() if values}

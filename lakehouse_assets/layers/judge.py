@@ -19,12 +19,13 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.staging import Broken, plain, stage_batches
+from lakehouse_assets.layers.staging import Broken, stage_batches
+from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.profile import MAX_STRATA, profile
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
-from lakehouse_assets.measures.stage import check_context, row_rules
+from lakehouse_assets.measures.stage import check_context, row_rules, select_batches
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import read_baseline
@@ -77,30 +78,44 @@ def measure(
         merged[batch] = replace(n, metrics=metrics, errors=errors.get(batch, {}))
     profiles: dict[Batch, list[Profile]] = {}
     if spec.drift:
-        try:
-            profiles, crowded = profile(staged, spec.drift)
-            for batch in crowded & set(batches):
-                text = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
-                merged[batch] = replace(merged[batch], errors={**merged[batch].errors, "drift": text})
-        except SCAN_ERRORS as error:
-            for batch in batches:
-                text = f"the features could not be measured: {plain(error)}"
-                merged[batch] = replace(merged[batch], errors={**merged[batch].errors, "drift": text})
+        wrong: dict[Batch, str] = {}
+
+        def measured(some: Sequence[Batch]) -> None:
+            assert spec.drift is not None  # noqa: S101 (asked above)
+            rows = staged if len(some) == len(batches) else select_batches(staged, some)
+            found, crowded = profile(rows, spec.drift)
+            profiles.update(found)
+            text = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
+            wrong.update(dict.fromkeys(crowded & set(some), text))
+
+        for batch, message in culprits(sorted(batches), measured).items():
+            wrong[batch] = f"the features could not be measured: {message}"
+            if set(spec.pii_columns):
+                wrong[batch] = f"the features could not be measured: {gate.MASKED}"
+        for batch, text in wrong.items():
+            merged[batch] = replace(merged[batch], errors={**merged[batch].errors, "drift": text})
     run.step("measured_drift")
     return merged, profiles
 
 
 def _scan_one_by_one(staged, rules, riding, errors, batches) -> dict[Batch, BatchNumbers]:
-    """A metric that stops the scan is found by trying each alone; it is in error in the batches where it fails."""
+    """A metric that stops the scan is found by trying each alone; it is in error in the batches where it fails, and measured
+    in the others.
+    """
     usable = {}
     for check, metrics in riding.items():
-        try:
-            scan(staged, [], {check: metrics})
-            usable[check] = metrics
-        except SCAN_ERRORS as error:
-            for batch in batches:
-                errors.setdefault(batch, {})[check] = plain(error)
-    return scan(staged, rules, usable)
+        wrong = culprits(
+            sorted(batches), lambda some, check=check, metrics=metrics: scan(select_batches(staged, some), [], {check: metrics})
+        )
+        for batch, message in wrong.items():
+            errors.setdefault(batch, {})[check] = message
+        usable[check] = metrics, [batch for batch in batches if batch not in wrong]
+    found = scan(staged, rules, {check: metrics for check, (metrics, good) in usable.items() if len(good) == len(batches)})
+    for check, (metrics, good) in usable.items():
+        if good and len(good) < len(batches):
+            for batch, numbers in scan(select_batches(staged, good), [], {check: metrics}).items():
+                found[batch] = replace(found[batch], metrics={**found[batch].metrics, check: numbers.metrics[check]})
+    return found
 
 
 def judge(
@@ -150,7 +165,7 @@ def decide(
         drift: DriftVerdict | None = None
         if spec.drift and book and n.newest and "drift" not in n.errors:
             drift = judge_drift(profiles.get(batch, []), *book.without_window(record.p_extracted_at), spec.drift)
-        outcomes = gate.built_in(spec, n) + gate.columns_outcomes(spec, record.columns, ever, n.rows_in)
+        outcomes = gate.built_in(spec, n) + gate.columns_outcomes(spec, record.columns, ever, n.rows_in, record.lacking)
         outcomes += gate.judge_checks(spec.checks, _context_at(run, record), n, spec.pii_columns) + gate.drift_outcome(drift)
         if "drift" in n.errors:
             outcomes.append(gate.Outcome("drift", "drift", "critical", "error", "batch", 0, n.errors["drift"]))

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.fold import clean_rows, fold
@@ -30,12 +30,23 @@ def release(run: Run, start: datetime, seq: int | None, *, waived: Collection[st
     with table_lock(run.settings, run.spec.name):
         recover(run)
         known, _, record = _held(run, start, seq)
+        _refuse_unknown(run, waived)
         judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because)
         logs.log_decisions(run.spark, run.settings, judged.decisions)
         run.step("decisions_logged")
         apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
         return judged.decisions[0]
+
+
+def _refuse_unknown(run: Run, waived: Collection[str]) -> None:
+    spec = run.spec
+    names = {"*", "casts", "source_columns", "new_columns", *(f"cast_{name}" for name in spec.columns)}
+    names |= {check.id for check in spec.checks} | ({"drift"} if spec.drift else set())
+    if never := sorted(set(waived) & set(gate.UNWAIVABLE)):
+        raise RefusedError(f"{spec.name}: {', '.join(never)} cannot be overridden: there is nothing that could be published")
+    if unknown := sorted(set(waived) - names):
+        raise RefusedError(f"{spec.name} has no check {', '.join(unknown)}; there are {', '.join(sorted(names))}")
 
 
 def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str) -> Decision:
@@ -64,7 +75,7 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         staged, _ = stage_batches(judged_as, [batch], run.run_id, standing.waived, others)
         logs.log_decisions(run.spark, run.settings, [made])
         run.step("decisions_logged")
-        apply(judged_as, [made], staged, [*known, made], again=False)
+        apply(run, [made], staged, [*known, made], again=False)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
         return made
 

@@ -65,7 +65,8 @@ def recover(run: Run) -> list[Decision]:
         place = f"{run.run_id}-recovery-{decisions[0].number}"
         batches = [(d.p_extracted_at, d.extraction_seq) for d in decisions if d.p_extracted_at]
         staged, _ = stage_batches(batch_run, batches, place, waived, others_at(batch_run, inputs))
-        apply(batch_run, decisions, staged, [d for d in known if d.number <= decisions[-1].number], again=True)
+        # Staged by the rules of then, folded by the contract of today: law 1 knows no other.
+        apply(run, decisions, staged, [d for d in known if d.number <= decisions[-1].number], again=True)
     delta.remove_folder(run.settings.path("staging", run.spec.name))
     return left
 

@@ -3,7 +3,6 @@
 Belongs here: the one write of a gate and its bisection. Does not: what a staged row is (measures), or its judgement.
 """
 
-import re
 from collections.abc import Callable, Collection
 from datetime import datetime
 
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers.others import Others
 from lakehouse_assets.layers.run import Run
+from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.stage import row_rules, select_batches, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -75,23 +75,10 @@ def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], mi
 def _probe(
     name: str, build: Callable[[DataFrame], DataFrame], rows: DataFrame, batches: Collection[Batch], broken: Broken
 ) -> None:
-    if _error(build(rows)) is None:
-        return
-    found = {batch: message for batch in batches if (message := _error(build(select_batches(rows, [batch])))) is not None}
+    found = culprits(sorted(batches), lambda some: _run(build(select_batches(rows, some))))
     if found:
         broken[name] = found
 
 
-def plain(error: Exception) -> str:
-    """The line of a Spark error that says what went wrong, without the stack of the JVM."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if re.search(r"\[[A-Z_.]{6,}\]", line)), lines[0] if lines else type(error).__name__)
-    return re.sub(r"^.*?(?=\[[A-Z_.]{6,}\])", "", told)[:300]
-
-
-def _error(frame: DataFrame) -> str | None:
-    try:
-        frame.write.format("noop").mode("overwrite").save()
-    except SCAN_ERRORS as error:
-        return plain(error)
-    return None
+def _run(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()

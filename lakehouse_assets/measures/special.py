@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.base import BatchCheck, Check, CheckContext
 from lakehouse_assets.checks.kinds.sql import Sql
 from lakehouse_assets.checks.sql_text import literal
+from lakehouse_assets.measures.isolate import culprits, plain
 from lakehouse_assets.measures.scan import moment
+from lakehouse_assets.measures.stage import select_batches
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
 Batch = tuple[datetime, int]
@@ -34,20 +36,22 @@ def query_failures(
     for check in checks:
         if all(check.id in errors.get(batch, {}) for batch in batches):
             continue  # it is known already why it cannot be evaluated
-        try:
-            if isinstance(check, BatchCheck) and (query := check.query_by_window(context)):
-                clean.createOrReplaceTempView(context.batch_view)
-                rows = staged.sparkSession.sql(query).withColumn("p_extracted_at", F.unix_micros("p_extracted_at"))
+        if isinstance(check, BatchCheck) and (query := check.query_by_window(context)):
+
+            def answer(some: Sequence[Batch], check: BatchCheck = check, query: str = query) -> None:
+                rows = clean if len(some) == len(batches) else select_batches(clean, some)
+                rows.createOrReplaceTempView(context.batch_view)
+                told = staged.sparkSession.sql(query).withColumn("p_extracted_at", F.unix_micros("p_extracted_at"))
                 # One row per window of this run.
-                answers = {moment(row["p_extracted_at"]): row.asDict() for row in rows.collect()}
-                for batch in batches:
-                    answer = {k: v for k, v in answers.get(batch[0], {}).items() if k != "p_extracted_at"}
-                    found[batch][check.id] = answer or check.no_answer
-            elif isinstance(check, Sql) and check.scope == "batch":
-                _each_batch(staged, check, context, batches, found, errors)
-        except SCAN_ERRORS as error:
-            for batch in batches:
-                errors.setdefault(batch, {})[check.id] = _first_line(error)
+                answers = {moment(row["p_extracted_at"]): row.asDict() for row in told.collect()}
+                for batch in some:
+                    values = {k: v for k, v in answers.get(batch[0], {}).items() if k != "p_extracted_at"}
+                    found[batch][check.id] = values or check.no_answer
+
+            for batch, message in culprits(sorted(batches), answer).items():
+                errors.setdefault(batch, {})[check.id] = message
+        elif isinstance(check, Sql) and check.scope == "batch":
+            _each_batch(staged, check, context, batches, found, errors)
     return found
 
 
@@ -67,7 +71,7 @@ def _each_batch(
         try:
             found[batch][check.id] = {"failing": staged.sparkSession.sql(check.query(bound)).count()}
         except SCAN_ERRORS as error:
-            errors.setdefault(batch, {})[check.id] = _first_line(error)
+            errors.setdefault(batch, {})[check.id] = plain(error)
 
 
 def _window_ends(staged: DataFrame, context: CheckContext, batches: Collection[Batch]) -> dict[Batch, datetime]:
@@ -83,7 +87,3 @@ def _window_ends(staged: DataFrame, context: CheckContext, batches: Collection[B
 
 def _micros(at: datetime) -> int:
     return int(at.timestamp()) * 1_000_000 + at.microsecond
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:300]

@@ -18,6 +18,7 @@ from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.explain import drift_plot
 from lakehouse_assets.layers.gold import GoldRun, inputs_of, publish_gold, ruleset_hash
 from lakehouse_assets.layers.grain import told
+from lakehouse_assets.layers.held import held_values
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import publish
@@ -46,7 +47,11 @@ def table_definitions(table: LakehouseTable, settings: Settings, others: Sequenc
     """Everything that one table defines. ``others``: tables whose silver its gold may also read."""
     spec = table.spec
     assets: list[Any] = [_source(spec), _bronze(spec, settings), _silver(spec, settings)]
-    assets += [_gold(spec, gold, table.query_of(gold, others), settings) for gold in spec.gold]
+    personal = {(f"silver_{s.name}", column) for s in [spec, *others] for column in s.pii_columns}
+    for gold in spec.gold:
+        query = table.query_of(gold, others)
+        pii = frozenset(name for name, sources in query.lineage.items() if sources & personal)
+        assets.append(_gold(spec, gold, query, settings, pii))
     return dg.Definitions(assets=assets)
 
 
@@ -171,6 +176,8 @@ def silver_check_results(
     newest = sorted(ledger.standing(known).values(), key=lambda d: d.extraction_seq)
     shown |= {d.p_extracted_at: d for d in newest if d.p_extracted_at in starts}
     keyed = {window_at(start, spec.extraction.cadence).key: d for start, d in sorted(shown.items()) if start is not None}
+    # What is still held shows its values too, though an earlier run has found it.
+    samples = {**held_values(settings, spec, ledger.held(known)), **samples}
     yield from check_results(silver_check_specs(spec), keyed, samples, _advice(spec), lambda d: drift_plot(settings, spec, d))
 
 
@@ -189,7 +196,7 @@ def _advice(spec: TableSpec) -> Any:
     return advice
 
 
-def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings) -> Any:
+def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings, pii: frozenset[str]) -> Any:
     name = f"gold_{gold.name}"
     checks = gold_check_specs(gold)
 
@@ -218,6 +225,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings)
             session=lambda: context.resources.spark.spark_session,
             run_id=context.run.run_id,
             clock=lambda: datetime.now(UTC),
+            pii=pii,
             step=lambda step: context.log.info(f"{name}: {step.replace('_', ' ')}"),
         )
         published = publish_gold(run)

@@ -31,7 +31,9 @@ def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) ->
         own = {name: condition.ignore(others) for name, condition in own.items()}
     done = ac.newly_requested() | ac.newly_updated()
     arrived = ac.newly_missing() | ac.initial_evaluation() | own["any_deps_updated"] | ac.cron_tick_passed(RETRY_CRON)
-    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
+    # A window that is there and stale is not missing: its failure is known by the failed run alone.
+    again = ac.execution_failed() & ac.cron_tick_passed(RETRY_CRON).since(done)
+    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done) | again
     condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
     for table in looked_into:
         bronze, silver = (dg.AssetSelection.assets(f"{layer}_{table}") for layer in ("bronze", "silver"))

@@ -17,9 +17,10 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import GoldSpec, TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.errors import RunFailedError
+from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, LockedError, RunFailedError
 from lakehouse_assets.layers.gold import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
+from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.watcher import look, recorded_versions
@@ -83,7 +84,8 @@ def run_once(
 
     A table that fails does not hold up the others; raises RunFailedError at the end, naming each that did.
     """
-    report, failed = Report(), []
+    report = Report()
+    failed: list[tuple[str, Exception]] = []
     tables = in_order(tables)
     specs = [table.spec for table in tables]
     progress("looking at the sources")
@@ -95,7 +97,7 @@ def run_once(
             keys = [f"bronze_{spec.name}", f"silver_{spec.name}", f"baseline_{spec.name}"]
             tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
             if error := _execute(definitions, instance, keys, tags):
-                failed.append(f"{spec.name} {first} to {last}: {error}")
+                failed.append((f"{spec.name} {first} to {last}", error))
                 break
             report.ranges.append((spec.name, first, last, len(windows)))
     for table in tables:
@@ -105,13 +107,13 @@ def run_once(
                 continue
             progress(f"{name}: rewriting")
             if error := _execute(definitions, instance, [name], {}):
-                failed.append(f"{name}: {error}")
+                failed.append((name, error))
             else:
                 report.gold.append(name)
     _, troubles = announce(instance, settings, specs)
     report.troubles += troubles
     if failed:
-        raise RunFailedError("\n".join([*failed, "The runs' logs are in the UI (`make dev`); run again to retry"]))
+        raise _failure(failed, report.unreachable)
     return report
 
 
@@ -142,25 +144,24 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 def _execute(
     definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[str], tags: dict[str, str]
-) -> str | None:
-    """Run these assets here; None, or what went wrong."""
+) -> Exception | None:
+    """Run these assets here; None, or what their step raised."""
     job = definitions.resolve_implicit_global_asset_job_def()
     selection = [dg.AssetKey(key) for key in keys]
-    done = job.execute_in_process(
-        instance=instance, asset_selection=selection, tags=tags, raise_on_error=False, run_config=QUIET
-    )
-    return None if done.success else _why(done)
+    try:
+        job.execute_in_process(instance=instance, asset_selection=selection, tags=tags, run_config=QUIET)
+    except Exception as error:
+        return error
+    return None
 
 
-def _why(done: dg.ExecuteInProcessResult) -> str:
-    """The innermost cause of the first step that failed, in one line."""
-    for event in done.all_events:
-        if event.is_step_failure:
-            error: Any = event.step_failure_data.error
-            while error is not None and error.cause is not None:
-                error = error.cause
-            return error.message.strip().splitlines()[0] if error is not None else event.message or ""
-    return "the run failed before any step"
+def _failure(failed: Sequence[tuple[str, Exception]], unreachable: Sequence[str]) -> LakehouseError:
+    """One error for all that failed: that of the steps where it is one kind (Java is missing, a table is locked)."""
+    lines = [f"{what}: {plain(error)}" for what, error in failed]
+    kinds = {type(error) for _, error in failed}
+    if len(kinds) == 1 and isinstance(failed[0][1], EnvironmentMissing | LockedError):
+        return type(failed[0][1])("\n".join([*lines, *unreachable]))
+    return RunFailedError("\n".join([*lines, *unreachable, "The runs' logs are in the UI (`make dev`); run again to retry"]))
 
 
 def run_job(definitions: dg.Definitions, instance: dg.DagsterInstance, name: str, op: str, config: dict[str, Any]) -> Any:

@@ -122,7 +122,7 @@ def housekeeping(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.Sche
 
     @dg.op(name="sweep")
     def sweep_op(context: dg.OpExecutionContext) -> None:
-        for name in sweep(settings, [spec.name for spec in specs]):
+        for name in sweep(settings, [name for s in specs for name in (s.name, *(f"gold_{gold.name}" for gold in s.gold))]):
             context.log.info(f"removed the staging that a killed run of {name} had left")
 
     @dg.job(name="sweep_staging", description="Remove the scratch folders that killed runs left behind.")

@@ -4,7 +4,7 @@ Belongs here: the protocol and the shape of an extraction. Does not: any one kin
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
@@ -23,12 +23,14 @@ class Extraction:
 
     A row of a good record has ``_corrupt_record`` NULL; else it has the record's text, and its other columns are NULL.
     ``_columns`` and ``columns`` hold safe names. The one row of an unreadable file has an empty ``_columns``.
-    ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order.
+    ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order;
+    ``lacking``: those of them that one of its readable files does not have.
     """
 
     frame: DataFrame
     problems: Mapping[Window, list[str]]
     columns: Mapping[Window, tuple[str, ...]]
+    lacking: Mapping[Window, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Source(Protocol):

@@ -138,7 +138,12 @@ class FilesReader:
             by_window[file.window].update(dict.fromkeys(columns.get(file.path, ())))
         for file, text in problems:
             told.setdefault(file.window, []).append(text)
-        return Extraction(local, told, {window: tuple(names) for window, names in by_window.items()})
+        shared = {window: set(names) for window, names in by_window.items()}
+        for file in files:
+            if file.path in columns:
+                shared[file.window].intersection_update(columns[file.path])
+        lacking = {window: tuple(n for n in names if n not in shared[window]) for window, names in by_window.items()}
+        return Extraction(local, told, {window: tuple(names) for window, names in by_window.items()}, lacking)
 
     def _placed(
         self, spark: SparkSession, rows: DataFrame, files: Sequence[LandedFile], columns: Mapping[str, Sequence[str]]

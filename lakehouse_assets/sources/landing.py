@@ -17,6 +17,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.settings import ObjectStore
 
 # By suffix, as Hadoop chooses its codec.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2"}
@@ -51,7 +52,7 @@ class Landing:
             self.root = self.place = os.path.abspath(place)  # noqa: PTH100 (resolve() would follow links; Spark does not)
             return
         try:
-            self.filesystem, self.root = FileSystem.from_uri(re.sub("^s3[an]://", "s3://", self.place))
+            self.filesystem, self.root = FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.place))
         except (OSError, ValueError) as error:
             raise SourceError(f"LAKEHOUSE_LANDING is {place}, which cannot be opened: {error}") from None
 

@@ -13,17 +13,24 @@ from deltalake import DeltaTable
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.settings import ObjectStore
+
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def exists(path: str) -> bool:
     """Whether a Delta table stands there. No JVM."""
-    return DeltaTable.is_deltatable(path)
+    return DeltaTable.is_deltatable(path, ObjectStore.from_environment().options(path))
+
+
+def _table(path: str) -> DeltaTable:
+    return DeltaTable(path, storage_options=ObjectStore.from_environment().options(path))
 
 
 def version(path: str) -> int:
     """The newest version of the table. No JVM."""
-    return DeltaTable(path).version()
+    return _table(path).version()
 
 
 def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
@@ -31,19 +38,19 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     if not exists(path):
         return pa.table({})
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
-    return DeltaTable(path).to_pyarrow_table(
-        columns=list(columns) if columns else None, filters=filters, filesystem=_files(path)
+    filesystem, place = _place(path)
+    return _table(path).to_pyarrow_table(
+        columns=list(columns) if columns else None, filters=filters, filesystem=fs.SubTreeFileSystem(place, filesystem)
     )
 
 
-def _files(path: str) -> fs.FileSystem:
-    filesystem, place = fs.FileSystem.from_uri(path if "://" in path else f"file://{path}")
-    return fs.SubTreeFileSystem(place, filesystem)
+def _place(path: str) -> tuple[fs.FileSystem, str]:
+    return fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(path))
 
 
 def row_counts(path: str) -> pa.Table:
     """One row per live data file, from the log alone: partition values, ``num_records`` and column extremes."""
-    return pa.table(DeltaTable(path).get_add_actions(flatten=True))
+    return pa.table(_table(path).get_add_actions(flatten=True))
 
 
 def metadata_of(decision_ids: Sequence[str], step: str) -> str:
@@ -66,6 +73,17 @@ def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:
     frame.write.format("delta").options(**properties).mode("error").save(path)
 
 
+def properties(path: str) -> dict[str, str]:
+    """The table's properties. No JVM."""
+    return {name: value for name, value in _table(path).metadata().configuration.items() if value}
+
+
+def set_property(spark: SparkSession, path: str, name: str, value: str) -> None:
+    """Set a table property, where it is another one. ``name`` and ``value`` are the project's own."""
+    if properties(path).get(name) != value:
+        spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ({literal(name)} = {literal(value)})")
+
+
 def append(frame: DataFrame, path: str, *, partition_by: Sequence[str] = (), named: str | None = None) -> None:
     """Add rows in one commit; columns that the table lacks are added in this write only."""
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
@@ -83,8 +101,10 @@ def replace(frame: DataFrame, path: str, where: str, *, partition_by: Sequence[s
     (writer.option("userMetadata", named) if named else writer).save(path)
 
 
-def remove_folder(path: str) -> None:
-    """Delete a scratch folder, if it is there."""
-    filesystem, place = fs.FileSystem.from_uri(path if "://" in path else f"file://{path}")
-    if filesystem.get_file_info(place).type is fs.FileType.Directory:
-        filesystem.delete_dir(place)
+def remove_folder(path: str) -> bool:
+    """Delete a scratch folder, if it is there. Returns whether it was."""
+    filesystem, place = _place(path)
+    if filesystem.get_file_info(place).type is not fs.FileType.Directory:
+        return False
+    filesystem.delete_dir(place)
+    return True

@@ -28,6 +28,7 @@ EXTRACTIONS = T.StructType(
         T.StructField("bronze_version", T.LongType(), False),
         T.StructField("run_id", T.StringType(), False),
         T.StructField("extracted_at", T.TimestampType(), False),
+        T.StructField("lacking", T.ArrayType(T.StringType()), True),
     ]
 )
 _REASON = T.StructType(
@@ -71,14 +72,15 @@ def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
     found = delta.read_arrow(settings.path("ops", "extractions"), filters=[("table", "=", table)])
     latest: dict[tuple[datetime, int], ExtractionRecord] = {}
     for row in sorted(found.to_pylist(), key=lambda r: (r["extracted_at"], r["bronze_version"])):
-        record = ExtractionRecord(**{**row, "columns": tuple(row["columns"] or ())})
+        lists = {name: tuple(row.get(name) or ()) for name in ("columns", "lacking")}
+        record = ExtractionRecord(**{**row, **lists})
         latest[(record.p_extracted_at, record.extraction_seq)] = record
     return sorted(latest.values(), key=lambda r: (r.p_extracted_at, r.extraction_seq))
 
 
 def record_extractions(spark: SparkSession, settings: Settings, records: Sequence[ExtractionRecord]) -> None:
     """Append the records of one bronze commit."""
-    rows = [{**asdict(record), "columns": list(record.columns)} for record in records]
+    rows = [{**asdict(r), "columns": list(r.columns), "lacking": list(r.lacking)} for r in records]
     _write(spark, settings, "extractions", rows, EXTRACTIONS)
 
 

@@ -1,4 +1,4 @@
-"""The Spark session: its settings, its Delta jars, and the check that Java is there.
+"""The Spark session: its settings, its jars (Delta's; S3's where a lake lies there), and the check that Java is there.
 
 Belongs here: how a JVM is configured. Does not: who starts one, or what runs on it.
 """
@@ -14,10 +14,22 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import ObjectStore, Settings
 
 DELTA_PACKAGE = f"io.delta:delta-spark_4.1_2.13:{version('delta-spark')}"
+# Spark 4.1 brings Hadoop 3.4.2 without S3; its SDK as the parts that are used, and not as one bundle of 641 MB.
+SDK = ("s3", "s3-transfer-manager", "sts", "kms", "apache-client", "netty-nio-client")
+S3_PACKAGES = (
+    "org.apache.hadoop:hadoop-aws:3.4.2",
+    *(f"software.amazon.awssdk:{part}:2.29.52" for part in SDK),
+    "org.wildfly.openssl:wildfly-openssl:2.1.4.Final",
+)
+S3_BUNDLE = "software.amazon.awssdk:bundle"
+# Spark itself has what else these packages ask for.
+DELTA_JARS = re.compile(r"(io\.delta|io\.unitycatalog)_")
+S3_JARS = re.compile(r"(org\.apache\.hadoop_hadoop-aws|org\.reactivestreams_|org\.wildfly|software\.amazon)")
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
+JARS_FOR_S3 = JARS / "s3"
 LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
@@ -42,7 +54,8 @@ def _java() -> str | None:
 
 def spark_properties(settings: Settings) -> dict[str, str]:
     """Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win."""
-    jars = sorted(str(jar) for jar in JARS.glob("*.jar"))
+    given = _read_properties(settings.spark_conf) if settings.spark_conf else {}
+    jars = _jars(JARS)
     properties = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -67,9 +80,21 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         properties["spark.jars"] = ",".join(jars)
     else:
         properties["spark.jars.packages"] = DELTA_PACKAGE
-    if settings.spark_conf:
-        properties |= _read_properties(settings.spark_conf)
-    return properties
+    if settings.on_s3:
+        properties |= ObjectStore.from_environment().hadoop()
+        for_s3 = _jars(JARS_FOR_S3)
+        if not for_s3 and not given.keys() & {"spark.jars", "spark.jars.packages"}:
+            raise EnvironmentMissing(
+                f"{settings.root} or {settings.landing} is on S3, for which Spark lacks the jars: "
+                f"`{Path(sys.executable).name} -m lakehouse_assets.storage.session` fetches them, in this same environment"
+            )
+        if for_s3:
+            properties["spark.jars"] = ",".join([*jars, *for_s3])
+    return properties | given
+
+
+def _jars(folder: Path) -> list[str]:
+    return sorted(str(jar) for jar in folder.glob("*.jar"))
 
 
 def _read_properties(path: Path) -> dict[str, str]:
@@ -97,23 +122,35 @@ def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
     return session
 
 
-def fetch_jars() -> None:
-    """Resolve Delta's jars once (through Spark's own Ivy) into the environment, so that no run downloads."""
-    if list(JARS.glob("*.jar")):
+def fetch_jars(settings: Settings) -> None:
+    """Resolve the jars once (through Spark's own Ivy) into the environment, so that no run downloads: Delta's, and S3's if the
+    lake or the landing folder is there.
+    """
+    wanted = [(DELTA_JARS, JARS, [DELTA_PACKAGE])]
+    if settings.on_s3:
+        wanted.append((S3_JARS, JARS_FOR_S3, list(S3_PACKAGES)))
+    wanted = [each for each in wanted if not _jars(each[1])]
+    if not wanted:
         return
     require_java()
-    builder = (
-        SparkSession.builder.master("local[1]").config("spark.jars.packages", DELTA_PACKAGE).config("spark.ui.enabled", "false")
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.jars.packages", ",".join(package for *_, packages in wanted for package in packages))
+        .config("spark.jars.excludes", S3_BUNDLE)
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
     )
-    session = builder.getOrCreate()
-    wanted = [Path(jar.split("file:")[-1]) for jar in session.sparkContext.getConf().get("spark.jars", "").split(",") if jar]
+    found = [Path(jar.split("file:")[-1]) for jar in session.sparkContext.getConf().get("spark.jars", "").split(",") if jar]
     session.stop()
-    # Spark brings the rest itself; these are what it lacks.
-    ours = [jar for jar in wanted if re.match(r"(io\.delta|io\.unitycatalog)_", jar.name)]
-    JARS.mkdir(parents=True, exist_ok=True)
-    for jar in ours:
-        shutil.copy(jar, JARS / jar.name)
+    for ours, folder, _ in wanted:
+        folder.mkdir(parents=True, exist_ok=True)
+        for jar in found:
+            if ours.match(jar.name):
+                # By a name that no run looks for: half a jar is never on a class path.
+                shutil.copy(jar, folder / f"{jar.name}.part")
+        for part in folder.glob("*.part"):
+            part.replace(part.with_suffix(""))
 
 
 if __name__ == "__main__":
-    fetch_jars()
+    fetch_jars(Settings.from_environment())

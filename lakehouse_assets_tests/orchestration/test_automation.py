@@ -3,6 +3,7 @@
 Belongs here: the wiring of conditions between tables. Does not: one table's healing (e2e), or what a run does.
 """
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -47,8 +48,9 @@ class Clockwork:
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor = None
 
-    def tick(self) -> dict[str, set[str]]:
-        result = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.cursor)
+    def tick(self, later: timedelta = timedelta()) -> dict[str, set[str]]:
+        now = datetime.now(UTC) + later
+        result = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.cursor, evaluation_time=now)
         self.cursor = result.cursor
         return keys(result)
 
@@ -124,6 +126,26 @@ def test_gold_waits_until_each_of_its_inputs_has_something(settings, tmp_path):
     assert clockwork.tick() == {}
     clockwork.report(OWN, "2024-01-01")
     assert clockwork.tick() == {"gold_joined": {""}}
+
+
+def test_a_changed_window_whose_run_failed_is_asked_for_again(clockwork):
+    """It is not missing, so that it is the failed run alone that tells."""
+    clockwork.report(["source_sensors", *OWN], "2024-01-01")
+    clockwork.tick()
+    clockwork.report(["source_sensors"], "2024-01-01")
+    assert clockwork.tick() == of(OWN, "2024-01-01")
+    job = clockwork.definitions.resolve_implicit_global_asset_job_def()
+    done = job.execute_in_process(
+        instance=clockwork.instance,
+        asset_selection=[dg.AssetKey(name) for name in OWN],
+        partition_key="2024-01-01",
+        raise_on_error=False,
+    )
+    assert not done.success
+    assert clockwork.tick(timedelta(minutes=1)) == {}
+    assert "bronze_sensors" in clockwork.tick(timedelta(hours=7))
+    assert clockwork.tick(timedelta(hours=7, minutes=1)) == {}
+    assert "bronze_sensors" in clockwork.tick(timedelta(hours=14))
 
 
 def test_the_order_of_a_command(settings):

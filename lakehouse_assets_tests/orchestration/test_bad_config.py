@@ -101,6 +101,7 @@ def test_yaml_itself(load, old, new, line, said):
         ("not_empty", "not_emty", 12, "checks.0", "'not_emty'"),
         ("not_empty", "not_emty", 12, "checks.0", "'not_empty', 'not_null', "),
         ("name: readings", "name: Readings", 4, "name", "is not a table name"),
+        ("name: readings", "name: gold_readings", 4, "name", "are the lakehouse's own"),
         ("value: double", "value: duoble", 10, "columns.value.type", "unknown type 'duoble'"),
         ("value: double", "wind speed: double", 8, "columns", "use `from:` for the source's"),
         ("value: double", "_value: double", 8, "columns", "are the lakehouse's own"),

@@ -1,0 +1,48 @@
+"""Nothing that a gate says may quote a value of a column marked `pii`, whatever failed and however.
+
+Belongs here: messages and figures of outcomes. Does not: rows' reasons (layers), or listings.
+"""
+
+from datetime import UTC, datetime
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets_tests.support import readings
+
+SECRET = "ann@example.com"
+COLUMNS = {
+    "sensor": {"type": "string", "pii": True},
+    "hour": "int",
+    "value": "double",
+    "updated": {"type": "timestamp", "pii": True},
+}
+CONTEXT = CheckContext(("sensor",), "TIMESTAMP '2024-01-01'", "TIMESTAMP '2024-01-02'", "batch")
+
+
+def test_the_error_of_a_cast_and_of_an_unreadable_record():
+    spec = readings(columns=COLUMNS, checks=[])
+    errors = dict.fromkeys(["cast_sensor", "readable_row", "key_not_null"], f"[CAST_INVALID_INPUT] The value '{SECRET}' is …")
+    told = gate.built_in(spec, BatchNumbers(rows_in=1, errors=errors))
+    assert {o.message for o in told if o.status == "error"} == {gate.MASKED}
+    plain = gate.built_in(spec, BatchNumbers(rows_in=1, errors={"cast_hour": "[CAST_INVALID_INPUT] 'x'"}))
+    assert [o.message for o in plain if o.status == "error"] == ["[CAST_INVALID_INPUT] 'x'"]
+
+
+def test_what_a_check_says_of_a_batch():
+    checks = [
+        {"check": "freshness", "column": "updated", "max_age": "1h"},
+        {"check": "sql", "name": "none", "sql": "select sensor from batch group by sensor having count(*) > 1"},
+        {"check": "in_set", "column": "sensor", "values": ["b"]},
+    ]
+    spec = readings(columns=COLUMNS, checks=checks)
+    numbers = BatchNumbers(
+        rows_in=2,
+        failed_rows={"in_set_sensor": 1},
+        metrics={"freshness_updated": {"newest": int(datetime(1980, 1, 1, tzinfo=UTC).timestamp() * 1e6)}},
+        errors={"none": f"'{SECRET}' cannot be cast"},
+    )
+    told = {o.check: o for o in gate.judge_checks(spec.checks, CONTEXT, numbers, spec.pii_columns)}
+    assert told["none"].message == gate.MASKED
+    assert "1980" not in str(told["freshness_updated"])
+    assert told["in_set_sensor"].message.startswith("1 of 2 rows"), "a count is no value"
