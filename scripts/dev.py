@@ -5,6 +5,7 @@ Belongs here: what has to be true before Dagster starts. Does not: anything that
 
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -46,6 +47,8 @@ def main() -> int:
     os.chdir(PROJECT_ROOT)
     dagster = Path(sys.executable).parent / "dagster"
     environment = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
+    # In a script's background SIGINT is ignored, and Dagster would then ignore SIGTERM as well: it could not be ended.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     print(f"Dagster on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
     os.execve(dagster, [str(dagster), "dev", "-h", "127.0.0.1", "-p", str(port)], environment)
 

@@ -91,5 +91,9 @@ def check_results(
 def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]], checked: int) -> str:
     if not bad:
         return f"{checked} window(s) checked"
-    names = ", ".join(windows[:10]) + (f" and {len(windows) - 10} more" if len(windows) > 10 else "")
-    return f"failed in {len(windows)} of {checked} window(s): {names}. {bad[-1][1]['message']}"
+    holding = {window for window, outcome in bad if outcome["effect"] in ("rows", "batch")}
+    # What holds something first: the list is cut, and of the rest nothing has to be done.
+    ordered = [*(w for w in windows if w in holding), *(w for w in windows if w not in holding)]
+    names = ", ".join(ordered[:10]) + (f" and {len(windows) - 10} more" if len(windows) > 10 else "")
+    held = f"{len(holding)} of them with something held" if holding else "nothing held"
+    return f"failed in {len(windows)} of {checked} window(s), {held}: {names}. {bad[-1][1]['message']}"

@@ -23,7 +23,7 @@ def two_distributions(title: str, baseline: Steps, batch: Steps) -> str:
     margin = (high - low) * 0.1 or 1.0
     axes.set(title=title, xlim=(low - margin, high + margin), ylim=(0, 1.02), ylabel="share at or below")
     axes.grid(alpha=0.25)
-    axes.legend(loc="lower right")
+    axes.legend(loc="best")
     image = io.BytesIO()
     # No metadata: the same decision gives the same bytes.
     FigureCanvasAgg(figure).print_png(image, metadata={"Software": None})

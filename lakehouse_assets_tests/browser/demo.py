@@ -1,0 +1,109 @@
+"""A small demo and a `dagster dev` over it: a lake of its own, a child in a process group of its own, and its end.
+
+Belongs here: what has to be there before a browser opens. Does not: anything about pages (`ui`).
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakehouse_assets.settings import PROJECT_ROOT
+
+sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
+from land_example import EXAMPLES, land
+
+# The example's year up to the end of its fault; the windows before are enough for drift to hold what it finds.
+LAST = "2013-09-12"
+FAULTY = ["2013-09-09", "2013-09-10", "2013-09-11", "2013-09-12"]
+
+
+def land_weather(landing: Path) -> int:
+    """Land the weather's files up to LAST, the late days too. Returns how many."""
+    target = landing / "weather"
+    target.mkdir(parents=True)
+    files = [f for part in ("on_time", "late") for f in (EXAMPLES / "weather" / part).glob("*.csv") if f.stem <= LAST]
+    return sum(land(file, target / file.name) for file in files)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The variables of a lake below ``home``, with its own Dagster storage."""
+    ours = (PROJECT_ROOT / "dagster.yaml").read_text()
+    assert "data/dagster" in ours
+    (home / "dagster.yaml").write_text(ours.replace("data/dagster", str(home / "dagster")))
+    return {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "LAKEHOUSE_ROOT": str(home / "lake"),
+        "LAKEHOUSE_LANDING": str(home / "landing"),
+        "LAKEHOUSE_SPARK_MASTER": "local[2]",
+    }
+
+
+def run_once(variables: dict[str, str]) -> None:
+    """`lakehouse run`, as a user does it."""
+    command = [str(Path(sys.executable).parent / "lakehouse"), "run", "--table", "weather"]
+    done = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def members(group: int) -> list[str]:
+    """The living processes of a group; one that has ended and waits to be collected is not."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    return [row[-1] for row in rows if row[0] == str(group) and not row[1].startswith("Z")]
+
+
+def wait(true, seconds: float) -> bool:
+    """Ask until it is true; whether it became so."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.25)
+    return True
+
+
+def answers(url: str) -> bool:
+    """Whether Dagster's web server is there."""
+    try:
+        with urllib.request.urlopen(f"{url}/server_info", timeout=5) as response:
+            return "dagster_version" in json.load(response)
+    except OSError:
+        return False
+
+
+@contextmanager
+def dagster_dev(variables: dict[str, str], log: Path) -> Iterator[str]:
+    """`make dev` on a free port: its address. At the end it is told to end, and none of its processes may be left."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, str(PROJECT_ROOT / "scripts" / "dev.py"), "--port", str(port)]
+    with log.open("w") as output:
+        child = subprocess.Popen(
+            command, env=variables, cwd=PROJECT_ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        assert wait(lambda: answers(url) or child.poll() is not None, 120), f"no answer from {url}: {log.read_text()}"
+        assert child.poll() is None, log.read_text()
+        yield url
+        child.terminate()
+        assert wait(lambda: child.poll() is not None and not members(child.pid), 60), members(child.pid)
+    finally:
+        if members(child.pid):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait(timeout=30)
