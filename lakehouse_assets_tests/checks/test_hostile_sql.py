@@ -88,7 +88,7 @@ def test_an_expression_is_refused_by_name(text, said):
         ("v <=> 1 and w is not null", {"v", "w"}),
         ("1 + " * 100 + "v", {"v"}),
     ],
-    ids=lambda v: str(v)[:40],
+    ids=lambda v: v[:40] if isinstance(v, str) else "",
 )
 def test_harmless_expressions_are_not_refused(text, columns):
     assert columns_of(parse_expression(text, "what")) == columns
