@@ -1,0 +1,67 @@
+"""The gate against a plain write: what judging costs, where nothing is published yet.
+
+A stages the rows with their reasons, counts them by rule, sketches three columns by window and decides
+(`layers.judge.judge`: all of the gate but the exchange). B reads the same bronze rows, casts them to the same types by the
+same expressions, and writes silver's columns as a Delta table, partitioned by window as bronze is: the least that any way
+from bronze to a typed table must do. Once with all rows in one window, once with 30 windows in one run.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from benchmarks.data import records, table, windows, write_bronze
+from benchmarks.harness import Result, Side, run_pairs, timed
+from benchmarks.lab import Lab, told
+from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Cadence
+from lakehouse_assets.layers.fold import silver_columns
+from lakehouse_assets.layers.judge import judge
+from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets.settings import Settings
+
+ROWS = 10_000_000
+# Windows, their cadence, and the ratio that is not to be exceeded.
+CASES: tuple[tuple[int, Cadence, float], ...] = ((1, "monthly", 1.6), (30, "daily", 2.0))
+
+
+def benchmark(lab: Lab) -> Iterator[Result]:
+    """One window, then thirty."""
+    count = lab.sized(ROWS, 1000)
+    for many, cadence, limit in CASES:
+        name = f"gate, {many} window{'s' if many > 1 else ''}"
+        settings = lab.settings(f"gate-{many}")
+        spec = table(cadence, "readings/{window:%Y-%m-%d}.csv")
+        taken = windows(many, cadence)
+        lab.say(f"{name}: writing bronze")
+        write_bronze(lab.spark, settings, count, taken, cadence)
+        extractions = records(taken, count, spec)
+        plain = settings.path("plain")
+
+        def gate(step: Callable[[str], None], settings: Settings = settings, spec: TableSpec = spec, given: Any = extractions):
+            judge(lab.run(settings, spec, step), given, [])
+
+        def write(_: Any, settings: Settings = settings, spec: TableSpec = spec, path: str = plain) -> None:
+            write_plain(lab, settings, spec, path)
+
+        def prepare(settings: Settings = settings, path: str = plain) -> None:
+            lab.clear(settings.path("staging"), path)
+
+        a, b = (
+            Side("gate without the exchange", timed(gate, lab.cpu), prepare),
+            Side("plain Delta write", timed(write, lab.cpu), prepare),
+        )
+        a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text, name=name: lab.say(f"{name}: {text}"))
+        sizes = {"rows": count, "windows": many, "columns": len(spec.columns), "checks": len(spec.checks), "sketches": 3}
+        yield Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, told(settings))
+        lab.clear(settings.root)
+
+
+def write_plain(lab: Lab, settings: Settings, spec: TableSpec, path: str) -> None:
+    """Bronze to a typed Delta table, nothing else."""
+    bronze = lab.spark.read.format("delta").load(settings.path("bronze", spec.name))
+    values = {column.name: F.expr(column.value) for column in typed_columns(spec, set(bronze.columns))}
+    cells = [(values[name] if name in values else F.col(identifier(name))).alias(name) for name in silver_columns(spec)]
+    bronze.select(*cells).write.format("delta").partitionBy("p_extracted_at").save(path)

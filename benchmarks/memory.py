@@ -1,0 +1,72 @@
+"""The most memory that a process and its children held at once, looked at a few times a second.
+
+Belongs here: psutil where it is installed, else /proc. Does not: what the processes do.
+"""
+
+import threading
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+SECONDS = 0.2
+
+
+class PeakMemory:
+    """While open, watches the tree below ``pid``. ``megabytes``: the peak of the sum of resident sizes, None if unknown.
+
+    Pages that processes share are counted for each: for one Python and one JVM that is next to nothing.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.megabytes: int | None = None
+        self._pid = pid
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "PeakMemory":
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        measure = _by_psutil if find_spec("psutil") else _by_proc
+        while not self._done.wait(SECONDS):
+            size = measure(self._pid)
+            if size:
+                self.megabytes = max(self.megabytes or 0, round(size / 2**20))
+
+
+def _by_psutil(pid: int) -> int:
+    psutil = import_module("psutil")
+    total = 0
+    try:
+        root = psutil.Process(pid)
+        for process in [root, *root.children(recursive=True)]:
+            total += process.memory_info().rss
+    except psutil.NoSuchProcess:
+        pass  # it has just ended: the next look sees what is left
+    return total
+
+
+def _by_proc(pid: int) -> int:
+    sizes: dict[int, int] = {}
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = status.read_text().splitlines()
+        except OSError:
+            continue
+        told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+        own = int(told["Pid"][0])
+        children.setdefault(int(told["PPid"][0]), []).append(own)
+        sizes[own] = int(told["VmRSS"][0]) * 1024 if "VmRSS" in told else 0
+    total, left = 0, [pid]
+    while left:
+        each = left.pop()
+        total += sizes.get(each, 0)
+        left += children.get(each, [])
+    return total

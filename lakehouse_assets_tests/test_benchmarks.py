@@ -1,0 +1,128 @@
+"""The harness of the benchmarks: what is run in which order, and what is made of the times. No Spark."""
+
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, timed
+from benchmarks.lab import own_instance
+from benchmarks.memory import PeakMemory, _by_proc
+from benchmarks.report import as_json, draw
+
+
+def side(label: str, log: list[str], seconds: list[float] | None = None) -> Side:
+    left = list(seconds or [])
+
+    def run() -> Sample:
+        log.append(label)
+        return Sample(left.pop(0) if left else 1.0)
+
+    return Side(label, run, lambda: log.append(f"prepare {label}"))
+
+
+def result(**changes) -> Result:
+    a = tuple(Sample(s, {"staged": s / 2}, cpu=2 * s) for s in (3.0, 8.0, 6.0))
+    b = tuple(Sample(s, cpu=s) for s in (2.0, 4.0, 5.0))
+    return Result(**{"name": "gate", "a": "A", "a_samples": a, "b": "B", "b_samples": b, "limit": 1.5, **changes})
+
+
+def test_each_pair_turns_the_order_round_and_the_first_only_warms_up():
+    log: list[str] = []
+    a, b = run_pairs(side("a", log, [100, 1, 2, 3]), side("b", log, [100, 4, 5, 6]), 3)
+    assert log == [x for name in "abbaabba" for x in (f"prepare {name}", name)]
+    assert ([s.seconds for s in a], [s.seconds for s in b]) == ([1, 2, 3], [4, 5, 6])
+
+
+def test_what_is_going_on_is_told():
+    told: list[str] = []
+    run_pairs(side("a", []), side("b", []), 1, told.append)
+    assert told == ["warm-up: a", "warm-up: b", "pair 1 of 1: b", "pair 1 of 1: a"]
+
+
+def test_the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_the_medians():
+    assert result().ratios == [1.5, 2.0, 1.2]
+    assert result().ratio == 1.5
+    assert result(a_samples=(Sample(1), Sample(9), Sample(9)), b_samples=(Sample(1), Sample(1), Sample(9))).ratio == 1
+
+
+@pytest.mark.parametrize(("limit", "reached"), [(1.5, True), (1.49, False), (None, None)])
+def test_a_limit_is_reached_when_it_is_not_exceeded(limit, reached):
+    assert result(limit=limit).reached is reached
+
+
+def test_processor_seconds_have_a_ratio_of_their_own_where_they_are_known():
+    assert result().cpu_ratio == 3.0
+    assert result(b_samples=(Sample(2), Sample(4), Sample(5))).cpu_ratio is None
+
+
+def test_unpaired_runs_have_no_ratio():
+    alone = result(b=None, b_samples=(), limit=None, figures={"peak_memory_mb": 900})
+    assert (alone.ratios, alone.ratio, alone.reached) == ([], None, None)
+    assert alone.as_dict()["b"] is None
+
+
+def test_sides_of_unequal_length_are_a_mistake():
+    with pytest.raises(ValueError, match="shorter"):
+        _ = result(b_samples=(Sample(1),)).ratios
+
+
+def test_steps_are_timed_one_after_the_other_and_the_rest_at_the_end():
+    sample = timed(lambda step: [step("staged"), step("measured"), step("staged")], iter([5.0, 7.5]).__next__)()
+    assert list(sample.steps) == ["staged", "measured", "rest"]
+    assert sum(sample.steps.values()) == pytest.approx(sample.seconds)
+    assert sample.cpu == 2.5
+    assert timed(lambda step: None)().steps == {}
+
+
+def test_a_step_that_a_run_did_not_have_took_no_time_there():
+    assert median_steps([Sample(1, {"x": 1.0}), Sample(1), Sample(1, {"x": 3.0, "y": 2.0})]) == {"x": 1.0, "y": 0.0}
+
+
+def test_the_json_holds_every_sample_and_can_be_written():
+    found = json.loads(json.dumps(as_json({"cores": 2}, {"pairs": 3}, [result(sizes={"rows": 10}, settings={"k": "v"})])))
+    assert (found["machine"], found["options"]) == ({"cores": 2}, {"pairs": 3})
+    (one,) = found["results"]
+    assert one["pairs"] == 3
+    assert one["ratio"] == 1.5
+    assert one["ratios"] == [1.5, 2.0, 1.2]
+    assert one["reached"] is True
+    assert one["a"] == {
+        "label": "A",
+        "median_seconds": 6.0,
+        "seconds": [3.0, 8.0, 6.0],
+        "cpu_seconds": [6.0, 16.0, 12.0],
+        "median_steps": {"staged": 3.0},
+    }
+    assert (one["sizes"], one["settings"]) == ({"rows": 10}, {"k": "v"})
+
+
+def test_the_table_says_sizes_ratio_limit_and_whether_it_is_reached():
+    from rich.console import Console
+
+    console = Console(width=200, record=True, file=io.StringIO())
+    draw(console, {"cores": 2}, [result(limit=1.2, sizes={"rows": 1234567}), result(name="demo", b=None, b_samples=())])
+    text = console.export_text()
+    for expected in ("1,234,567 rows", "6.00", "4.00", "1.50", "1.20–2.00", "not reached", "staged 3.00", "cores 2"):
+        assert expected in text
+
+
+def test_an_instance_of_its_own_keeps_nothing_in_the_project(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAKEHOUSE_SPARK_CONF", "spark.conf")
+    env = own_instance(tmp_path)
+    written = (tmp_path / "dagster.yaml").read_text()
+    assert f"base_dir: {tmp_path}/dagster" in written
+    assert "data/dagster" not in written
+    assert "LAKEHOUSE_SPARK_CONF" not in env  # the defaults are what is measured
+    assert env["DAGSTER_HOME"] == str(tmp_path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_the_memory_of_a_process_is_seen():
+    assert _by_proc(os.getpid()) > 10 * 2**20
+    with PeakMemory(os.getpid()) as peak:
+        peak._done.wait(0.5)
+    assert peak.megabytes is not None
+    assert peak.megabytes > 10
