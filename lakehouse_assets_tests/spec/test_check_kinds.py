@@ -86,7 +86,8 @@ def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_wind
 def test_the_inventory():
     """Pinned, so that discovery hides nothing."""
     assert list(kinds()) == [
-        "freshness", "in_range", "in_set", "length", "matches", "not_empty", "not_null", "row_count", "sql", "unique",
+        "foreign_key", "freshness", "in_range", "in_set", "length", "matches", "not_empty", "not_null", "reconcile",
+        "row_count", "sql", "unique",
     ]  # fmt: skip
     for kind in kinds().values():
         assert kind.summary
