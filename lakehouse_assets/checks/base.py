@@ -51,9 +51,9 @@ class Reads:
 
 
 class Check(BaseModel):
-    """Parameters that all kinds share. ``threshold``: the share of rows that must pass, 0 to 1, of a row check."""
+    """Parameters that all kinds share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
     summary: ClassVar[str]
     example: ClassVar[str]
 
@@ -61,11 +61,19 @@ class Check(BaseModel):
         check: Any  # each kind says its own literal
 
     name: str | None = None
+    """Letters, digits and `_`, at most 100. Without it, one made of the kind and the columns: `in_range_amount`. Two
+    checks of a table must not share one."""
     severity: Literal["critical", "warning", "info"] = "critical"
+    """`critical` blocks; `warning` and `info` hold nothing."""
     threshold: float | None = Field(default=None, ge=0, le=1)
+    """Row checks: the share of rows that must pass."""
     on_fail: Effect | None = None
+    """What a failure does. Without it, what severity and kind say. A contradiction (`warning` with a quarantine,
+    `quarantine_rows` in a batch check) is refused."""
     where: str | None = None
+    """Row checks: a SQL condition; only rows for which it is true are looked at."""
     description: str | None = None
+    """Shown with the check in the UI."""
 
     @field_validator("name")
     @classmethod

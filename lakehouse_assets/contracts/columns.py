@@ -5,9 +5,10 @@ Belongs here: the types that silver knows and the shape of a column's promise. D
 
 import re
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+from lakehouse_assets.contracts.frozen import Frozen
 
 ATOMIC = {
     "string",
@@ -39,18 +40,30 @@ def data_type(text: str) -> str:
     raise ValueError(f"unknown type {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
 
 
-class Column(BaseModel):
-    """``from``: the source's name. ``expr`` sees the typed value as ``value``; its result is cast to ``type`` again."""
+class Column(Frozen):
+    """A value that cannot be cast is a reason (`cast_<column>`) that holds its row; it never becomes NULL in silence.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    `binary` is read as base64. Names with spaces or any of `,;{}()=`, names beginning with `_`, `p_extracted_at` and
+    `extraction_seq` are refused; use `from` for such a source column.
+    """
 
     type: str
+    """`string boolean tinyint smallint int bigint float double date timestamp timestamp_ntz binary` or `decimal(p,s)`. `integer
+    long short byte bool real` are other names."""
     source_name: str | None = Field(default=None, alias="from")
+    """The source's name for it. Without it, the column's own."""
     expr: str | None = None
-    format: str | None = Field(default=None, description="pattern of a date or timestamp, as Spark writes them")
+    """A SQL expression that sees the typed value as `value`, and nothing else: `"value / 10"`. Its result is cast to `type`
+    again."""
+    format: str | None = None
+    """The pattern of a date or timestamp, as Spark writes them: `dd.MM.yyyy`."""
     unit: str | None = None
+    """Shown in the column schema."""
     description: str | None = None
+    """Shown in the column schema."""
     pii: bool = False
+    """Keeps the values out of reasons, samples, listings, metadata and alerts. Refused in drift features. Bronze, silver and
+    quarantine still hold them."""
 
     @field_validator("type")
     @classmethod

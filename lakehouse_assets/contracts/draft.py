@@ -20,8 +20,9 @@ from typing import Any
 
 import yaml
 
+from lakehouse_assets.contracts.frozen import NAME
 from lakehouse_assets.contracts.source import OWN_NAMES
-from lakehouse_assets.contracts.table import NAME, TableSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 
 SAMPLE = 1000

@@ -8,25 +8,25 @@ from functools import lru_cache
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+from lakehouse_assets.contracts.frozen import Frozen
 
 MEANS_THE_SAME = ("unit", "description", "pii")  # what may change of a column without changing its values
 
 
-class FeatureSpec(BaseModel):
-    """One number per row whose distribution is watched.
-
-    ``expr`` is a SQL expression over the table's columns; without it, the column called ``name``. ``by``: a column
-    whose every value is judged by itself (a stratum), at most 64 of them.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class FeatureSpec(Frozen):
+    """One number per row whose distribution is watched."""
 
     name: str = Field(min_length=1)
-    expr: str = Field(min_length=1)
+    """The column of that name, or what its expression is called."""
+    expr: str = Field(default="", min_length=1)
+    """A number per row, as SQL over the columns; without it, the column called `name`. Window functions look at their own batch
+    only. Round what is computed: values that are equal must stay equal, whatever the order of a sum. It must not use a `pii`
+    column."""
     by: str | None = None
+    """A column whose every value is judged by itself (a stratum), at most 64."""
 
     @model_validator(mode="before")
     @classmethod
@@ -40,28 +40,31 @@ def _bare_column(value: Any) -> Any:
     return {"name": value, "expr": value} if isinstance(value, str) else value
 
 
-class DriftSpec(BaseModel):
+class DriftSpec(Frozen):
     """When a batch is too unlike the accepted windows before it. Shares and levels are in [0, 1]; counts are of windows.
 
-    ``hold_at``, ``warn_at``: levels that the conformal p-value is compared with. ``warn_from``, ``hold_from``: so many
-    windows must be known; the least p-value is 1/(known + 1), so fewer than ⌈1/level⌉ - 1 could never reach the level.
-    ``min_effect``: a feature whose tail-weighted distance is not above this is never a reason, however rare it is.
-    ``sketch_k``: accuracy of the sketches (KLL; 4096 is a rank error of 0.0007, 80 KB for ten million rows).
+    Levels and counts must fit: the least p-value is 1/(known + 1), so with fewer than ⌈1/level⌉ - 1 windows known a level
+    could never be reached.
 
     >>> DriftSpec(features=["pressure_kpa"]).features[0].expr
     'pressure_kpa'
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     features: tuple[Annotated[FeatureSpec, BeforeValidator(_bare_column)], ...] = Field(min_length=1)
+    """Columns, or `{name, expr, by}`."""
     hold_at: float = Field(default=0.01, gt=0, lt=1)
+    """A p-value up to this holds the window."""
     warn_at: float = Field(default=0.05, gt=0, lt=1)
+    """A p-value up to this is reported."""
     # 20 is also where a merged baseline is large enough to be compared with (twenty times the batch).
     warn_from: int = Field(default=20, ge=2)
+    """Nothing is said before so many windows are known."""
     hold_from: int = Field(default=99, ge=2)
+    """Nothing is held before so many windows are known."""
     min_effect: float = Field(default=0.05, ge=0, lt=10)
+    """A feature whose tail-weighted distance is not above this is never the reason, however rare it is."""
     sketch_k: int = Field(default=4096, ge=8, le=65535)
+    """Accuracy of the sketches (KLL): 4096 is a rank error of 0.0007, 80 KB for ten million rows."""
 
     @model_validator(mode="after")
     def _whole(self) -> "DriftSpec":

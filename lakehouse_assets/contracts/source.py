@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
+from lakehouse_assets.contracts.frozen import Frozen
 from lakehouse_assets.contracts.windows import Cadence
 
 PLACEHOLDER = re.compile(r"\{window:([^{}]*)\}")
@@ -53,23 +54,31 @@ def source_name(safe: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), safe)
 
 
-class FilesSource(BaseModel):
-    """Files in the landing folder. ``path`` is relative to it: ``{window:%Y-%m-%d}`` (repeatable, UTC) and the globs * and ?.
-
-    ``timezone`` is the zone of the source's naive timestamps. ``nulls`` are tokens that mean "no value"; bronze keeps them.
+class FilesSource(Frozen):
+    """Files in the landing folder, one or several per window; `.gz` and `.bz2` are read as such. Names that begin with `_` or
+    `.` are not looked at.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     kind: Literal["files"]
+    """What the source is."""
     path: str
+    """Relative to the landing folder. `{window:…}` holds the window's start in UTC, of `%Y %m %d %j %H %M %S`; it may stand
+    several times. `*` and `?` match within one segment. It must name one window: hourly needs `%H`, daily and weekly a day,
+    monthly a month."""
     format: Literal["csv", "json"]
+    """`csv` (with a header) or `json` (one object per line, UTF-8)."""
     nulls: tuple[str, ...] = ()
+    """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
     timezone: str = "UTC"
+    """IANA zone of timestamps that name none."""
     encoding: str = "utf-8"
+    """`utf-8`, `us-ascii` or `iso-8859-1`."""
     delimiter: str = ","
+    """One character."""
     quote: str = '"'
+    """One character."""
     multiline: bool = False
+    """Whether a quoted CSV field may hold line breaks."""
 
     @field_validator("path")
     @classmethod

@@ -6,167 +6,87 @@ Belongs here: the shape of the configuration and what can be judged from it alon
 import hashlib
 import json
 import re
-from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_twice
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.source import FilesSource
-from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
-
-OURS = ("gold_", "ops_")
-NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-
-
-class Frozen(BaseModel):
-    """Base of every promise: immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-def _table_name(name: str) -> str:
-    if name.startswith(OURS):
-        raise ValueError(f"{name!r}: names that begin with {' or '.join(OURS)} are the lakehouse's own")
-    if not NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a table name: lower-case letters, digits and _, beginning with a letter, at most 63")
-    return name
-
-
-TableName = Annotated[str, AfterValidator(_table_name)]
-Moment = Annotated[
-    datetime, BeforeValidator(lambda v: as_utc(v) if isinstance(v, date | datetime) else v), AfterValidator(as_utc)
-]
-
-
-class ExtractionSpec(Frozen):
-    """The calendar of windows and what a window means for a key.
-
-    ``append``: each row is its own key. ``upsert``: the newest row of a key wins. ``snapshot``: a window holds every
-    living key, so a key that the newest one lacks is gone. ``delete_when`` (upsert): rows that delete their key.
-    """
-
-    cadence: Cadence
-    start: Moment
-    end: Moment | None = None
-    mode: Literal["append", "upsert", "snapshot"] = "upsert"
-    lookback: int | None = Field(default=None, ge=1, description="heal only this many newest windows; without it, all")
-    delete_when: str | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "ExtractionSpec":
-        if self.end is not None and self.end <= self.start:
-            raise ValueError(f"end: {self.end:%Y-%m-%d} is not after start {self.start:%Y-%m-%d}")
-        if self.start.minute or self.start.second or self.start.microsecond:
-            raise ValueError("start: not on the hour")
-        if self.cadence != "hourly" and self.start.hour:
-            raise ValueError(f"start: of a {self.cadence} table it is a midnight (UTC)")
-        if self.cadence == "monthly" and self.start.day != 1:
-            raise ValueError("start: of a monthly table it is the first of a month")
-        if self.delete_when and self.mode != "upsert":
-            raise ValueError(f"delete_when: has no meaning in {self.mode} mode; use mode: upsert")
-        return self
-
-    def windows(self, now: datetime) -> list[Window]:
-        """Every window that has ended by ``now`` (UTC), oldest first."""
-        return list(calendar(self.start, min(self.end or now, now), self.cadence))
-
-    @property
-    def first(self) -> Window:
-        """The oldest window."""
-        return window_at(self.start, self.cadence)
-
-    def window(self, key: str) -> Window:
-        """The window of a partition key. Raises ValueError for another form of key."""
-        return parse_key(key, self.cadence)
 
 
 class SchemaPolicy(Frozen):
-    """What to do with a batch whose columns are not the declared ones."""
+    """What to do with a batch whose columns are not the declared ones.
+
+    A declared column that **no** extraction has ever had is a mistake in the YAML: the window is held whatever is set here.
+    The check's name is `source_columns` (`new_columns` for undeclared ones).
+    """
 
     new_columns: Literal["ignore", "quarantine"] = "ignore"
+    """`ignore`: an undeclared column stays in bronze. `quarantine`: the window is held."""
     missing_columns: Literal["keep", "null", "quarantine"] = "keep"
+    """`keep`: a declared column that the batch lacks keeps the key's last value. `null`: it becomes NULL. `quarantine`: the
+    window is held."""
 
 
 class AlertSpec(Frozen):
-    """Who hears of a quarantined window. Slack and webhook entries are names of ``LAKEHOUSE_SECRET_*`` variables."""
-
-    webhooks: tuple[str, ...] = ()
-    slack: tuple[str, ...] = ()
-    emails: tuple[str, ...] = ()
-
-
-class GrainSpec(Frozen):
-    """By what a gold table is recomputed in parts: a row with a value of ``column`` depends on no other rows of ``inputs``
-    than those for which the input's SQL expression has the same value. An input that is not named changes everything.
+    """Who hears of a quarantined window. One message tells of all windows that were quarantined since the last one. If nobody
+    takes it, it is sent again at the next look (every 30 seconds): it may arrive twice, but is not lost. Gold is not
+    announced.
     """
 
-    column: str
-    inputs: dict[str, str] = Field(min_length=1, description="silver_<table>: a SQL expression over its columns")
-
-    @field_validator("inputs")
-    @classmethod
-    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, expr in value.items():
-            parse_expression(expr, name)
-        return value
-
-
-class GoldSpec(Frozen):
-    """A table derived from silver by one SELECT, which stands in a file beside `defs.yaml`."""
-
-    name: TableName
-    sql: str = Field(description="the file's name, beside defs.yaml")
-    key: tuple[str, ...] = Field(min_length=1)
-    grain: GrainSpec | None = None
-    description: str = ""
-    units: dict[str, str] = {}
-    checks: tuple[AnyCheck, ...] = ()
-
-    @field_validator("sql")
-    @classmethod
-    def _beside(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_\-]+\.sql", value):
-            raise ValueError(f"{value!r} must be the plain name of a .sql file beside defs.yaml")
-        return value
-
-    @model_validator(mode="after")
-    def _unique_checks(self) -> "GoldSpec":
-        _refuse_twice("checks", [check.id for check in self.checks])
-        if self.grain and self.grain.column not in self.key:
-            # Otherwise a key could stand in two parts, and each of them be right by itself.
-            raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")
-        return self
-
-
-def _refuse_twice(where: str, names: list[str]) -> None:
-    seen: set[str] = set()
-    for place, name in enumerate(names):
-        if name.lower() in seen:
-            raise ValueError(f"{where}.{place}: another is called {name!r} too; give one of them a `name:` of its own")
-        seen.add(name.lower())
+    webhooks: tuple[str, ...] = ()
+    """Names of variables without their prefix: `OPS_HOOK` is `LAKEHOUSE_SECRET_OPS_HOOK`, an `http(s)://` address that takes a
+    JSON POST."""
+    slack: tuple[str, ...] = ()
+    """The same, each an [Apprise](https://github.com/caronc/apprise) address (`slack://…`)."""
+    emails: tuple[str, ...] = ()
+    """Addresses. They are reached through `LAKEHOUSE_SECRET_SMTP`, an Apprise `mailto://` (or `mailtos://`) address of your
+    mail server."""
 
 
 class TableSpec(Frozen):
-    """Everything that is promised of one table."""
+    """Everything that is promised of one table.
+
+    Description, owners, tags, alerts and gold are not part of the *rule set*: changing them does not change its hash.
+    """
 
     name: TableName
+    """The assets are called `source_<name>`, `bronze_<name>`, … Lower-case letters, digits and `_`, beginning with a letter, at
+    most 63."""
     description: str = ""
+    """Shown in the UI."""
     owners: tuple[str, ...] = ()
+    """Dagster owners: `team:<name>` or e-mail addresses."""
     tags: dict[str, str] = {}
+    """Dagster tags of all the table's assets."""
     source: FilesSource
+    """Where the files are."""
     extraction: ExtractionSpec
+    """The windows, and what one means."""
     key: tuple[str, ...] = ()
+    """Columns that identify a row. Needed in `upsert` and `snapshot` mode, refused in `append` mode. A row without a
+    whole key is held."""
     last_modified: str | None = None
+    """The column that says which of two rows of a key is newer. Without it, the later window wins, then the later
+    extraction."""
     columns: dict[str, Column] = Field(min_length=1)
+    """The declared columns: `name: type`, or `name: {type: …, …}`. Columns that are not declared stay in bronze."""
     schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
+    """What to do when a batch's columns are others."""
     checks: tuple[AnyCheck, ...] = ()
+    """The rules."""
     drift: DriftSpec | None = None
+    """The features whose distribution is watched. Without it there is no drift check and no profile."""
     gold: tuple[GoldSpec, ...] = ()
+    """Tables derived from silver."""
     alerts: AlertSpec = AlertSpec()
+    """Who hears of a quarantined window."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -200,8 +120,8 @@ class TableSpec(Frozen):
         if self.extraction.mode == "append" and self.key:
             raise ValueError("key: has no meaning in append mode, where each row is its own; remove it or use mode: upsert")
         self.source.check_cadence(self.extraction.cadence)
-        _refuse_twice("checks", [check.id for check in self.checks])
-        _refuse_twice("gold", [gold.name for gold in self.gold])
+        refuse_twice("checks", [check.id for check in self.checks])
+        refuse_twice("gold", [gold.name for gold in self.gold])
         for i, feature in enumerate(self.drift.features if self.drift else ()):
             used = columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)) | (
                 {feature.by} if feature.by else set()

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.table import GoldSpec
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import RefusedError

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql_text import literal, parse_expression
-from lakehouse_assets.contracts.table import GrainSpec
+from lakehouse_assets.contracts.gold import GrainSpec
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
 Values = tuple[str | None, ...]

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from lakehouse_assets.contracts.table import ExtractionSpec
+from lakehouse_assets.contracts.extraction import ExtractionSpec
 
 RETRY_CRON = "0 */6 * * *"
 _STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}

@@ -9,7 +9,8 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.orchestration.metadata import samples_markdown
 from lakehouse_assets.reports.markdown import table

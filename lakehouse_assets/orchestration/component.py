@@ -10,8 +10,9 @@ import dagster as dg
 from pydantic import BaseModel
 
 from lakehouse_assets.contracts.document import MISSING, place_of
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
-from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
 

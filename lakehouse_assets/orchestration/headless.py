@@ -13,8 +13,9 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, LockedError, RunFailedError

@@ -9,8 +9,9 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.table import GoldSpec, TableSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.reports.markdown import escape, table
 
 

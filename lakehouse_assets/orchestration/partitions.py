@@ -5,7 +5,7 @@ Belongs here: the two ways of naming a window, kept equal. Does not: which windo
 
 import dagster as dg
 
-from lakehouse_assets.contracts.table import ExtractionSpec
+from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.windows import KEY_FORMATS
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import read_gold
-from lakehouse_assets.contracts.table import GoldSpec
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.exchange import SILVER_PROPERTIES
 from lakehouse_assets.layers.gold import GoldRun, publish_gold

@@ -20,8 +20,11 @@ class ForeignKey(RowCheck):
 
     check: Literal["foreign_key"]
     columns: tuple[str, ...] = Field(min_length=1)
+    """The columns that refer."""
     table: str
-    to: tuple[str, ...] = Field(default=(), description="the other table's columns; without it, those of the same names")
+    """The table that is referred to."""
+    to: tuple[str, ...] = ()
+    """The other table's columns; without it, those of the same names."""
 
     @model_validator(mode="after")
     def _as_many(self) -> "ForeignKey":

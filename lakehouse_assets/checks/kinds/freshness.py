@@ -29,7 +29,9 @@ class Freshness(BatchCheck):
 
     check: Literal["freshness"]
     column: str
+    """A timestamp or date."""
     max_age: str
+    """`30s`, `90m`, `6h`, `2d`."""
 
     @field_validator("max_age")
     @classmethod

@@ -20,8 +20,11 @@ class InRange(RowCheck):
 
     check: Literal["in_range"]
     column: str
+    """A column of numbers, dates or timestamps."""
     min: Bound | None = None
+    """The least value that passes."""
     max: Bound | None = None
+    """The greatest value that passes."""
 
     @field_validator("min", "max", mode="before")
     @classmethod

@@ -16,7 +16,9 @@ class InSet(RowCheck):
 
     check: Literal["in_set"]
     column: str
+    """The column."""
     values: tuple[str | int | float | bool, ...] = Field(min_length=1)
+    """The values that pass, all texts, all numbers or all booleans."""
 
     @model_validator(mode="after")
     def _of_one_type(self) -> "InSet":

@@ -16,8 +16,11 @@ class Length(RowCheck):
 
     check: Literal["length"]
     column: str
+    """A text or binary column."""
     min: int | None = Field(default=None, ge=0)
+    """The least length that passes."""
     max: int | None = Field(default=None, ge=0)
+    """The greatest length that passes."""
 
     @model_validator(mode="after")
     def _bounds(self) -> "Length":

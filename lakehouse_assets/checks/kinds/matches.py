@@ -21,7 +21,9 @@ class Matches(RowCheck):
 
     check: Literal["matches"]
     column: str
+    """A text column."""
     pattern: str
+    """A Java regular expression."""
 
     @field_validator("pattern")
     @classmethod

@@ -14,6 +14,7 @@ class NotNull(RowCheck):
 
     check: Literal["not_null"]
     column: str
+    """The column."""
 
     @property
     def own_columns(self) -> tuple[str, ...]:

@@ -28,10 +28,16 @@ class Reconcile(BatchCheck):
 
     check: Literal["reconcile"]
     measure: str
+    """An aggregate over the batch's clean rows."""
     table: str
+    """The other table."""
     against: str
+    """An aggregate over the other table's silver."""
     by: dict[str, str] = {}
+    """`SQL over the batch: SQL over the other table`. A group is compared with the one of equal values. Without it, the
+    whole batch is compared with the whole table."""
     tolerance: float = Field(default=0, ge=0, allow_inf_nan=False)
+    """The difference that is allowed, as a share of the other table's figure."""
 
     @field_validator("measure", "against")
     @classmethod

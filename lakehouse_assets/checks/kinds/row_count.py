@@ -16,7 +16,9 @@ class RowCount(BatchCheck):
 
     check: Literal["row_count"]
     min: int | None = Field(default=None, ge=0)
+    """The least number that passes."""
     max: int | None = Field(default=None, ge=0)
+    """The greatest number that passes."""
 
     @model_validator(mode="after")
     def _bounds(self) -> "RowCount":

@@ -24,6 +24,8 @@ class Sql(RowCheck):
 
     check: Literal["sql"]
     sql: str
+    """One SELECT. It can only read: functions that leave the data or give another answer each time (`rand`, `now`, …) are
+    refused."""
 
     @field_validator("sql")
     @classmethod

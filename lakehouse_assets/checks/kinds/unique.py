@@ -21,6 +21,7 @@ class Unique(BatchCheck):
 
     check: Literal["unique"]
     columns: tuple[str, ...] = Field(min_length=1)
+    """The columns, together."""
 
     @property
     def columns_used(self) -> tuple[str, ...]:

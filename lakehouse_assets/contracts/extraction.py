@@ -1,0 +1,63 @@
+"""A table's `extraction:`: its calendar of windows, and what a window means for a key.
+
+Belongs here: the shape and what can be judged from it alone. Does not: the calendar's arithmetic (windows), folding (layers).
+"""
+
+from datetime import date, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
+
+Moment = Annotated[
+    datetime, BeforeValidator(lambda v: as_utc(v) if isinstance(v, date | datetime) else v), AfterValidator(as_utc)
+]
+
+
+class ExtractionSpec(Frozen):
+    """A window exists once it has ended. Its key is `2024-05-01`, of an hourly table `2024-05-01-13:00` (UTC)."""
+
+    cadence: Cadence
+    """How long a window is."""
+    start: Moment
+    """Start of the first window, UTC: on the hour; a midnight, except for hourly; the first of a month for monthly. Weekly
+    windows begin on its weekday."""
+    end: Moment | None = None
+    """No window ends after it."""
+    mode: Literal["append", "upsert", "snapshot"] = "upsert"
+    """`append`: each row is its own key, and repeated rows stay. `upsert`: the newest row of a key wins. `snapshot`: a window
+    holds every living key, so a key that the newest accepted window lacks is deleted."""
+    lookback: int | None = Field(default=None, ge=1)
+    """The daemon heals only this many newest windows. Without it, all."""
+    delete_when: str | None = None
+    """`upsert` only: a SQL condition over the columns. A row for which it is true deletes its key, until a newer row brings it
+    back."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ExtractionSpec":
+        if self.end is not None and self.end <= self.start:
+            raise ValueError(f"end: {self.end:%Y-%m-%d} is not after start {self.start:%Y-%m-%d}")
+        if self.start.minute or self.start.second or self.start.microsecond:
+            raise ValueError("start: not on the hour")
+        if self.cadence != "hourly" and self.start.hour:
+            raise ValueError(f"start: of a {self.cadence} table it is a midnight (UTC)")
+        if self.cadence == "monthly" and self.start.day != 1:
+            raise ValueError("start: of a monthly table it is the first of a month")
+        if self.delete_when and self.mode != "upsert":
+            raise ValueError(f"delete_when: has no meaning in {self.mode} mode; use mode: upsert")
+        return self
+
+    def windows(self, now: datetime) -> list[Window]:
+        """Every window that has ended by ``now`` (UTC), oldest first."""
+        return list(calendar(self.start, min(self.end or now, now), self.cadence))
+
+    @property
+    def first(self) -> Window:
+        """The oldest window."""
+        return window_at(self.start, self.cadence)
+
+    def window(self, key: str) -> Window:
+        """The window of a partition key. Raises ValueError for another form of key."""
+        return parse_key(key, self.cadence)

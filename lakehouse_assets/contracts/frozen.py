@@ -1,0 +1,38 @@
+"""What the parts of a promise share: values that cannot change and refuse what they do not know; names.
+
+Belongs here: the base of the configuration's models. Does not: any key of it.
+"""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+OURS = ("gold_", "ops_")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+class Frozen(BaseModel):
+    """Immutable; an unknown key is an error. The text below a key is its description in the reference."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+
+
+def _table_name(name: str) -> str:
+    if name.startswith(OURS):
+        raise ValueError(f"{name!r}: names that begin with {' or '.join(OURS)} are the lakehouse's own")
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a table name: lower-case letters, digits and _, beginning with a letter, at most 63")
+    return name
+
+
+TableName = Annotated[str, AfterValidator(_table_name)]
+
+
+def refuse_twice(where: str, names: list[str]) -> None:
+    """Raise ValueError for a name that stands twice, letter case apart."""
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if name.lower() in seen:
+            raise ValueError(f"{where}.{place}: another is called {name!r} too; give one of them a `name:` of its own")
+        seen.add(name.lower())

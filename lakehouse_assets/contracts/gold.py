@@ -1,0 +1,65 @@
+"""A table's `gold:`: tables derived from silver by one SELECT each.
+
+Belongs here: the shape and what can be judged from it alone. Does not: reading the SQL (lineage), deriving (layers).
+"""
+
+import re
+
+from pydantic import Field, field_validator, model_validator
+
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.checks.sql_text import parse_expression
+from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_twice
+
+
+class GrainSpec(Frozen):
+    """By what a gold table is recomputed in parts: a row with a value of `column` depends on no other rows of `inputs`
+    than those for which the input's SQL expression has the same value. An input that is not named changes everything.
+    """
+
+    column: str
+    """A column of the key. Rows with one value of it are one part."""
+    inputs: dict[str, str] = Field(min_length=1)
+    """`silver_<table>: expression`: the part that a row of the input belongs to, as SQL over its columns."""
+
+    @field_validator("inputs")
+    @classmethod
+    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, expr in value.items():
+            parse_expression(expr, name)
+        return value
+
+
+class GoldSpec(Frozen):
+    """A table derived from silver by one SELECT, which stands in a file beside `defs.yaml`."""
+
+    name: TableName
+    """The asset is `gold_<name>`; names are unique in the project."""
+    sql: str
+    """The plain name of a `.sql` file beside `defs.yaml`: one SELECT over `silver_<table>` of any table. Inputs, types and
+    column lineage are read from it. It can only read: what is refused in a check's SQL is refused here too."""
+    key: tuple[str, ...] = Field(min_length=1)
+    """Two rows with one key hold the table."""
+    grain: GrainSpec | None = None
+    """What a part of the table is. Without it, gold is rewritten whole."""
+    description: str = ""
+    """Shown in the UI."""
+    units: dict[str, str] = {}
+    """`column: unit`, shown in the column schema."""
+    checks: tuple[AnyCheck, ...] = ()
+    """Its rules. The whole result is one batch; with a grain, the parts that were derived are."""
+
+    @field_validator("sql")
+    @classmethod
+    def _beside(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_\-]+\.sql", value):
+            raise ValueError(f"{value!r} must be the plain name of a .sql file beside defs.yaml")
+        return value
+
+    @model_validator(mode="after")
+    def _unique_checks(self) -> "GoldSpec":
+        refuse_twice("checks", [check.id for check in self.checks])
+        if self.grain and self.grain.column not in self.key:
+            # Otherwise a key could stand in two parts, and each of them be right by itself.
+            raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")
+        return self

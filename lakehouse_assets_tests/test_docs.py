@@ -1,0 +1,159 @@
+"""The documents, held to the code: commands parse, YAML is accepted, links lead somewhere, the reference is up to date.
+
+Belongs here: what README and docs show. Does not: typing the README's commands (e2e/test_readme).
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from dagster._config import validate_config
+from dagster._core.instance.config import dagster_instance_config_schema
+from typer.main import get_command
+
+from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.cli import app
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.settings import PROJECT_ROOT
+
+PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
+TABLE = {
+    "name": "shown",
+    "source": {"kind": "files", "path": "shown/{window:%Y-%m-%d}.csv", "format": "csv"},
+    "extraction": {"cadence": "daily", "start": "2024-05-01T00:00:00Z"},
+    "key": ["origin", "time_hour"],
+    "columns": {
+        "origin": "string", "time_hour": "timestamp", "tail_number": "string", "scheduled_departure_at": "timestamp",
+        "departures": "int", "day": "date", "humidity_percent": "double", "pressure_kpa": "double",
+    },
+}  # fmt: skip
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language, without the indentation of a list that they stand in."""
+    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(block) for block in found]
+
+
+def everywhere(language: str) -> list:
+    return [
+        pytest.param(block, id=f"{page.name}-{place}") for page in PAGES for place, block in enumerate(blocks(page, language))
+    ]
+
+
+def test_the_reference_is_what_the_models_give():
+    done = subprocess.run(
+        [sys.executable, "scripts/make_reference.py", "--check"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", everywhere("yaml"))
+def test_each_yaml_shown_is_accepted(block):
+    shown = yaml.safe_load(block)
+    if "storage" in shown:  # a piece of dagster.yaml
+        schema = {"storage": dagster_instance_config_schema()["storage"]}
+        assert validate_config(schema, shown).success
+        return
+    if isinstance(shown, list):
+        shown = {"checks": shown}
+    given = shown.get("attributes", {**TABLE, **shown})
+    assert TableSpec.model_validate(given)
+
+
+def said_of_lakehouse() -> list[str]:
+    """Every `lakehouse …` of a shell block, or in backquotes in a text."""
+    found = set()
+    for page in PAGES:
+        for block in blocks(page, "sh"):
+            lines = re.sub(r"<<'(\w+)'.*?^\1$", "", block, flags=re.MULTILINE | re.DOTALL).splitlines()
+            found |= {line.strip().removeprefix(".venv/bin/") for line in lines}
+        prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        found |= {" ".join(text.split()) for text in re.findall(r"`(lakehouse [^`]+)`", prose)}
+    return sorted(line for line in found if line.startswith("lakehouse "))
+
+
+@pytest.mark.parametrize("line", said_of_lakehouse())
+def test_each_command_shown_is_one(line):
+    """Parsed with its options; run it is not."""
+    command, words = get_command(app), shlex.split(line, comments=True)[1:]
+    if words[-1:] == ["--help"]:
+        words.pop()
+    context = None
+    while isinstance(command, typer.core.TyperGroup):
+        if not words:
+            return
+        name, found, words = command.resolve_command(typer.Context(command, info_name="lakehouse"), words)
+        assert found is not None, f"{name} is no command"
+        command = found
+    # In a text a command may be named without what it takes.
+    if words or "`" not in line:
+        context = command.make_context(command.name, [*words], resilient_parsing=not words)
+    assert context is not None
+
+
+def test_there_are_commands_to_look_at():
+    assert len(said_of_lakehouse()) > 10
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_file_and_target_named_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"(?:python |`)((?:scripts|benchmarks|docs)/[\w/]+\.\w+)", text):
+        assert (PROJECT_ROOT / name).is_file(), name
+    makefile = (PROJECT_ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_map_names_each_file_that_it_says():
+    """Files in the table of the flow, below the room that its heading names."""
+    text = (PROJECT_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(
+        r"`((?:orchestration|layers|measures|storage|sources|events|reports|decisions|contracts|checks)/\w+\.py)`", text
+    )
+    assert len(named) > 15
+    for name in named:
+        assert (PROJECT_ROOT / "lakehouse_assets" / name).is_file(), name
+
+
+def test_the_readme_names_each_variable_that_is_read():
+    read = set(re.findall(r'"(LAKEHOUSE_[A-Z_]+|DAGSTER_HOME)"', (PROJECT_ROOT / "lakehouse_assets/settings.py").read_text()))
+    table = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8").partition("## Configuration")[2]
+    assert read
+    for name in read:
+        assert f"`{name}" in table, name
+
+
+def test_the_check_of_ones_own_that_is_shown_works(spark):
+    page = PROJECT_ROOT / "docs" / "development.md"
+    [source] = [block for block in blocks(page, "python") if "RowCheck" in block]
+    made: dict = {}
+    exec(compile(source, "development.md", "exec"), made)
+    [kind] = [each for each in made.values() if isinstance(each, type) and issubclass(each, RowCheck) and each is not RowCheck]
+    check = kind.model_validate(yaml.safe_load(kind.example))
+    context = CheckContext((), "timestamp'2024-05-01'", "timestamp'2024-05-02'", "batch")
+    frame = spark.createDataFrame([("EWR",), ("  ",), (None,)], "origin string")
+    assert [row[0] for row in frame.selectExpr(check.failing(context)).collect()] == [False, True, False]

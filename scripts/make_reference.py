@@ -1,0 +1,139 @@
+"""Write `docs/reference.md` from the models of the configuration: every key, its values, its default, its meaning.
+
+Belongs here: models → markdown. Does not: a word about any key; that stands below the key, in the model.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Set
+from inspect import getdoc
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.registry import kinds
+from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.gold import GoldSpec, GrainSpec
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.table import AlertSpec, SchemaPolicy, TableSpec
+
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+SECTIONS: dict[str, type[BaseModel]] = {
+    "source": FilesSource, "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
+    "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec, "alerts": AlertSpec,
+}  # fmt: skip
+TOP = """# Reference
+
+Every key of a table's `defs.yaml`, and every kind of check. This page is made from the code by
+`python scripts/make_reference.py`; what the keys do together is told in [tables.md](tables.md).
+`*` stands for each entry of a list or a mapping.
+"""
+COMMON = set(Check.model_fields) | {"check"}
+
+
+def main() -> int:
+    """Write the page, or with ``--check`` say whether it is what the models give."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is not up to date")
+    page = "\n".join(lines()) + "\n"
+    if not parser.parse_args().check:
+        REFERENCE.write_text(page, encoding="utf-8")
+        return 0
+    if REFERENCE.read_text(encoding="utf-8") == page:
+        return 0
+    print("docs/reference.md is not what the models give; run python scripts/make_reference.py", file=sys.stderr)
+    return 1
+
+
+def lines() -> Iterator[str]:
+    """The page."""
+    yield TOP
+    yield "## A table\n"
+    yield from keys(TableSpec)
+    for place, model in SECTIONS.items():
+        yield f"\n## `{place}`\n"
+        yield _joined(getdoc(model)) + "\n"
+        yield from keys(model)
+    yield "\n## `checks.*`, of every kind\n"
+    yield from keys(Check)
+    for name, kind in kinds().items():
+        yield f"\n### `{name}`\n"
+        yield _joined(getdoc(kind)) + "\n"
+        yield f"```yaml\n- {' '.join(kind.example.split())}\n```"
+        if set(kind.model_fields) - COMMON:
+            yield ""
+            yield from keys(kind, COMMON)
+
+
+def keys(model: type[BaseModel], without: Set[str] = frozenset()) -> Iterator[str]:
+    """A table of one model's keys."""
+    schema = model.model_json_schema(by_alias=True)
+    yield "| Key | Values | Default | Meaning |"
+    yield "| --- | --- | --- | --- |"
+    for name, key in schema["properties"].items():
+        if name in without:
+            continue
+        meaning = _joined(key.get("description")) or _joined(_definition(schema, key).get("description"))
+        if not meaning:
+            raise SystemExit(f"{model.__name__}.{name} has no description")
+        default = "required" if name in schema.get("required", []) else _default(key.get("default"))
+        yield f"| `{name}` | {_cell(' or '.join(_values(schema, key)))} | {_cell(default)} | {_cell(meaning)} |"
+
+
+def _values(schema: dict[str, Any], key: dict[str, Any]) -> list[str]:
+    """What may stand there, in words; a list without doubles."""
+    if "anyOf" in key:
+        return list(dict.fromkeys(text for each in key["anyOf"] for text in _values(schema, each) if text != "null"))
+    if "const" in key or "enum" in key:
+        return [f"`{value}`" for value in key.get("enum", [key.get("const")])]
+    if "$ref" in key or "oneOf" in key:
+        return ["keys of its own"]
+    kind = key.get("type", "text")
+    if kind == "array":
+        return [f"list of {' or '.join(_values(schema, key['items']))}".replace("keys of its own", "entries, see below")]
+    if kind == "object":
+        return [f"mapping to {' or '.join(_values(schema, key['additionalProperties']))}"]
+    if kind == "string":
+        return [{"date-time": "time", "date": "date"}.get(key.get("format", ""), "text")]
+    words = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "null"}
+    return [words[kind] + _bounds(key)]
+
+
+def _bounds(key: dict[str, Any]) -> str:
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    found = [f"{sign} {key[name]:g}" for name, sign in signs.items() if name in key]
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _definition(schema: dict[str, Any], key: dict[str, Any]) -> dict[str, Any]:
+    return schema.get("$defs", {}).get(key.get("$ref", "").rpartition("/")[2], {})
+
+
+def _default(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "none"
+    if isinstance(value, dict):
+        return "its defaults"
+    return f"`{json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value}`"
+
+
+def _joined(text: str | None) -> str:
+    return " ".join((text or "").replace("``", "`").split()) if text and "\n\n" not in text else _paragraphs(text or "")
+
+
+def _paragraphs(text: str) -> str:
+    kept = [part for part in text.replace("``", "`").split("\n\n") if not part.lstrip().startswith(">>>")]
+    return "\n\n".join(" ".join(part.split()) for part in kept)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n\n", " ")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
