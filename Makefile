@@ -23,7 +23,7 @@ dev: setup ## Dagster's UI on http://127.0.0.1:3000 with the daemon, everything 
 
 test: setup ## lint, types, import rules, tests
 	@$(MAKE) --no-print-directory lint
-	@$(PY) -m pytest -n 2 --dist loadfile --durations=40
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
 lint: setup
 	@$(VENV)/bin/ruff check .

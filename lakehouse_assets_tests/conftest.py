@@ -33,8 +33,15 @@ def settings(tmp_path: Path) -> Settings:
     )
 
 
+LONG = ("e2e", "browser", "laws", "layers")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Under CI nothing may be skipped: what a machine lacks there is a mistake of the machine's."""
+    """Long files first, so that no process is left with one at the end. Under CI nothing may be skipped: what a machine lacks
+    there is a mistake of the machine's.
+    """
+    rooms = {item: item.path.parent.name for item in items}
+    items.sort(key=lambda item: LONG.index(rooms[item]) if rooms[item] in LONG else len(LONG))
     if os.environ.get("CI") == "true":
         config.stash[SKIPS_FAIL] = True
 

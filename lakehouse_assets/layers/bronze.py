@@ -87,7 +87,7 @@ def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -
         )
         for window in windows
     ]
-    logs.record_extractions(run.spark, run.settings, made)
+    logs.record_extractions(run.settings, made)
     run.step("extraction_recorded")
     return made
 

@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.measures.stage import select_batches, stage
+from lakehouse_assets.measures.stage import given_reasons, select_batches, stage
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import write_profiles
 
@@ -40,9 +40,9 @@ def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence
     run.step("quarantine_committed")
     version = _exchange(run, own, staged, known, again)
     run.step("silver_committed")
-    write_profiles(run.spark, run.settings, run.spec.name, [d for d in own if d.accepted and d.teaches], again=again)
+    write_profiles(run.settings, run.spec.name, [d for d in own if d.accepted and d.teaches], again=again)
     run.step("profiles_committed")
-    logs.mark_applied(run.spark, run.settings, own, version, run.clock())
+    logs.mark_applied(run.settings, own, version, run.clock())
     run.step("applied")
 
 
@@ -68,9 +68,7 @@ def _quarantine(run: Run, made: Sequence[Decision], staged: DataFrame, again: bo
     same = ["p_extracted_at", "extraction_seq", "_content_hash"]
     found = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: one of them tells for all copies in bronze.
-    told = found.select(*same, "decision_id", "outcome", "batch_reasons", F.col("_reasons").alias("reasons")).dropDuplicates(
-        same
-    )
+    told = found.select(*same, "decision_id", "outcome", "batch_reasons", given_reasons()).dropDuplicates(same)
     bronze = run.spark.read.format("delta").load(run.path("bronze"))
     rows = select_batches(bronze, [(d.p_extracted_at, d.extraction_seq) for d in holding if d.p_extracted_at]).join(told, same)
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]

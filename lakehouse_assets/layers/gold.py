@@ -23,10 +23,11 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.staging import write_once
+from lakehouse_assets.measures.duplicates import flag_duplicates
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
-from lakehouse_assets.measures.stage import declared_rules, flag_duplicates, with_matches, with_reasons
+from lakehouse_assets.measures.stage import declared_rules, given_reasons, with_matches, with_reasons
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
@@ -133,7 +134,7 @@ def publish_gold(run: GoldRun) -> GoldPublished:
             recomputed=parts,
             checks=tuple(outcome.as_dict() for outcome in outcomes),
         )
-        logs.log_decisions(run.session(), run.settings, [decision])
+        logs.log_decisions(run.settings, [decision])
         run.step("decisions_logged")
         _apply(run, decision, staged, again=False)
         samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
@@ -233,7 +234,7 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
         rows = staged if not decision.accepted else staged.where(~F.col("_clean"))
         # As text: what was held by last year's SQL lies beside what is held by today's.
         row = F.to_json(F.struct(*[identifier(c) for c in columns])).alias("row")
-        rows = rows.select(F.lit(decision.decision_id).alias("decision_id"), row, F.col("_reasons").alias("reasons"))
+        rows = rows.select(F.lit(decision.decision_id).alias("decision_id"), row, given_reasons())
         named = delta.metadata_of([decision.decision_id], "quarantine")
         if again:
             delta.replace(rows, quarantine, f"decision_id = {literal(decision.decision_id)}", named=named)
@@ -253,7 +254,7 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
             writer.option("userMetadata", named).save(run.path)
         version = delta.version(run.path)
     run.step("gold_committed")
-    logs.mark_applied(run.session(), run.settings, [decision], version, run.clock())
+    logs.mark_applied(run.settings, [decision], version, run.clock())
 
 
 def _finished(run: GoldRun, left: Decision) -> Decision:

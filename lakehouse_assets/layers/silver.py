@@ -43,7 +43,7 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
             judged = judge(run, waiting, known)
             made, samples = judged.decisions, judged.samples
             run.step("decided")
-            logs.log_decisions(run.spark, run.settings, made)
+            logs.log_decisions(run.settings, made)
             run.step("decisions_logged")
             known = [*known, *made]
             apply(run, made, judged.staged, known, again=False)

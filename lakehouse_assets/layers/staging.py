@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers.others import Others
 from lakehouse_assets.layers.run import Run
+from lakehouse_assets.measures.duplicates import key_hash, repeated_keys
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.stage import row_rules, select_batches, stage
 from lakehouse_assets.measures.typed import typed_columns
@@ -19,10 +20,15 @@ from lakehouse_assets.sources.base import SCAN_ERRORS
 
 Batch = tuple[datetime, int]
 Broken = dict[str, dict[Batch, str]]
+FEW = 10_000  # repeated keys up to which the others are spared the sort
 
 
 def write_once(spark: SparkSession, frame: DataFrame, path: str) -> DataFrame:
-    """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job."""
+    """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job.
+
+    Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself.
+    """
+    frame = frame.drop("_absent")
     frame.write.mode("overwrite").parquet(path)
     return spark.read.schema(frame.schema).parquet(path)
 
@@ -43,12 +49,35 @@ def stage_batches(
     missing = {c.id: others.missing[c.reads.table] for c in spec.checks if c.reads and c.reads.table in others.missing}
     broken: Broken = {check: dict.fromkeys(batches, why) for check, why in missing.items()}
     try:
-        return write_once(spark, stage(rows, spec, waived=waived, broken=broken, others=others.frames), path), broken
+        return write_once(spark, _sorted_where_needed(rows, spec, waived, broken, others), path), broken
     except SCAN_ERRORS:
         broken = _culprits(bronze, spec, batches, broken, others)
         if broken.keys() <= missing.keys():
             raise
         return write_once(spark, stage(rows, spec, waived=waived, broken=broken, others=others.frames), path), broken
+
+
+def _sorted_where_needed(
+    rows: DataFrame, spec: TableSpec, waived: Collection[str], broken: Broken, others: Others
+) -> DataFrame:
+    """The staged frame of these rows. To rank the rows of each key, whole rows are shuffled and sorted; to count the keys,
+    only hashes are. So only rows whose key is repeated are ranked, unless there are many.
+    """
+
+    def staged(some: DataFrame, *, all_differ: bool = False) -> DataFrame:
+        return stage(some, spec, waived=waived, broken=broken, others=others.frames, all_differ=all_differ)
+
+    if not spec.key:
+        return staged(rows)
+    again = repeated_keys(rows, spec).limit(FEW + 1).collect()  # at most one row more than FEW
+    if len(again) > FEW:
+        return staged(rows)
+    if not again:
+        return staged(rows, all_differ=True)
+    repeated = F.broadcast(rows.sparkSession.createDataFrame(again, "_again bigint"))
+    same = key_hash(rows, spec) == F.col("_again")
+    once = staged(rows.join(repeated, same, "left_anti"), all_differ=True)
+    return once.unionByName(staged(rows.join(repeated, same, "left_semi")))
 
 
 def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], missing: Broken, others: Others) -> Broken:

@@ -3,16 +3,16 @@
 Belongs here: what is known of a row by itself and within its own batch. Does not: writing it, or judging the batch.
 
 Columns beside the declared ones: `p_extracted_at`, `extraction_seq`, `_content_hash`, `_absent` (declared columns that
-the batch did not have), `_failed_<n>` (bits of the row checks), `_reasons`, `_clean`, `_newest`, `_conflict`, `_ordinal`.
+the row's file did not have), `_failed_<n>` (bits of the row checks), `_reasons` (NULL for none), `_clean`,
+`_newest`, `_conflict`, `_ordinal`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
 from lakehouse_assets.checks.kinds.foreign_key import ForeignKey
@@ -21,6 +21,7 @@ from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.decisions.gate import MASKED, is_waived
+from lakehouse_assets.measures.duplicates import flag_duplicates, unrepeated
 from lakehouse_assets.measures.scan import BITS, bit
 from lakehouse_assets.measures.typed import typed_columns
 
@@ -115,12 +116,14 @@ def stage(
     broken: Mapping[str, Collection[Batch]] | None = None,
     only: str | None = None,
     others: Mapping[str, DataFrame] | None = None,
+    all_differ: bool = False,
 ) -> DataFrame:
     """The staged frame of a bronze frame. ``waived``: checks that an override ignores (``*``: all that can be).
 
     ``others``: the silver of the tables that foreign keys point at; a key whose table is not among them is not found.
 
     ``broken``: rules (or ``column:<name>``) whose expression stops the scan in these batches; there it is not evaluated.
+    ``all_differ``: it is known that no key stands on two rows of a batch, so that the rows need not be sorted to find out.
     ``only``: the flag of this one rule and nothing else, to find out whether it is the one that stops the scan.
     """
     broken = broken or {}
@@ -131,24 +134,28 @@ def stage(
         F.expr(_unless(broken.get(f"column:{c.name}", ()), c.value, f"CAST(NULL AS {spec.columns[c.name].type})")).alias(c.name)
         for c in typed
     ]
-    cells += [F.expr(_unless(broken.get(f"column:{c.name}", ()), c.failed, "false")).alias(f"_uncast_{c.name}") for c in typed]
     cells += [F.expr(c.raw).alias(f"_raw_{c.name}") for c in typed]
-    carried = ["p_extracted_at", "extraction_seq", "_content_hash", "_corrupt_record"]
-    declared = F.array(
-        *[F.struct(F.lit(n).alias("n"), F.lit(safe_name(spec.source_column(n))).alias("s")) for n in spec.columns]
-    )
-    absent = F.transform(F.filter(declared, lambda x: ~F.array_contains(F.col("_columns"), x["s"])), lambda x: x["n"])
-    # Only the row that stands for a whole unreadable file has no columns.
-    unreadable = F.col("_corrupt_record").isNotNull() & (F.size("_columns") == 0)
-    rows = bronze.select(*cells, *carried, absent.alias("_absent"), unreadable.alias("_unreadable"))
-    rows = with_matches(rows, spec.checks, others or {})
+    rows = bronze.select(*cells, "p_extracted_at", "extraction_seq", "_content_hash", "_corrupt_record", "_columns")
+    uncast = [F.expr(_unless(broken.get(f"column:{c.name}", ()), c.failed, "false")).alias(f"_uncast_{c.name}") for c in typed]
+    rows = with_matches(rows.select("*", *uncast), spec.checks, others or {})
     flags = [F.expr(_unless(broken.get(rule.id, ()), rule.failing, "false")).alias(f"_c{i}") for i, rule in enumerate(rules)]
     if only is not None:
         return rows.select(*flags)
+    # Only the row that stands for a whole unreadable file has no columns.
+    unreadable = F.col("_corrupt_record").isNotNull() & (F.size("_columns") == 0)
     rows = with_reasons(rows.select("*", *flags), rules, spec.pii_columns, waived)
+    rows = rows.select("*", _absent(spec).alias("_absent"), unreadable.alias("_unreadable"))
     kept = [*spec.columns, "p_extracted_at", "extraction_seq", "_content_hash", "_absent", "_unreadable"]
     kept += [c for c in rows.columns if c.startswith("_failed_")] + ["_reasons", "_clean"]
-    return flag_duplicates(rows.select(*[F.col(identifier(c)) for c in kept]), spec.key, spec.last_modified)
+    rows = rows.select(*[F.col(identifier(c)) for c in kept])
+    return unrepeated(rows) if all_differ else flag_duplicates(rows, spec.key, spec.last_modified)
+
+
+def _absent(spec: TableSpec) -> Column:
+    """Declared columns that the row's file did not have."""
+    declared = [F.struct(F.lit(n).alias("n"), F.lit(safe_name(spec.source_column(n))).alias("s")) for n in spec.columns]
+    absent = F.filter(F.array(*declared), lambda x: ~F.array_contains(F.col("_columns"), x["s"]))
+    return F.transform(absent, lambda x: x["n"])
 
 
 def with_matches(rows: DataFrame, checks: Sequence[Check], others: Mapping[str, DataFrame]) -> DataFrame:
@@ -172,7 +179,9 @@ def with_matches(rows: DataFrame, checks: Sequence[Check], others: Mapping[str, 
 
 def with_reasons(rows: DataFrame, rules: Sequence[RowRule], pii: Collection[str], waived: Collection[str] = ()) -> DataFrame:
     """Turn the flags `_c0`, `_c1`, … of these rules into bits, reasons and `_clean`."""
-    return rows.select("*", *_bits(len(rules)), _reasons(pii, rules), _clean(rules, waived).alias("_clean"))
+    # The bits first, and the rest from them: a flag that were used twice would be kept as a column or computed twice.
+    rows = rows.select("*", *_bits(len(rules)))
+    return rows.select("*", _reasons(pii, rules), _clean(rules, waived).alias("_clean"))
 
 
 def _unless(batches: Collection[Batch], sql: str, otherwise: str) -> str:
@@ -190,7 +199,8 @@ def _bits(count: int) -> list[Column]:
     for start in range(0, count, BITS):
         total = F.lit(0).cast("bigint")
         for position in range(start, min(start + BITS, count)):
-            total = total + F.when(F.col(f"_c{position}"), F.lit(bit(position)[1])).otherwise(F.lit(0)).cast("bigint")
+            flag = F.when(F.col(f"_c{position}"), F.lit(bit(position)[1]).cast("bigint")).otherwise(F.lit(0).cast("bigint"))
+            total = total.bitwiseOR(flag)
         columns.append(total.alias(bit(start)[0]))
     return columns
 
@@ -209,36 +219,34 @@ def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> Column:
             F.expr(value).cast("string").alias("value"),
             F.lit(rule.message).alias("message"),
         )
-        entries.append(F.when(F.col(f"_c{position}"), entry))
+        entries.append(F.when(_failed(position), entry))
     # Typed, since without any rule the array would be one of nothing, which Delta refuses.
-    return F.filter(F.array(*entries).cast(REASONS), lambda reason: reason.isNotNull()).alias("_reasons")
+    found = F.filter(F.array(*entries).cast(REASONS), lambda reason: reason.isNotNull())
+    # Nearly every row has none: for those, nothing is built or written.
+    return F.when(_any_of(range(len(rules))), found).alias("_reasons")
+
+
+def given_reasons() -> Column:
+    """`reasons` as the quarantine keeps them: an empty list for a row that is held for its batch's sake alone."""
+    return F.coalesce(F.col("_reasons"), F.array().cast(REASONS)).alias("reasons")
 
 
 def _clean(rules: Sequence[RowRule], waived: Collection[str]) -> Column:
-    held = F.lit(False)
-    for position, rule in enumerate(rules):
-        if rule.removes and not is_waived(rule.id, waived):
-            held = held | F.col(f"_c{position}")
-    return ~held
+    return ~_any_of([p for p, rule in enumerate(rules) if rule.removes and not is_waived(rule.id, waived)])
 
 
-def flag_duplicates(rows: DataFrame, key: Sequence[str], last_modified: str | None) -> DataFrame:
-    """`_newest`: the clean row of its key that the batch publishes. `_conflict`: one row of each key with unequal twins."""
-    batch = ["p_extracted_at", "extraction_seq"]
-    if not key:
-        ordinal = F.row_number().over(W.partitionBy(*batch, "_content_hash").orderBy("_clean"))
-        return rows.select("*", F.col("_clean").alias("_newest"), F.lit(False).alias("_conflict"), ordinal.alias("_ordinal"))
-    same_key = [*batch, *[identifier(name) for name in key], "_clean"]
-    moment = F.col(identifier(last_modified)) if last_modified else F.lit(None).cast("timestamp")
-    rank = F.row_number().over(W.partitionBy(*same_key).orderBy(moment.desc_nulls_last(), F.col("_content_hash").desc()))
-    twins = W.partitionBy(*same_key, moment)
-    differs = F.min("_content_hash").over(twins) != F.max("_content_hash").over(twins)
-    flagged = rows.select("*", rank.alias("_rank"), differs.alias("_differs"))
-    flagged = flagged.select("*", F.max("_differs").over(W.partitionBy(*same_key)).alias("_torn"))
-    first = F.col("_clean") & (F.col("_rank") == 1)
-    return flagged.select(
-        *[F.col(identifier(c)) for c in rows.columns],
-        first.alias("_newest"),
-        (first & F.col("_torn")).alias("_conflict"),
-        F.lit(1).alias("_ordinal"),
-    )
+def _failed(position: int) -> Column:
+    column, mask = bit(position)
+    return F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0
+
+
+def _any_of(positions: Iterable[int]) -> Column:
+    """Whether the row fails a rule at one of these positions: one comparison for each column of bits."""
+    masks: dict[str, int] = {}
+    for position in positions:
+        column, mask = bit(position)
+        masks[column] = masks.get(column, 0) | mask
+    found = F.lit(False)
+    for column, mask in masks.items():
+        found = found | (F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0)
+    return found

@@ -13,12 +13,17 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 
+TEXT = ("string", "binary")
 ZONED = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
 @dataclass(frozen=True)
 class TypedColumn:
-    """``value``: SQL of the typed value. ``failed``: SQL, true where a given text could not be cast. ``raw``: the text."""
+    """``value``: SQL of the typed value. ``raw``: the text.
+
+    ``failed``: SQL, true where a given text could not be cast, over a frame that has both, as ``<name>`` and ``_raw_<name>``:
+    a row that has a value costs one comparison. Only an ``expr``, whose result may be NULL by itself, is evaluated again.
+    """
 
     name: str
     value: str
@@ -34,20 +39,25 @@ def typed_columns(spec: TableSpec, available: Collection[str]) -> list[TypedColu
 def _typed(spec: TableSpec, name: str, column: Column, available: Collection[str]) -> TypedColumn:
     stored = safe_name(spec.source_column(name))
     text = identifier(stored) if stored in available else "CAST(NULL AS STRING)"
-    given = text
-    if spec.source.nulls:
-        tokens = ", ".join(literal(token) for token in spec.source.nulls)
-        given = f"CASE WHEN {text} IN ({tokens}) THEN NULL ELSE {text} END"
-    if column.type not in ("string", "binary"):
-        # An empty field is no value of a number or a date; for text it is one.
-        given = f"nullif(trim({given}), '')"
-    cast = _cast(spec, column, given)
+    value, again = identifier(name), identifier(f"_raw_{name}")
+    cast = _cast(spec, column, _given(spec, text))
+    given = f"({_given(spec, again)}) IS NOT NULL"
+    if column.type not in TEXT:
+        # An empty field is no value of a number or a date; for text it is one. (`nullif` would trim every row's text.)
+        given = f"coalesce(trim({_given(spec, again)}) <> '', FALSE)"
     if column.expr is None:
-        return TypedColumn(name, cast, f"(({given}) IS NOT NULL AND ({cast}) IS NULL)", text)
-    result = _substitute(column.expr, cast)
-    value = f"try_cast({result} AS {column.type})"
-    failed = f"(({given}) IS NOT NULL AND (({cast}) IS NULL OR (({result}) IS NOT NULL AND ({value}) IS NULL)))"
-    return TypedColumn(name, value, failed, text)
+        failed = "false" if column.type == "string" else f"({value} IS NULL AND {given})"
+        return TypedColumn(name, cast, failed, text)
+    before = _cast(spec, column, _given(spec, again))
+    failed = f"({given} AND (({before}) IS NULL OR ({value} IS NULL AND ({_substitute(column.expr, before)}) IS NOT NULL)))"
+    return TypedColumn(name, f"try_cast({_substitute(column.expr, cast)} AS {column.type})", failed, text)
+
+
+def _given(spec: TableSpec, text: str) -> str:
+    if not spec.source.nulls:
+        return text
+    tokens = ", ".join(literal(token) for token in spec.source.nulls)
+    return f"CASE WHEN {text} IN ({tokens}) THEN NULL ELSE {text} END"
 
 
 def _cast(spec: TableSpec, column: Column, given: str) -> str:
@@ -55,15 +65,17 @@ def _cast(spec: TableSpec, column: Column, given: str) -> str:
         return given
     if column.type == "binary":
         return f"try_to_binary({given}, 'base64')"
+    # A format takes the text as it stands; Spark's own casts trim it, and read an empty one as no value.
+    trimmed = f"nullif(trim({given}), '')"
     if column.type == "date" and column.format:
-        return f"CAST(try_to_timestamp({given}, {literal(column.format)}) AS DATE)"
+        return f"CAST(try_to_timestamp({trimmed}, {literal(column.format)}) AS DATE)"
     if column.type != "timestamp":
         return f"try_cast({given} AS {column.type})"
-    moment = f"try_to_timestamp({given}, {literal(column.format)})" if column.format else f"try_cast({given} AS timestamp)"
+    moment = f"try_to_timestamp({trimmed}, {literal(column.format)})" if column.format else f"try_cast({given} AS timestamp)"
     if spec.source.timezone == "UTC":
         return moment
     local = f"to_utc_timestamp({moment}, {literal(spec.source.timezone)})"
-    return f"CASE WHEN ({given}) RLIKE {literal(ZONED)} THEN {moment} ELSE {local} END"
+    return f"CASE WHEN trim({given}) RLIKE {literal(ZONED)} THEN {moment} ELSE {local} END"
 
 
 def _substitute(expression: str, value: str) -> str:

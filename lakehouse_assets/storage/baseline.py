@@ -5,9 +5,9 @@ Belongs here: rows ↔ profiles, and the book of a baseline version. Does not: w
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from pyspark.sql import SparkSession
-from pyspark.sql import types as T
+import pyarrow as pa
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import meanings
@@ -19,23 +19,23 @@ from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 
-SCHEMA = T.StructType(
+SCHEMA = pa.schema(
     [
-        T.StructField("p_extracted_at", T.TimestampType()),
-        T.StructField("extraction_seq", T.IntegerType()),
-        T.StructField("decision_id", T.StringType()),
-        T.StructField("decision_number", T.LongType()),
-        T.StructField("feature", T.StringType()),
-        T.StructField("stratum", T.StringType()),
-        *[T.StructField(name, T.LongType()) for name in ("rows", "nulls", "nans", "infinities")],
-        *[T.StructField(name, T.DoubleType()) for name in ("mean", "std", "minimum", "maximum")],
-        T.StructField("sketch", T.BinaryType()),
-        T.StructField("statistics", T.StringType()),
+        pa.field("p_extracted_at", pa.timestamp("us", tz="UTC")),
+        pa.field("extraction_seq", pa.int32()),
+        pa.field("decision_id", pa.string()),
+        pa.field("decision_number", pa.int64()),
+        pa.field("feature", pa.string()),
+        pa.field("stratum", pa.string()),
+        *[pa.field(name, pa.int64()) for name in ("rows", "nulls", "nans", "infinities")],
+        *[pa.field(name, pa.float64()) for name in ("mean", "std", "minimum", "maximum")],
+        pa.field("sketch", pa.binary()),
+        pa.field("statistics", pa.string()),
     ]
 )
 
 
-def write_profiles(spark: SparkSession, settings: Settings, table: str, made: Sequence[Decision], *, again: bool) -> None:
+def write_profiles(settings: Settings, table: str, made: Sequence[Decision], *, again: bool) -> None:
     """Append the profiles of accepted decisions; ``again``: leave out those that are there already."""
     path = settings.path("baseline", table)
     there: set[str] = set()
@@ -48,13 +48,12 @@ def write_profiles(spark: SparkSession, settings: Settings, table: str, made: Se
         statistics = json.dumps((decision.drift or {}).get("statistics", []))
         for given in decision.profiles:
             p = Profile.from_dict(given)
-            sketch = bytearray(p.sketch) if p.sketch is not None else None
-            head = (decision.p_extracted_at, decision.extraction_seq, decision.decision_id, decision.number)
-            counts = (p.rows, p.nulls, p.nans, p.infinities, p.mean, p.std, p.minimum, p.maximum)
-            rows.append((*head, p.feature, p.stratum, *counts, sketch, statistics))
+            made_by = {"decision_id": decision.decision_id, "decision_number": decision.number, "statistics": statistics}
+            batch = {"p_extracted_at": decision.p_extracted_at, "extraction_seq": decision.extraction_seq}
+            rows.append(asdict(p) | made_by | batch)
     if rows:
         named = delta.metadata_of([d.decision_id for d in made], "baseline")
-        delta.append(spark.createDataFrame(rows, SCHEMA).coalesce(1), path, named=named)
+        delta.append_arrow(pa.Table.from_pylist(rows, SCHEMA), path, named=named)
 
 
 def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision], version: int) -> Book:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,6 +90,19 @@ def append(frame: DataFrame, path: str, *, partition_by: Sequence[str] = (), nam
     if named:
         writer = writer.option("userMetadata", named)
     (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
+
+
+def append_arrow(rows: pa.Table, path: str, *, partition_by: Sequence[str] = (), named: str | None = None) -> None:
+    """Add a (bounded) log's rows in one commit, without a JVM: some hundredths of a second where Spark takes half a one."""
+    write_deltalake(
+        path,
+        rows,
+        mode="append",
+        partition_by=list(partition_by) or None,
+        schema_mode="merge",
+        storage_options=ObjectStore.from_environment().options(path),
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": named}) if named else None,
+    )
 
 
 def replace(frame: DataFrame, path: str, where: str, *, partition_by: Sequence[str] = (), named: str | None = None) -> None:

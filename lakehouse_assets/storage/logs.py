@@ -1,4 +1,4 @@
-"""The append-only logs under `ops/`: extractions and decisions. Read without a JVM, written by Spark in one commit each.
+"""The append-only logs under `ops/`: extractions and decisions. Read and written without a JVM, in one commit each.
 
 Belongs here: rows ↔ records. Does not: what a decision means (decisions) or when one is made (layers).
 """
@@ -9,60 +9,60 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import types as T
+import pyarrow as pa
 
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Reason
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.lock import table_lock
 
-EXTRACTIONS = T.StructType(
+MOMENT = pa.timestamp("us", tz="UTC")
+EXTRACTIONS = pa.schema(
     [
-        T.StructField("table", T.StringType(), False),
-        T.StructField("p_extracted_at", T.TimestampType(), False),
-        T.StructField("extraction_seq", T.IntegerType(), False),
-        T.StructField("fingerprint", T.StringType(), False),
-        T.StructField("rows", T.LongType(), False),
-        T.StructField("columns", T.ArrayType(T.StringType()), False),
-        T.StructField("bronze_version", T.LongType(), False),
-        T.StructField("run_id", T.StringType(), False),
-        T.StructField("extracted_at", T.TimestampType(), False),
-        T.StructField("lacking", T.ArrayType(T.StringType()), True),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("p_extracted_at", MOMENT, nullable=False),
+        pa.field("extraction_seq", pa.int32(), nullable=False),
+        pa.field("fingerprint", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("columns", pa.list_(pa.string()), nullable=False),
+        pa.field("bronze_version", pa.int64(), nullable=False),
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("extracted_at", MOMENT, nullable=False),
+        pa.field("lacking", pa.list_(pa.string())),
     ]
 )
-_REASON = T.StructType(
-    [
-        T.StructField("check", T.StringType()),
-        T.StructField("severity", T.StringType()),
-        T.StructField("status", T.StringType()),
-        T.StructField("effect", T.StringType()),
-        T.StructField("rows", T.LongType()),
-        T.StructField("message", T.StringType()),
-    ]
+_REASON = pa.struct(
+    {
+        "check": pa.string(),
+        "severity": pa.string(),
+        "status": pa.string(),
+        "effect": pa.string(),
+        "rows": pa.int64(),
+        "message": pa.string(),
+    }
 )
 _TEXT = ("decision_id", "kind", "verdict", "ruleset_hash", "ruleset", "run_id", "by", "because", "superseded_by", "inputs")
-DECISIONS = T.StructType(
+DECISIONS = pa.schema(
     [
-        T.StructField("table", T.StringType(), False),
-        T.StructField("event", T.StringType(), False),
-        T.StructField("p_extracted_at", T.TimestampType()),
-        T.StructField("extraction_seq", T.IntegerType()),
-        T.StructField("number", T.LongType()),
-        *[T.StructField(name, T.StringType()) for name in _TEXT],
-        *[T.StructField(name, T.LongType()) for name in Counts.__dataclass_fields__],
-        T.StructField("reasons", T.ArrayType(_REASON)),
-        T.StructField("drift_p_value", T.DoubleType()),
-        T.StructField("bronze_version", T.LongType()),
-        T.StructField("baseline_version", T.LongType()),
-        T.StructField("silver_version", T.LongType()),
-        T.StructField("teaches", T.BooleanType()),
-        T.StructField("waived", T.ArrayType(T.StringType())),
-        T.StructField("checks", T.StringType()),
-        T.StructField("drift", T.StringType()),
-        T.StructField("profiles", T.StringType()),
-        T.StructField("decided_at", T.TimestampType()),
-        T.StructField("applied_at", T.TimestampType()),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("p_extracted_at", MOMENT),
+        pa.field("extraction_seq", pa.int32()),
+        pa.field("number", pa.int64()),
+        *[pa.field(name, pa.string()) for name in _TEXT],
+        *[pa.field(name, pa.int64()) for name in Counts.__dataclass_fields__],
+        pa.field("reasons", pa.list_(_REASON)),
+        pa.field("drift_p_value", pa.float64()),
+        pa.field("bronze_version", pa.int64()),
+        pa.field("baseline_version", pa.int64()),
+        pa.field("silver_version", pa.int64()),
+        pa.field("teaches", pa.bool_()),
+        pa.field("waived", pa.list_(pa.string())),
+        pa.field("checks", pa.string()),
+        pa.field("drift", pa.string()),
+        pa.field("profiles", pa.string()),
+        pa.field("decided_at", MOMENT),
+        pa.field("applied_at", MOMENT),
     ]
 )
 
@@ -78,10 +78,10 @@ def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
     return sorted(latest.values(), key=lambda r: (r.p_extracted_at, r.extraction_seq))
 
 
-def record_extractions(spark: SparkSession, settings: Settings, records: Sequence[ExtractionRecord]) -> None:
+def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) -> None:
     """Append the records of one bronze commit."""
     rows = [{**asdict(r), "columns": list(r.columns), "lacking": list(r.lacking)} for r in records]
-    _write(spark, settings, "extractions", rows, EXTRACTIONS)
+    _write(settings, "extractions", rows, EXTRACTIONS)
 
 
 def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True) -> list[Decision]:
@@ -132,7 +132,7 @@ def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
     )
 
 
-def log_decisions(spark: SparkSession, settings: Settings, made: Sequence[Decision]) -> None:
+def log_decisions(settings: Settings, made: Sequence[Decision]) -> None:
     """The write-ahead log: one commit for all decisions of a run, before anything is published."""
     rows = []
     for decision in made:
@@ -150,23 +150,22 @@ def log_decisions(spark: SparkSession, settings: Settings, made: Sequence[Decisi
             "profiles": json.dumps(decision.profiles),
         }
         rows.append(row)
-    _write(spark, settings, "decisions", rows, DECISIONS)
+    _write(settings, "decisions", rows, DECISIONS)
 
 
-def mark_applied(spark: SparkSession, settings: Settings, made: Sequence[Decision], version: int | None, at: datetime) -> None:
+def mark_applied(settings: Settings, made: Sequence[Decision], version: int | None, at: datetime) -> None:
     """The last step: these decisions are wholly in the tables."""
     rows = []
     for decision in made:
         row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
         row |= {"table": decision.table, "event": "applied", "decision_id": decision.decision_id}
         rows.append(row | {"silver_version": version, "applied_at": at})
-    _write(spark, settings, "decisions", rows, DECISIONS)
+    _write(settings, "decisions", rows, DECISIONS)
 
 
-def _write(spark: SparkSession, settings: Settings, log: str, rows: list[dict[str, Any]], schema: T.StructType) -> None:
-    frame = spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema).coalesce(1)
+def _write(settings: Settings, log: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
     with table_lock(settings, f"ops_{log}"):
-        delta.append(frame, settings.path("ops", log), partition_by=["table"])
+        delta.append_arrow(pa.Table.from_pylist(rows, schema), settings.path("ops", log), partition_by=["table"])
 
 
 def now() -> datetime:

@@ -72,8 +72,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.pyspark.python": sys.executable,
-        # C1 only halves start-up CPU; it shrinks the code cache, which Spark then fills: give it back.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC"
+        # Spark makes methods of a staging that are too long for Java to compile, unless it is told to.
+        "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods -Duser.timezone=UTC"
         f" -Dlog4j2.configurationFile=file:{LOG4J}",
     }
     if jars:

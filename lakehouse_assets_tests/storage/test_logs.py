@@ -1,10 +1,15 @@
-"""Reading the logs needs no JVM, and a process that did so ends in order."""
+"""The logs are read and written without a JVM, Spark understands them, and a process that did so ends in order."""
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 
+import pyarrow as pa
+
+from lakehouse_assets.storage import delta
 from lakehouse_assets_tests.support import heal, land
 
+MOMENT = datetime(2024, 1, 1, 12, tzinfo=UTC)
 READ = """
 import sys
 from pathlib import Path
@@ -24,3 +29,34 @@ def test_a_process_that_read_the_log_ends_in_order(spark, settings):
     for _ in range(5):
         child = subprocess.run([sys.executable, "-c", READ, settings.root], capture_output=True, text=True, check=False)
         assert (child.returncode, child.stdout.split()) == (0, ["1", "False"]), child.stderr
+
+
+def test_a_log_that_spark_began_goes_on_and_spark_reads_it(spark, settings):
+    path = settings.path("ops", "tried")
+    frame = spark.createDataFrame([("a", 1, MOMENT)], "table string, number bigint, at timestamp")
+    delta.append(frame, path, partition_by=["table"])
+    wider = [("table", pa.string()), ("number", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("more", pa.list_(pa.string()))]
+    rows = pa.Table.from_pylist([{"table": "b", "number": 2, "at": MOMENT, "more": ["x"]}], pa.schema(wider))
+    delta.append_arrow(rows, path, partition_by=["table"], named="what it was")
+    read = spark.read.format("delta").load(path).orderBy("number")
+    assert [(row["table"], row["number"], row["more"]) for row in read.collect()] == [("a", 1, None), ("b", 2, ["x"])]
+    assert read.selectExpr("count(distinct at)").first()[0] == 1
+    newest = spark.sql(f"describe history delta.`{path}` limit 1").first()
+    assert newest["userMetadata"] == "what it was"
+
+
+WRITE = """
+import sys
+import pyarrow as pa
+from lakehouse_assets.storage import delta
+for number in range(10):
+    delta.append_arrow(pa.table({"table": [sys.argv[2]], "number": [number]}), sys.argv[1], partition_by=["table"])
+"""
+
+
+def test_processes_that_append_at_once_lose_nothing(settings):
+    path = settings.path("ops", "tried")
+    children = [subprocess.Popen([sys.executable, "-c", WRITE, path, name]) for name in "abcd"]
+    assert [child.wait(60) for child in children] == [0] * 4
+    found = delta.read_arrow(path).to_pylist()
+    assert sorted((row["table"], row["number"]) for row in found) == [(name, n) for name in "abcd" for n in range(10)]

@@ -1,0 +1,195 @@
+"""The same story on one machine, on a Spark cluster, and with the lake and the landing folder on an object store.
+
+Belongs here: that the tables are the same, row by row, and that nothing stays where it must not. Does not: what the tables
+should hold (test_weather), or servers (servers).
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyarrow import fs
+
+from lakehouse_assets.settings import PROJECT_ROOT, ObjectStore, Settings
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
+
+sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
+from land_example import EXAMPLES, land
+
+# LGA's barometer of 2013-09-09 is wrong until it is corrected; a row of the late day, with 1,048 mph of wind, is held.
+EARLY = [*(f"2013-08-{day}" for day in range(17, 32)), *(f"2013-09-0{day}" for day in range(1, 10))]
+LATE, CORRECTED = "2013-02-12", "2013-09-09"
+RUNS = [[("on_time", day) for day in EARLY], [("on_time", LATE)], [("corrections", CORRECTED)]]
+SECRET = "a-key-that-nobody-may-see"
+# The tables are tiny: fewer tasks tell the same.
+SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+OF_THIS_RUN = {"run_id", "decided_at", "applied_at"}
+
+
+@dataclass
+class Place:
+    """Where one telling of the story lives."""
+
+    home: Path
+    root: str
+    landing: str
+    master: str = "local[2]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`lakehouse …` in a process of its own, on a Dagster instance of its own."""
+        conf = {**SMALL, **self.conf}
+        (self.home / "spark.conf").write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+        given = {name: value for name, value in os.environ.items() if name in ("PATH", "JAVA_HOME", "LANG", "TMPDIR")}
+        environment = given | {
+            "HOME": str(self.home),
+            "DAGSTER_HOME": str(self.home),
+            "LAKEHOUSE_ROOT": self.root,
+            "LAKEHOUSE_LANDING": self.landing,
+            "LAKEHOUSE_SPARK_MASTER": self.master,
+            "LAKEHOUSE_SPARK_CONF": str(self.home / "spark.conf"),
+            **self.environment,
+        }
+        command = [sys.executable, "-m", "lakehouse_assets.cli", *arguments]
+        done = subprocess.run(
+            command, env=environment, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=600, check=False
+        )
+        self.said.append(done.stdout + done.stderr)
+        assert done.returncode == 0, self.said[-1]
+        return done
+
+    def tell(self) -> dict[str, list[dict[str, Any]]]:
+        """The whole story: what arrives, a late day, a corrected day; then the tables and the verdicts."""
+        for files in RUNS:
+            for part, day in files:
+                self.land(EXAMPLES / "weather" / part / f"{day}.csv")
+            self.command("run", "--table", "weather")
+        return self.tables()
+
+    def land(self, file: Path) -> None:
+        """One file into the landing folder."""
+        if "://" not in self.landing:
+            (Path(self.landing) / "weather").mkdir(parents=True, exist_ok=True)
+            land(file, Path(self.landing) / "weather" / file.name)
+            return
+        filesystem, place = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.landing))
+        with filesystem.open_output_stream(f"{place}/weather/{file.name}") as target:
+            target.write(file.read_bytes())
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows in an order of their own, and the verdicts without what differs from run to run."""
+        settings = Settings(root=self.root, landing=self.landing, dagster_home=self.home)
+        found = {
+            layer: delta.read_arrow(settings.path(layer, name)).to_pylist()
+            for layer, name in (("silver", "weather"), ("gold", "daily_weather"), ("quarantine", "weather"))
+        }
+        found["verdicts"] = [
+            {name: value for name, value in asdict(decision).items() if name not in OF_THIS_RUN}
+            for decision in logs.decisions(settings)
+        ]
+        return {name: sorted(rows, key=repr) for name, rows in found.items()}
+
+
+def instance(home: Path) -> Path:
+    """The project's own dagster.yaml, with its storage in this folder."""
+    configuration = yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text())
+    storage = str(home / "dagster")
+    configuration["storage"]["sqlite"]["base_dir"] = storage
+    configuration["local_artifact_storage"]["config"]["base_dir"] = storage
+    configuration["compute_logs"]["config"]["base_dir"] = f"{storage}/compute_logs"
+    (home / "dagster.yaml").write_text(yaml.safe_dump(configuration))
+    return home
+
+
+def same(found: Mapping[str, list[dict[str, Any]]], expected: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Row by row; the message names the first that differs."""
+    assert found.keys() == expected.keys()
+    for name, rows in expected.items():
+        assert len(found[name]) == len(rows), name
+        for have, want in zip(found[name], rows, strict=True):
+            assert have == want, name
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
+    home = instance(tmp_path_factory.mktemp("here"))
+    return Place(home, str(home / "lake"), str(home / "landing")).tell()
+
+
+@pytest.mark.timeout(1200)
+def test_1_the_story_has_something_to_tell(here):
+    by_kind = {(d["table"], d["verdict"]) for d in here["verdicts"]}
+    assert {("weather", "published"), ("weather", "published_with_warnings"), ("gold_daily_weather", "published")} <= by_kind
+    assert any(d["superseded_by"] for d in here["verdicts"]), "the corrected day took the place of the first"
+    assert [row["outcome"] for row in here["quarantine"]] == ["quarantined"]
+    assert len(here["silver"]) > 1_700
+    assert len(here["gold"]) == 75
+
+
+@pytest.mark.timeout(1200)
+def test_2_a_cluster_gives_the_same_tables(here, tmp_path):
+    home = instance(tmp_path)
+    with spark_cluster(home) as cluster:
+        conf = {
+            "spark.executor.memory": "700m",
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.pyspark.python": "/no/python/is/needed/on/a/worker",
+        }
+        place = Place(home, str(home / "lake"), str(home / "landing"), cluster.master, conf)
+        same(place.tell(), here)
+        # Each run had an executor on each worker.
+        assert [len(list(folder.glob("app-*/*"))) for folder in cluster.work] == [len(RUNS)] * 2
+    assert left_running(home) == []
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch) -> Iterator[dict[str, str]]:
+    """The environment that an S3 server needs; the jars for it are fetched once, into the environment of the tests."""
+    if not all(find_spec(name) for name in ("moto", "flask", "flask_cors")):
+        pytest.skip("moto's S3 server is not installed (the extra `dev` has it)")
+    asked = {**os.environ, "LAKEHOUSE_ROOT": "s3a://lake/lake"}
+    command = [sys.executable, "-m", "lakehouse_assets.storage.session"]
+    fetched = subprocess.run(command, env=asked, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        pytest.skip(f"Spark's jars for S3 could not be fetched: {fetched.stderr[-500:]}")
+    with s3_server(tmp_path, "lake") as address:
+        given = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": address}
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        yield given
+
+
+@pytest.mark.timeout(1200)
+def test_3_an_object_store_gives_the_same_tables(here, store, tmp_path):
+    home = instance(tmp_path)
+    place = Place(home, "s3a://lake/some/lake", "s3a://lake/landing", environment=store)
+    same(place.tell(), here)
+    # Locks are this machine's: a folder of this lake's own, under DAGSTER_HOME. Nothing else of the lake is on the disk.
+    settings = Settings(root=place.root, landing=place.landing, dagster_home=home)
+    assert (settings.locks / "weather.lock").exists()
+    assert not [path for name in ("_delta_log", "bronze", "staging") for path in home.rglob(name)]
+    assert not (PROJECT_ROOT / "s3a:").exists()
+    filesystem, root = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(place.root))
+    staged = filesystem.get_file_info(fs.FileSelector(f"{root}/staging", recursive=True, allow_not_found=True))
+    assert not [info.path for info in staged if info.type is fs.FileType.File], "a run's scratch folder is removed"
+    # Listings read the log on the store, without a JVM, and end in order.
+    for _ in range(3):
+        said = place.command("verdicts", "--table", "weather")
+        assert CORRECTED in said.stdout, said
+    # The key is in no file of Dagster's, no message and no object.
+    assert not [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert not [text for text in place.said if SECRET in text]
+    objects = filesystem.get_file_info(fs.FileSelector("lake", recursive=True))
+    kept = [info.path for info in objects if info.type is fs.FileType.File]
+    assert len(kept) > 100
+    assert not [path for path in kept if SECRET.encode() in filesystem.open_input_stream(path).read()]
