@@ -185,7 +185,8 @@ def silver_check_results(
 def _advice(spec: TableSpec) -> Any:
     def advice(check: str, windows: Sequence[str]) -> str:
         window = windows[-1]
-        return (
+        others = f"Here for {window}; likewise for {', '.join(windows[:-1][:20])}.\n\n" if len(windows) > 1 else ""
+        return others + (
             f"1. Look at what is held: `lakehouse quarantine show {spec.name} --window {window}`\n"
             "2. If the source is wrong: land the corrected file; the window heals by itself.\n"
             f"3. If the data is right: `lakehouse quarantine release {spec.name} --window {window} "
@@ -244,6 +245,6 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         def advice(check: str, windows: Sequence[str]) -> str:
             return f"The table stays as it was. Mend `{gold.sql}`, its inputs or the check in `tables/{spec.name}/defs.yaml`."
 
-        yield from check_results(checks, {"whole table": decision}, published.samples, advice)
+        yield from check_results(checks, {"whole table": decision}, published.samples, advice, each="table as a whole")
 
     return derive

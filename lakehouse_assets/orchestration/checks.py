@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse_assets.checks.base import Check, RowCheck
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
@@ -21,6 +22,7 @@ BUILT_IN = {
     "key_not_null": "Every row has a whole key.",
     "source_columns": "The batch has the columns that the contract names.",
 }
+DRIFT = "The batch is distributed as the accepted windows before it. The gate has held one that is not, before this shows."
 SHOWN = 50
 Plot = Callable[[Decision], str | None]
 
@@ -31,7 +33,7 @@ def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
     named = [(name, text) for name, text in BUILT_IN.items() if name != "key_not_null" or spec.key]
     named += [(check.id, _describe(check)) for check in spec.checks]
     if spec.drift:
-        named.append(("drift", "The batch is distributed as the accepted windows before it."))
+        named.append(("drift", DRIFT))
     return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in named]
 
 
@@ -42,8 +44,15 @@ def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
 
 
-def _describe(check: Any) -> str:
-    return check.description or f"{check.check} · {check.severity}"
+def _describe(check: Check) -> str:
+    """Its own description, or what it promises with its parameters."""
+    if check.description:
+        return check.description
+    if isinstance(check, RowCheck):
+        return f"{check.message()} · {check.check}, {check.severity}"
+    given = check.model_dump(mode="json", exclude_defaults=True, exclude={*Check.model_fields, "check"})
+    parameters = ", ".join(f"{name} {value}" for name, value in given.items())
+    return f"{check.summary}{f' ({parameters})' if parameters else ''} · {check.check}, {check.severity}"
 
 
 def check_results(
@@ -52,8 +61,11 @@ def check_results(
     samples: Mapping[str, Sequence[str]],
     advice: Callable[[str, Sequence[str]], str],
     plot: Plot | None = None,
+    each: str = "window(s)",
 ) -> Iterator[dg.AssetCheckResult]:
-    """One result per declared check over the windows of a run (``decisions`` by window key, oldest first)."""
+    """One result per declared check over the windows of a run (``decisions`` by window key, oldest first). ``each``: what
+    these are called.
+    """
     outcomes: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for window, decision in decisions.items():
         for outcome in decision.checks:
@@ -84,17 +96,17 @@ def check_results(
             asset_key=spec.asset_key,
             passed=not bad,
             severity=dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
-            description=_sentence(windows, bad, len(decisions)),
+            description=_sentence(windows, bad, f"{len(decisions)} {each}"),
             metadata=metadata,
         )
 
 
-def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]], checked: int) -> str:
+def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]], checked: str) -> str:
     if not bad:
-        return f"{checked} window(s) checked"
+        return f"{checked} checked"
     holding = {window for window, outcome in bad if outcome["effect"] in ("rows", "batch")}
     # What holds something first: the list is cut, and of the rest nothing has to be done.
     ordered = [*(w for w in windows if w in holding), *(w for w in windows if w not in holding)]
     names = ", ".join(ordered[:10]) + (f" and {len(windows) - 10} more" if len(windows) > 10 else "")
     held = f"{len(holding)} of them with something held" if holding else "nothing held"
-    return f"failed in {len(windows)} of {checked} window(s), {held}: {names}. {bad[-1][1]['message']}"
+    return f"failed in {len(windows)} of {checked}, {held}: {names}. {bad[-1][1]['message']}"
