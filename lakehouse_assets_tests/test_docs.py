@@ -155,5 +155,5 @@ def test_the_check_of_ones_own_that_is_shown_works(spark):
     [kind] = [each for each in made.values() if isinstance(each, type) and issubclass(each, RowCheck) and each is not RowCheck]
     check = kind.model_validate(yaml.safe_load(kind.example))
     context = CheckContext((), "timestamp'2024-05-01'", "timestamp'2024-05-02'", "batch")
-    frame = spark.createDataFrame([("EWR",), ("  ",), (None,)], "origin string")
+    frame = spark.createDataFrame([("EWR",), ("ewr",), (None,)], "origin string")
     assert [row[0] for row in frame.selectExpr(check.failing(context)).collect()] == [False, True, False]

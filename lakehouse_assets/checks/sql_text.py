@@ -123,6 +123,21 @@ def parse_aggregate(text: str, what: str) -> exp.Expr:
     return expression
 
 
+def of_clean_rows(aggregate: exp.Expr) -> str:
+    """An aggregate (as `parse_aggregate` gives it) over the clean rows of a staged batch.
+
+    >>> of_clean_rows(parse_aggregate("sum(a) / count(*)", "x"))
+    'SUM(a) FILTER(WHERE _clean) / COUNT(*) FILTER(WHERE _clean)'
+    """
+
+    def limited(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.AggFunc) and not node.find_ancestor(exp.AggFunc, exp.Filter):
+            return exp.Filter(this=node.copy(), expression=exp.Where(this=exp.column("_clean")))
+        return node
+
+    return aggregate.copy().transform(limited).sql(dialect="spark")
+
+
 def parse_select(text: str, what: str) -> exp.Select:
     """One read-only SELECT over `batch`. Raises ValueError naming what is refused."""
     tree = _one("", text, what)

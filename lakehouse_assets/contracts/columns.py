@@ -1,43 +1,13 @@
 """One declared column: its type, where it comes from and what it means.
 
-Belongs here: the types that silver knows and the shape of a column's promise. Does not: casting (measures).
+Belongs here: the shape of a column's promise. Does not: casting (measures).
 """
-
-import re
 
 from pydantic import Field, field_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+from lakehouse_assets.checks.types import data_type
 from lakehouse_assets.contracts.frozen import Frozen
-
-ATOMIC = {
-    "string",
-    "boolean",
-    "tinyint",
-    "smallint",
-    "int",
-    "bigint",
-    "float",
-    "double",
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-    "binary",
-}
-ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "bool": "boolean", "real": "float"}
-DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
-
-
-def data_type(text: str) -> str:
-    """The Spark SQL name of a declared type. Raises ValueError, listing what there is."""
-    name = text.strip().lower()
-    name = ALIASES.get(name, name)
-    found = DECIMAL.fullmatch(name)
-    if found and 1 <= int(found[1]) <= 38 and int(found[2]) <= int(found[1]):
-        return f"decimal({int(found[1])},{int(found[2])})"
-    if name in ATOMIC:
-        return name
-    raise ValueError(f"unknown type {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
 
 
 class Column(Frozen):

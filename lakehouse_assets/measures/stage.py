@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
-from lakehouse_assets.checks.kinds.foreign_key import ForeignKey
+from lakehouse_assets.checks.kinds.references import ForeignKey
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec

@@ -51,7 +51,7 @@ def _describe(check: Check) -> str:
     if isinstance(check, RowCheck):
         return f"{check.message()} · {check.check}, {check.severity}"
     given = check.model_dump(mode="json", exclude_defaults=True, exclude={*Check.model_fields, "check"})
-    parameters = ", ".join(f"{name} {value}" for name, value in given.items())
+    parameters = ", ".join(f"{n} {' '.join(map(str, v)) if isinstance(v, list | dict) else v}" for n, v in given.items())
     return f"{check.summary}{f' ({parameters})' if parameters else ''} · {check.check}, {check.severity}"
 
 

@@ -276,7 +276,7 @@ def test_an_error_in_a_non_blocking_check_is_visible_and_holds_nothing(spark, se
 
 
 def test_every_check_that_throws_is_an_error_and_never_a_pass(spark, settings, monkeypatch):
-    from lakehouse_assets.checks.kinds.not_empty import NotEmpty
+    from lakehouse_assets.checks.kinds.volume import NotEmpty
 
     def broken(*_):
         raise RuntimeError("no judgement today")

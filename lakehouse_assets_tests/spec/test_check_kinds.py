@@ -1,9 +1,15 @@
 """What each check kind says of small batches, as tables, run on real Spark: also its reference."""
 
+import ipaddress
+import re
+import time
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
-from pydantic import TypeAdapter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
@@ -35,15 +41,93 @@ ROWS = [
         [START + timedelta(days=1)],
     ),
     ({"check": "not_null", "where": "v2 = 1"}, "string", ["a"], [None]),
+    ({"check": "not_blank"}, "string", ["a", " a ", None], ["", " ", "\t\n "]),
+    ({"check": "decimals", "max": 1}, "double", [1.0, 0.1, -2.5, 1e10, None], [0.12, NAN, float("inf")]),
+    ({"check": "decimals", "max": 0}, "decimal(10,2)", [Decimal("3.00"), None], [Decimal("3.10")]),
+    ({"check": "latitude"}, "double", [0.0, -90.0, 90.0, None], [90.1, -90.1, NAN, float("inf")]),
+    ({"check": "longitude"}, "double", [180.0, -180.0, None], [180.5, NAN]),
+    (
+        {"check": "url"},
+        "string",
+        ["http://a.b", "HTTPS://example.com:8080/x?y#z", "http://[::1]/", "https://user@host/", None],
+        ["", "a.b", "ftp://a.b", "http://", "http:///x", "http://a b", " http://a.b", "http://a:port", "javascript:alert(1)"],
+    ),
+    ({"check": "url", "schemes": ["ftp"]}, "string", ["ftp://a"], ["http://a", "http://a?" + "x" * 2048]),
+    (
+        {"check": "email"},
+        "string",
+        ["a@b.cd", "first.last+tag@sub.example.org", "o'neil@example.com", None],
+        ["", "a", "a@b", "@b.cd", "a@", "a b@c.de", "a@-b.cd", "a@b..cd", ".a@b.cd", "a.@b.cd", "a@b.c", "a@b.cd\n", "a@@b.cd"],
+    ),
+    (
+        {"check": "uuid"},
+        "string",
+        ["123e4567-e89b-12d3-a456-426614174000", "123E4567-E89B-12D3-A456-426614174000", None],
+        [
+            "",
+            "123e4567e89b12d3a456426614174000",
+            "123e4567-e89b-12d3-a456-42661417400g",
+            "{123e4567-e89b-12d3-a456-426614174000}",
+        ],
+    ),
+    (
+        {"check": "ip", "version": 4},
+        "string",
+        ["0.0.0.0", "255.255.255.255", None],
+        ["", "256.1.1.1", "1.2.3", "01.2.3.4", "::1"],
+    ),
+    (
+        {"check": "ip", "version": 6},
+        "string",
+        ["::", "::1", "1::", "fe80::1:2", "::ffff:1.2.3.4"],
+        ["1.2.3.4", ":::", "1:2", "g::"],
+    ),
+    ({"check": "ip"}, "string", ["1.2.3.4", "2001:db8::8:800:200c:417a"], ["1.2.3.4/8", "fe80::1%eth0", "1::2::3"]),
+    (
+        {"check": "json"},
+        "string",
+        ['{"a": [1, 2.5, null]}', "[]", '"a"', "1", "true", "null", None],
+        ["", "{", "{a: 1}", "[1,]", "'a'", "nul", '{"a": 1} x'],
+    ),
+    ({"check": "castable", "type": "int"}, "string", ["1", " -5 ", None], ["", "1.5e", "abc", "99999999999"]),
+    ({"check": "castable", "type": "date"}, "string", ["2024-02-29", None], ["2023-02-29", "29.02.2024"]),
+    ({"check": "country_code"}, "string", ["DE", "US", None], ["", "de", "UK", "DEU", "XX"]),
+    ({"check": "country_code", "form": "alpha_3"}, "string", ["DEU", None], ["DE", "ZZZ"]),
+    ({"check": "currency_code"}, "string", ["EUR", "USD", None], ["", "eur", "EURO", "XYZ"]),
+    (
+        {"check": "in_past"},
+        "timestamp",
+        [START, START + timedelta(hours=23), None],
+        [START + timedelta(days=1), START + timedelta(days=400)],
+    ),
+    (
+        {"check": "in_past", "tolerance": "1h"},
+        "timestamp",
+        [START + timedelta(days=1, minutes=59)],
+        [START + timedelta(hours=25)],
+    ),
+    ({"check": "in_past"}, "date", [START.date()], [(START + timedelta(days=1)).date()]),
+    ({"check": "in_future"}, "timestamp", [START + timedelta(days=1), None], [START, START + timedelta(hours=23)]),
+    ({"check": "in_future", "tolerance": "2d"}, "timestamp", [START], [START - timedelta(days=2)]),
+    ({"check": "compare", "operator": "<=", "other": "v2"}, "int", [1, 0, None], [2]),
+    ({"check": "compare", "operator": "!=", "other": "v2"}, "int", [2, None], [1]),
+    ({"check": "compare", "operator": "<", "other": "v2"}, "double", [0.5, None], [1.0, NAN]),
+    ({"check": "conditional", "when": "v2 = 1", "then": "v > 3"}, "int", [4, None], [3]),
+    ({"check": "conditional", "when": "v2 = 2", "then": "v > 3"}, "int", [4, 3, None], []),
+    ({"check": "expression", "expr": "v % 2 = 0"}, "int", [2, None], [3]),
+    ({"check": "at_least_one_of", "columns": ["v", "none"]}, "int", [1], [None]),
+    ({"check": "exactly_one_of", "columns": ["v", "none"]}, "int", [1], [None]),
+    ({"check": "exactly_one_of", "columns": ["v", "v2"]}, "int", [None], [1]),
 ]
+OF_A_COLUMN = {"sql", "conditional", "expression", "at_least_one_of", "exactly_one_of"}
 
 
 @pytest.mark.parametrize(("given", "kind", "passing", "failing"), ROWS, ids=lambda v: str(v)[:60])
 def test_rows(given, kind, passing, failing, spark):
-    check = ANY.validate_python(given if given["check"] == "sql" else {"column": "v", **given})
+    check = ANY.validate_python(given if given["check"] in OF_A_COLUMN else {"column": "v", **given})
     assert isinstance(check, RowCheck)
-    rows = [(i, value, START, 1) for i, value in enumerate([*passing, *failing])]
-    frame = spark.createDataFrame(rows, f"i int, v {kind}, p_extracted_at timestamp, v2 int")
+    rows = [(i, value, START, 1, None) for i, value in enumerate([*passing, *failing])]
+    frame = spark.createDataFrame(rows, f"i int, v {kind}, p_extracted_at timestamp, v2 int, none int")
     found = frame.select("i", F.expr(check.failing(CONTEXT)).alias("bad")).orderBy("i").collect()
     assert [row["bad"] for row in found] == [False] * len(passing) + [True] * len(failing)
 
@@ -69,6 +153,122 @@ def test_batches(given, values, status):
     assert ANY.validate_python(given).judge(values, CONTEXT).status == status
 
 
+HOURS = [START + timedelta(hours=hour) for hour in (3, 0, 1, 2, 2)]
+# kind and parameters | column type | batches that pass | batches that fail
+BATCHES = [
+    ({"check": "null_share", "max": 0.5}, "int", [[1, None], [1], []], [[None], [1, None, None]]),
+    ({"check": "null_share", "max": 0}, "string", [["", "a"]], [["a", None]]),
+    (
+        {"check": "statistic", "of": "mean", "min": 1, "max": 2},
+        "double",
+        [[1.0, 3.0], [1.5, None]],
+        [[9.0], [], [None], [1.0, NAN]],
+    ),
+    ({"check": "statistic", "of": "sum", "max": 10}, "bigint", [[5, 5]], [[2**62, 2**62], []]),
+    ({"check": "statistic", "of": "stddev", "max": 1}, "double", [[1.0, 1.0]], [[1.0, 9.0], [1.0]]),
+    ({"check": "statistic", "of": "min", "min": 0}, "int", [[0, 5]], [[-1, 5]]),
+    ({"check": "statistic", "of": "max", "max": 5}, "decimal(5,2)", [[Decimal("5.00")]], [[Decimal("5.01")]]),
+    ({"check": "statistic", "of": "median", "min": 2, "max": 2}, "int", [[1, 2, 9]], [[1, 3, 9]]),
+    ({"check": "statistic", "of": "quantile", "quantile": 0.9, "max": 9}, "int", [[*range(1, 11)]], [[*range(2, 12)]]),
+    ({"check": "distinct_count", "columns": ["v"], "min": 2, "max": 2}, "string", [["a", "b", "b", None]], [["a"], [], [None]]),
+    ({"check": "no_gaps", "step": 1}, "int", [[1, 3, 2, 2], [5], [], [None]], [[1, 3]]),
+    ({"check": "no_gaps", "step": 0.5}, "double", [[0.5, 1.0]], [[0.5, 1.5]]),
+    ({"check": "no_gaps", "step": "1h"}, "timestamp", [HOURS], [[HOURS[0], HOURS[1]]]),
+    ({"check": "no_gaps", "step": "1d"}, "date", [[START.date()]], [[START.date(), (START + timedelta(days=2)).date()]]),
+    ({"check": "metric", "name": "m", "sql": "max(v) - min(v)", "max": 3}, "int", [[1, 4]], [[1, 5], []]),
+    ({"check": "metric", "name": "m", "sql": "count(*)", "min": 1}, "int", [[None]], [[]]),
+]
+WHOLE = {"distinct_count", "metric"}
+
+
+@pytest.mark.parametrize(("given", "kind", "passing", "failing"), BATCHES, ids=lambda v: str(v)[:60])
+def test_batches_on_spark(given, kind, passing, failing, spark):
+    """A window of their own for each; a row that is not clean is not measured."""
+    check = ANY.validate_python(given if given["check"] in WHOLE else {"column": "v", **given})
+    starts = [START + timedelta(days=day) for day in range(len(passing) + len(failing))]
+    rows = [(value, start, True) for start, batch in zip(starts, [*passing, *failing], strict=True) for value in batch]
+    odd = [
+        (value, start, False) for start in starts for value in sorted({v for b in failing for v in b if v is not None}, key=str)
+    ]
+    frame = spark.createDataFrame([*rows, *odd], f"v {kind}, p_extracted_at timestamp, _clean boolean")
+    frame.where("_clean").createOrReplaceTempView("batch")
+    found = {start: dict(check.no_answer) for start in starts}
+    metrics = check.metrics(CONTEXT)
+    if metrics:
+        measured = frame.groupBy("p_extracted_at").agg(*[F.expr(sql).alias(name) for name, sql in metrics.items()])
+        for row in measured.collect():
+            found[row["p_extracted_at"].replace(tzinfo=UTC)] |= {name: row[name] for name in metrics}
+    query = check.query_by_window(CONTEXT)
+    if query:
+        for row in spark.sql(query).collect():
+            found[row["p_extracted_at"].replace(tzinfo=UTC)] |= row.asDict()
+    said = [check.judge(found[start], CONTEXT).status for start in starts]
+    assert said == ["passed"] * len(passing) + ["failed"] * len(failing)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"check": "statistic", "column": "v", "of": "mean"},
+        {"check": "statistic", "column": "v", "of": "mean", "min": 2, "max": 1},
+        {"check": "statistic", "column": "v", "of": "quantile", "max": 1},
+        {"check": "statistic", "column": "v", "of": "mean", "quantile": 0.5, "max": 1},
+        {"check": "null_share", "column": "v", "max": 2},
+        {"check": "no_gaps", "column": "v", "step": 0},
+        {"check": "no_gaps", "column": "v", "step": "1 hour"},
+        {"check": "metric", "sql": "v", "max": 1},
+        {"check": "metric", "sql": "sum(v)"},
+        {"check": "metric", "sql": "sum(v) over ()", "max": 1},
+        {"check": "expression", "expr": "sum(v) > 1"},
+        {"check": "expression", "expr": "java_method('a', 'b')"},
+        {"check": "conditional", "when": "true", "then": "(select 1) = 1"},
+        {"check": "castable", "column": "v", "type": "complex"},
+        {"check": "compare", "column": "v", "operator": "like", "other": "w"},
+        {"check": "decimals", "column": "v", "max": -1},
+        {"check": "url", "column": "v", "schemes": []},
+        {"check": "url", "column": "v", "schemes": ["a|b"]},
+        {"check": "in_past", "column": "v", "tolerance": "soon"},
+        {"check": "exactly_one_of", "columns": ["v"]},
+        {"check": "distinct_count", "columns": ["v"]},
+    ],
+    ids=str,
+)
+def test_contradictory_parameters_are_refused(given):
+    with pytest.raises(ValidationError):
+        ANY.validate_python(given)
+
+
+@given(st.one_of(st.ip_addresses().map(str), st.text("0123456789abcdef:./%", max_size=45)))
+@settings(max_examples=2000, deadline=None)
+def test_addresses_are_those_of_the_standard_library(text):
+    """The pattern that Java gets, read by Python: both read what is used here alike."""
+    check = ANY.validate_python({"check": "ip", "column": "v"})
+    try:
+        known = "%" not in text and bool(ipaddress.ip_address(text))
+    except ValueError:
+        known = False
+    assert bool(re.search(check.pattern, text)) == known
+
+
+@pytest.mark.parametrize("kind", ["url", "email", "uuid", "ip"])
+def test_a_form_is_known_quickly_whatever_the_text(kind, spark):
+    """Nearly right texts, as long as the form allows, are told within a second for a thousand rows."""
+    check = ANY.validate_python({"check": kind, "column": "v"})
+    assert isinstance(check, RowCheck)
+    near = [
+        "a" * 63 + "@" + "a-" * 90,
+        "a." * 31 + "a@" + ("b" * 60 + ".") * 3 + "1",
+        ":" * 45,
+        "1:" * 20,
+        "http://" + "a" * 2000 + " ",
+    ]
+    frame = spark.createDataFrame([(text,) for text in near * 200], "v string").cache()
+    frame.count()
+    begin = time.monotonic()
+    frame.where(F.expr(check.failing(CONTEXT))).count()
+    assert time.monotonic() - begin < 10
+
+
 def test_metrics_are_sql_that_spark_runs(spark):
     frame = spark.createDataFrame([(START + timedelta(hours=20), START)], "t timestamp, p_extracted_at timestamp")
     fresh = ANY.validate_python({"check": "freshness", "column": "t", "max_age": "6h"})
@@ -86,8 +286,10 @@ def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_wind
 def test_the_inventory():
     """Pinned, so that discovery hides nothing."""
     assert list(kinds()) == [
-        "foreign_key", "freshness", "in_range", "in_set", "length", "matches", "not_empty", "not_null", "reconcile",
-        "row_count", "sql", "unique",
+        "at_least_one_of", "castable", "compare", "conditional", "country_code", "currency_code", "decimals", "distinct_count",
+        "email", "exactly_one_of", "expression", "foreign_key", "freshness", "in_future", "in_past", "in_range", "in_set", "ip",
+        "json", "latitude", "length", "longitude", "matches", "metric", "no_gaps", "not_blank", "not_empty", "not_null",
+        "null_share", "reconcile", "row_count", "sql", "statistic", "unique", "url", "uuid",
     ]  # fmt: skip
     for kind in kinds().values():
         assert kind.summary

@@ -1,13 +1,17 @@
-"""The check kind `sql`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+"""SQL of one's own: a condition of a row, a SELECT that returns failing rows, an aggregate against bounds.
+
+Belongs here: kinds whose parameter is SQL, parsed and guarded. Does not: what SQL may say (sql_text).
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from lakehouse_assets.checks.base import CheckContext, Judgement, RowCheck
-from lakehouse_assets.checks.sql_text import columns_of, parse_select
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, RowCheck
+from lakehouse_assets.checks.bounds import bounded, judge_bounds
+from lakehouse_assets.checks.sql_text import columns_of, of_clean_rows, parse_aggregate, parse_expression, parse_select
 
 PARAMETERS = ("window_start", "window_end")
 
@@ -87,6 +91,75 @@ class Sql(RowCheck):
     def message(self) -> str:
         """What is promised."""
         return f"free of rows that {self.id} selects"
+
+
+class Expression(RowCheck):
+    """A condition over the row's columns that is true. NULL passes."""
+
+    summary: ClassVar[str] = "a condition of the row is true"
+    example: ClassVar[str] = '{check: expression, name: wind_fits, expr: "wind_gust_ms >= wind_speed_ms"}'
+
+    check: Literal["expression"]
+    expr: str
+    """SQL over the row's columns."""
+
+    @field_validator("expr")
+    @classmethod
+    def _parsed(cls, value: str) -> str:
+        parse_expression(value, "expr")
+        return value
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Those of the condition."""
+        return tuple(sorted(columns_of(parse_expression(self.expr, "expr"))))
+
+    def condition(self, context: CheckContext) -> str:
+        """Its opposite."""
+        return f"NOT ({parse_expression(self.expr, 'expr').sql(dialect='spark')})"
+
+    def message(self) -> str:
+        """What is promised."""
+        return self.expr
+
+
+class Metric(BatchCheck):
+    """An aggregate over the batch's clean rows lies between ``min`` and ``max``, both included. NULL, as of no rows, fails."""
+
+    summary: ClassVar[str] = "an aggregate of the batch is between min and max"
+    example: ClassVar[str] = '{check: metric, name: share_of_calm, sql: "avg(cast(wind_speed_ms = 0 as int))", max: 0.5}'
+
+    check: Literal["metric"]
+    sql: str
+    """One number of all rows, such as `sum(x) / count(*)`."""
+    min: float | None = Field(default=None, allow_inf_nan=False)
+    """The least value that passes."""
+    max: float | None = Field(default=None, allow_inf_nan=False)
+    """The greatest value that passes."""
+
+    @field_validator("sql")
+    @classmethod
+    def _an_aggregate(cls, value: str) -> str:
+        parse_aggregate(value, "sql")
+        return value
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "Metric":
+        bounded("metric", self.min, self.max)
+        return self
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """Those of the aggregate."""
+        return tuple(sorted(columns_of(parse_aggregate(self.sql, "sql"))))
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``value``."""
+        return {"value": f"CAST({of_clean_rows(parse_aggregate(self.sql, 'sql'))} AS DOUBLE)"}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails outside the bounds."""
+        return judge_bounds(self.sql, values.get("value"), self.min, self.max)
 
 
 def _is_filter(tree: exp.Select) -> bool:

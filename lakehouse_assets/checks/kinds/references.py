@@ -1,13 +1,65 @@
-"""The check kind `reconcile`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+"""What a batch says of another table: keys that are found there, figures that agree.
+
+Belongs here: kinds that read another table's silver. Does not: which tables may be read (contracts/references).
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, Reads
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, Reads, RowCheck
 from lakehouse_assets.checks.sql_text import columns_of, identifier, literal, parse_aggregate, parse_expression
+
+
+class ForeignKey(RowCheck):
+    """The row's ``columns`` are found together in one row of another table's silver, as it is when the batch is judged.
+
+    A row with a NULL among its ``columns`` passes (SQL's MATCH SIMPLE); a NULL in the other table is never a match. A table
+    that has never been published puts the check in error.
+    """
+
+    summary: ClassVar[str] = "the row's columns are found in another table"
+    example: ClassVar[str] = "{check: foreign_key, columns: [tail_number], table: planes, severity: warning, threshold: 0.8}"
+
+    check: Literal["foreign_key"]
+    columns: tuple[str, ...] = Field(min_length=1)
+    """The columns that refer."""
+    table: str
+    """The table that is referred to."""
+    to: tuple[str, ...] = ()
+    """The other table's columns; without it, those of the same names."""
+
+    @model_validator(mode="after")
+    def _as_many(self) -> "ForeignKey":
+        if self.to and len(self.to) != len(self.columns):
+            raise ValueError(f"to: {len(self.to)} column(s) for {len(self.columns)} of `columns`")
+        return self
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns that refer."""
+        return self.columns
+
+    @property
+    def reads(self) -> Reads:
+        """The table that is referred to."""
+        return Reads(self.table, dict(zip(self.to or self.columns, self.columns, strict=True)))
+
+    @property
+    def found(self) -> str:
+        """The staged column that says whether the row's match was found."""
+        return f"_found_{self.id}"
+
+    def condition(self, context: CheckContext) -> str:
+        """All of the columns are there, and their match is not."""
+        known = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in self.columns)
+        return f"({known} AND NOT coalesce({identifier(self.found)}, FALSE))"
+
+    def message(self) -> str:
+        """What is promised."""
+        return f"({', '.join(self.columns)}) in {self.table} ({', '.join(self.reads.columns)})"
 
 
 class Reconcile(BatchCheck):

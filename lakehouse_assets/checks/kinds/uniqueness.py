@@ -1,11 +1,16 @@
-"""The check kind `unique`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+"""How often a value occurs in a batch: once, or how many different ones there are.
+
+Belongs here: kinds that need rows brought together by value, each a query of its own. Does not: the key's own duplicates,
+which the staging finds (measures/duplicates).
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.bounds import bounded, judge_bounds
 from lakehouse_assets.checks.sql_text import identifier
 
 
@@ -61,3 +66,52 @@ class Unique(BatchCheck):
         contradicting = "with contradicting rows" if self.is_key(context) else "on more than one row"
         text = f"{found} value(s) of {what} {contradicting}" if found else ""
         return Judgement("failed" if found else "passed", {"duplicates": found}, text, 0)
+
+
+class DistinctCount(BatchCheck):
+    """The number of different values of ``columns`` among the batch's clean rows lies between ``min`` and
+    ``max``. Counted in full.
+
+    A row with a NULL among them is not counted.
+    """
+
+    summary: ClassVar[str] = "the number of different values is between min and max"
+    example: ClassVar[str] = "{check: distinct_count, columns: [origin], min: 3, max: 3}"
+
+    check: Literal["distinct_count"]
+    columns: tuple[str, ...] = Field(min_length=1)
+    """The columns, together."""
+    min: int | None = Field(default=None, ge=0)
+    """The least number that passes."""
+    max: int | None = Field(default=None, ge=0)
+    """The greatest number that passes."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "DistinctCount":
+        bounded("distinct_count", self.min, self.max)
+        return self
+
+    @property
+    def columns_used(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.columns
+
+    def query_by_window(self, context: CheckContext) -> str | None:
+        """``distinct`` values per window."""
+        names = ", ".join(identifier(name) for name in self.columns)
+        return (
+            f"SELECT p_extracted_at, count(DISTINCT {names}) AS distinct_values FROM {identifier(context.batch_view)}"
+            " GROUP BY p_extracted_at"
+        )
+
+    @property
+    def no_answer(self) -> dict[str, Any]:
+        """No row, no value."""
+        return {"distinct_values": 0}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails outside the bounds."""
+        if "distinct_values" not in values:
+            return Judgement("error", {}, "the values were not counted")
+        what = f"the number of different ({', '.join(self.columns)})"
+        return judge_bounds(what, int(values["distinct_values"]), self.min, self.max)

@@ -1,4 +1,8 @@
-"""The check kind `freshness`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+"""When: dates and times in the past or the future of their window, and how fresh a batch is.
+
+Belongs here: kinds that compare times with the window's end, so that the same batch is judged alike on any day. Does not:
+a range of constant dates (values).
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
 
-from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, RowCheck
 from lakehouse_assets.checks.sql_text import identifier
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -19,6 +23,68 @@ def duration(text: str) -> timedelta:
     if not found:
         raise ValueError(f"{text!r} is not a duration such as 30s, 90m, 6h or 2d")
     return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+class _Relative(RowCheck):
+    """A time compared with the window's end."""
+
+    column: str
+    """A timestamp or date."""
+    tolerance: str = "0s"
+    """How far beyond the end is still accepted: `30s`, `90m`, `6h`, `2d`."""
+
+    @field_validator("tolerance")
+    @classmethod
+    def _duration(cls, value: str) -> str:
+        duration(value)
+        return value
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def _seconds(self) -> int:
+        return int(duration(self.tolerance).total_seconds())
+
+    @property
+    def _moment(self) -> str:
+        return f"CAST({identifier(self.column)} AS TIMESTAMP)"
+
+
+class InPast(_Relative):
+    """The time is before the end of the window, or not further after it than ``tolerance``. NULL passes."""
+
+    summary: ClassVar[str] = "the time is before the window's end"
+    example: ClassVar[str] = "{check: in_past, column: time_hour, tolerance: 5m}"
+
+    check: Literal["in_past"]
+
+    def condition(self, context: CheckContext) -> str:
+        """At the end, or after it."""
+        return f"{self._moment} >= {context.window_end_sql} + INTERVAL {self._seconds} SECOND"
+
+    def message(self) -> str:
+        """What is promised."""
+        return f"{self.column} before the window's end"
+
+
+class InFuture(_Relative):
+    """The time is at the end of the window or after it, or not further before it than ``tolerance``. NULL passes."""
+
+    summary: ClassVar[str] = "the time is not before the window's end"
+    example: ClassVar[str] = "{check: in_future, column: time_hour, tolerance: 1d}"
+
+    check: Literal["in_future"]
+
+    def condition(self, context: CheckContext) -> str:
+        """Before the end."""
+        return f"{self._moment} < {context.window_end_sql} - INTERVAL {self._seconds} SECOND"
+
+    def message(self) -> str:
+        """What is promised."""
+        return f"{self.column} not before the window's end"
 
 
 class Freshness(BatchCheck):

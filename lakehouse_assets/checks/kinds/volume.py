@@ -1,4 +1,7 @@
-"""The check kind `row_count`. Belongs here: its parameters, its SQL, its judgement. Does not: running it."""
+"""How many rows a batch has.
+
+Belongs here: kinds that count rows. Does not: values (figures), distinct ones (uniqueness).
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -6,6 +9,24 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+
+
+class NotEmpty(BatchCheck):
+    """The batch has at least one row, unreadable ones included."""
+
+    summary: ClassVar[str] = "the batch has at least one row"
+    example: ClassVar[str] = "{check: not_empty}"
+
+    check: Literal["not_empty"]
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``rows``."""
+        return {"rows": "count(1)"}
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Fails on no rows."""
+        rows = int(values.get("rows") or 0)
+        return Judgement("passed" if rows else "failed", {"rows": rows}, "" if rows else "the batch is empty")
 
 
 class RowCount(BatchCheck):

@@ -1,0 +1,188 @@
+"""Which values a column may have: a range, a set, a number of decimals, degrees.
+
+Belongs here: kinds that compare a value with constants. Does not: texts (text, formats), other columns (relations).
+"""
+
+from datetime import UTC, date, datetime
+from math import isnan
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.checks.sql_text import identifier, literal
+
+Bound = int | float | datetime | date
+
+
+class InRange(RowCheck):
+    """``min <= value <= max``. NULL passes; NaN fails, since it is in no range."""
+
+    summary: ClassVar[str] = "the value is between min and max, both included; NaN fails"
+    example: ClassVar[str] = "{check: in_range, column: humidity_percent, min: 0, max: 100}"
+
+    check: Literal["in_range"]
+    column: str
+    """A column of numbers, dates or timestamps."""
+    min: Bound | None = None
+    """The least value that passes."""
+    max: Bound | None = None
+    """The greatest value that passes."""
+
+    @field_validator("min", "max", mode="before")
+    @classmethod
+    def _a_bound(cls, value: Any) -> Any:
+        # YAML's `yes` would become 1; every comparison with NaN is decided by its sort order, not by its value.
+        if isinstance(value, bool) or (isinstance(value, float) and isnan(value)):
+            raise ValueError(f"{value} is no bound: a number, a date or a time")
+        return value
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "InRange":
+        if self.min is None and self.max is None:
+            raise ValueError("in_range needs min, max or both")
+        if self.min is not None and self.max is not None:
+            if isinstance(self.min, date) != isinstance(self.max, date):
+                raise ValueError("min and max are of different types")
+            if _comparable(self.min) > _comparable(self.max):
+                raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def condition(self, context: CheckContext) -> str:
+        """Below min, above max, or NaN (which Spark orders above every number)."""
+        column = identifier(self.column)
+        found = []
+        if self.min is not None:
+            found.append(f"{column} < {_literal(self.min)}")
+        if self.max is not None:
+            found.append(f"{column} > {_literal(self.max)}")
+        if not isinstance(self.min if self.min is not None else self.max, date):
+            found.append(f"isnan({column})")
+        return f"({' OR '.join(found)})"
+
+    def message(self) -> str:
+        """What is promised."""
+        if self.min is None:
+            return f"{self.column} at most {self.max}"
+        return f"{self.column} at least {self.min}" if self.max is None else f"{self.column} between {self.min} and {self.max}"
+
+
+class InSet(RowCheck):
+    """The value is one of ``values``. NULL passes; letter case and spaces count."""
+
+    summary: ClassVar[str] = "the value is one of a list"
+    example: ClassVar[str] = "{check: in_set, column: origin, values: [EWR, JFK, LGA]}"
+
+    check: Literal["in_set"]
+    column: str
+    """The column."""
+    values: tuple[str | int | float | bool, ...] = Field(min_length=1)
+    """The values that pass, all texts, all numbers or all booleans."""
+
+    @model_validator(mode="after")
+    def _of_one_type(self) -> "InSet":
+        kinds = {"text" if isinstance(v, str) else "boolean" if isinstance(v, bool) else "number" for v in self.values}
+        if len(kinds) > 1:
+            raise ValueError(f"values are of different types: {', '.join(sorted(kinds))} (quote them all, or none)")
+        return self
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def condition(self, context: CheckContext) -> str:
+        """Not in the list."""
+        return f"{identifier(self.column)} NOT IN ({', '.join(literal(value) for value in self.values)})"
+
+    def message(self) -> str:
+        """What is promised, at most ten values of it."""
+        shown = ", ".join(str(value) for value in self.values[:10]) + (", …" if len(self.values) > 10 else "")
+        return f"{self.column} one of {shown}"
+
+
+class Decimals(RowCheck):
+    """The number has at most ``max`` decimal digits. NULL passes; NaN and infinities fail.
+
+    A `double` is read as it is written (its shortest decimal form), so that 0.1 has one decimal.
+    """
+
+    summary: ClassVar[str] = "the number has at most so many decimals"
+    example: ClassVar[str] = "{check: decimals, column: humidity_percent, max: 2}"
+
+    check: Literal["decimals"]
+    column: str
+    """A numeric column."""
+    max: int = Field(ge=0, le=18)
+    """How many digits may follow the point."""
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def condition(self, context: CheckContext) -> str:
+        """A rounded value that is another one, or no number that could be rounded."""
+        column = identifier(self.column)
+        exact = f"try_cast(CAST({column} AS STRING) AS DECIMAL(38, 19))"
+        return f"({column} IS NOT NULL AND coalesce({exact} <> round({exact}, {self.max}), TRUE))"
+
+    def message(self) -> str:
+        """What is promised."""
+        return f"{self.column} of at most {self.max} decimals"
+
+
+class _Degrees(RowCheck):
+    """A coordinate in degrees, between ± `most`."""
+
+    most: ClassVar[int]
+    column: str
+    """Decimal degrees."""
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def condition(self, context: CheckContext) -> str:
+        """Out of bounds; NaN is above every number."""
+        return f"NOT ({identifier(self.column)} BETWEEN -{self.most} AND {self.most})"
+
+    def message(self) -> str:
+        """What is promised."""
+        return f"{self.column} between -{self.most} and {self.most} degrees"
+
+
+class Latitude(_Degrees):
+    """-90 to 90 degrees. NULL passes; NaN fails."""
+
+    summary: ClassVar[str] = "the number is a latitude in degrees"
+    example: ClassVar[str] = "{check: latitude, column: latitude_deg}"
+    most: ClassVar[int] = 90
+
+    check: Literal["latitude"]
+
+
+class Longitude(_Degrees):
+    """-180 to 180 degrees. NULL passes; NaN fails."""
+
+    summary: ClassVar[str] = "the number is a longitude in degrees"
+    example: ClassVar[str] = "{check: longitude, column: longitude_deg}"
+    most: ClassVar[int] = 180
+
+    check: Literal["longitude"]
+
+
+def _comparable(bound: Bound) -> Any:
+    if isinstance(bound, date) and not isinstance(bound, datetime):
+        bound = datetime(bound.year, bound.month, bound.day, tzinfo=UTC)
+    return bound.replace(tzinfo=UTC) if isinstance(bound, datetime) and bound.tzinfo is None else bound
+
+
+def _literal(bound: Bound) -> str:
+    return literal(_comparable(bound).astimezone(UTC) if isinstance(bound, datetime) else bound)
