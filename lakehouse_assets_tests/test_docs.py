@@ -31,6 +31,9 @@ TABLE = {
     "columns": {
         "origin": "string", "time_hour": "timestamp", "tail_number": "string", "scheduled_departure_at": "timestamp",
         "departures": "int", "day": "date", "humidity_percent": "double", "pressure_kpa": "double",
+        "departed_at": "timestamp", "arrived_at": "timestamp", "wind_gust_ms": "double", "wind_speed_ms": "double",
+        "latitude_deg": "double", "longitude_deg": "double",
+        **dict.fromkeys(("address", "contact", "country", "currency", "device_id", "homepage", "payload", "status", "zip"), "string"),
     },
 }  # fmt: skip
 
