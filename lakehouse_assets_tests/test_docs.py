@@ -33,7 +33,7 @@ TABLE = {
         "departures": "int", "day": "date", "humidity_percent": "double", "pressure_kpa": "double",
         "departed_at": "timestamp", "arrived_at": "timestamp", "wind_gust_ms": "double", "wind_speed_ms": "double",
         "latitude_deg": "double", "longitude_deg": "double",
-        **dict.fromkeys(("address", "contact", "country", "currency", "device_id", "homepage", "payload", "status", "zip"), "string"),
+        **dict.fromkeys("address contact country currency device_id homepage payload status zip".split(), "string"),
     },
 }  # fmt: skip
 
