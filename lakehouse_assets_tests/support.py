@@ -18,6 +18,8 @@ from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import Published, publish
 from lakehouse_assets.settings import Settings
 
+# For JVMs that live for seconds: to compile less costs less than it gains.
+SHORT_LIVED = "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC\n"
 _runs = itertools.count(1)
 
 

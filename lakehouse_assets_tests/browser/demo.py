@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
@@ -38,9 +39,11 @@ def environment(home: Path) -> dict[str, str]:
     ours = (PROJECT_ROOT / "dagster.yaml").read_text()
     assert "data/dagster" in ours
     (home / "dagster.yaml").write_text(ours.replace("data/dagster", str(home / "dagster")))
+    (home / "spark.conf").write_text(SHORT_LIVED)
     return {
         **os.environ,
         "DAGSTER_HOME": str(home),
+        "LAKEHOUSE_SPARK_CONF": str(home / "spark.conf"),
         "LAKEHOUSE_ROOT": str(home / "lake"),
         "LAKEHOUSE_LANDING": str(home / "landing"),
         "LAKEHOUSE_SPARK_MASTER": "local[2]",

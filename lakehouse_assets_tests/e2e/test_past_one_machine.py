@@ -20,6 +20,7 @@ from pyarrow import fs
 from lakehouse_assets.settings import PROJECT_ROOT, ObjectStore, Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
+from lakehouse_assets_tests.support import SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
@@ -49,7 +50,7 @@ class Place:
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`lakehouse …` in a process of its own, on a Dagster instance of its own."""
         conf = {**SMALL, **self.conf}
-        (self.home / "spark.conf").write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+        (self.home / "spark.conf").write_text("".join(f"{key} {value}\n" for key, value in conf.items()) + SHORT_LIVED)
         given = {name: value for name, value in os.environ.items() if name in ("PATH", "JAVA_HOME", "LANG", "TMPDIR")}
         environment = given | {
             "HOME": str(self.home),

@@ -10,14 +10,14 @@ from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.laws.scene import DAYS, scene
-from lakehouse_assets_tests.support import runner, window
+from lakehouse_assets_tests.support import SHORT_LIVED, runner, window
 
 
 def main() -> None:
     """``child.py PLACE STEP``: the lake and the landing folder are under PLACE."""
     place, at = Path(sys.argv[1]), sys.argv[2]
     conf = place / "spark.conf"
-    conf.write_text("spark.sql.shuffle.partitions 2\n")
+    conf.write_text(f"spark.sql.shuffle.partitions 2\n{SHORT_LIVED}")
     settings = Settings(
         root=str(place / "lake"), landing=str(place / "landing"), dagster_home=place, spark_master="local[1]", spark_conf=conf
     )
