@@ -28,7 +28,7 @@ from land_example import EXAMPLES, land
 # LGA's barometer of 2013-09-09 is wrong until it is corrected; a row of the late day, with 1,048 mph of wind, is held.
 EARLY = [*(f"2013-08-{day}" for day in range(17, 32)), *(f"2013-09-0{day}" for day in range(1, 10))]
 LATE, CORRECTED = "2013-02-12", "2013-09-09"
-RUNS = [[("on_time", day) for day in EARLY], [("on_time", LATE)], [("corrections", CORRECTED)]]
+RUNS = [[("on_time", day) for day in EARLY], [("on_time", LATE), ("corrections", CORRECTED)]]
 SECRET = "a-key-that-nobody-may-see"
 # The tables are tiny: fewer tasks tell the same.
 SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}

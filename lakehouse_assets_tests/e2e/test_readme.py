@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import SHORT_LIVED
 
 
 def section(title: str) -> str:
@@ -42,7 +43,9 @@ def clone(tmp_path_factory) -> Path:
 def typed(clone: Path, block: str) -> str:
     """What a block of commands says. The environment is the one that is active here; the project is the copy."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEHOUSE_", "DAGSTER_"))}
+    (clone / "spark.conf").write_text(SHORT_LIVED)
     variables |= {
+        "LAKEHOUSE_SPARK_CONF": str(clone / "spark.conf"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(clone),
         "COLUMNS": "200",
