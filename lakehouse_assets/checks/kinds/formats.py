@@ -15,6 +15,7 @@ LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 HEX = "[0-9A-Fa-f]{1,4}"
 BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 IPV4 = rf"{BYTE}(\.{BYTE}){{3}}"
+END = r"(?![\s\S])"  # not $, which also matches before a line break at the end
 
 
 class _Form(RowCheck):
@@ -67,7 +68,7 @@ class Url(_Form):
     def pattern(self) -> str:
         """A scheme, a host, perhaps a port and a path."""
         schemes = "|".join(scheme.replace(".", "[.]").replace("+", "[+]") for scheme in self.schemes)
-        return rf"^(?i:{schemes})://([^\s/?#@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(:[0-9]{{1,5}})?([/?#]\S*)?$"
+        return rf"^(?i:{schemes})://([^\s/?#@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(:[0-9]{{1,5}})?([/?#]\S*)?{END}"
 
 
 class Email(_Form):
@@ -83,7 +84,7 @@ class Email(_Form):
     def pattern(self) -> str:
         """RFC 5322's dot-atom and a domain of letters, digits and hyphens."""
         atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-        return rf"^(?=[^@]{{1,64}}@){atom}(\.{atom})*@({LABEL}\.)+[A-Za-z]{{2,63}}$"
+        return rf"^(?=[^@]{{1,64}}@){atom}(\.{atom})*@({LABEL}\.)+[A-Za-z]{{2,63}}{END}"
 
 
 class Uuid(_Form):
@@ -98,7 +99,7 @@ class Uuid(_Form):
     @property
     def pattern(self) -> str:
         """RFC 9562's text form."""
-        return "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+        return f"^[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}{END}"
 
 
 class Ip(_Form):
@@ -116,7 +117,7 @@ class Ip(_Form):
     def pattern(self) -> str:
         """RFC 4291: eight groups; or fewer, with `::` for the rest; the last two may be written as version 4."""
         if self.version == 4:
-            return f"^{IPV4}$"
+            return f"^{IPV4}{END}"
         ends = []
         for tail, groups in ((f"{HEX}", 7), (IPV4, 6)):
             ends.append(f"({HEX}:){{{groups}}}{tail}")
@@ -125,11 +126,14 @@ class Ip(_Form):
                 ends.append(f"{left}({HEX}:){{0,{max(groups - before - 1, 0)}}}{tail}" if before < groups else "")
         ends += [f"({HEX}:){{1,7}}:", "::"]
         six = "|".join(end for end in ends if end)
-        return f"^({six})$" if self.version == 6 else f"^({IPV4}|{six})$"
+        return f"^({six}){END}" if self.version == 6 else f"^({IPV4}|{six}){END}"
 
 
 class Json(RowCheck):
-    """The text is one JSON value (an object, an array, a text, a number, true, false or null). NULL passes."""
+    """The text is one JSON value (an object, an array, a text, a number, true, false or null). NULL passes.
+
+    An object that has a key twice fails.
+    """
 
     summary: ClassVar[str] = "the text is JSON"
     example: ClassVar[str] = "{check: json, column: payload}"
@@ -144,9 +148,15 @@ class Json(RowCheck):
         return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
-        """It cannot be parsed."""
+        """It cannot be parsed. Spark's parser stops after the first value: within brackets and within braces, only one value
+        and nothing after it is right.
+        """
         column = identifier(self.column)
-        return f"({column} IS NOT NULL AND try_parse_json({column}) IS NULL)"
+        within = [
+            f"try_parse_json(concat('[', {column}, ']')) IS NULL",
+            f"try_parse_json(concat('{{\"v\":', {column}, '}}')) IS NULL",
+        ]
+        return f"({column} IS NOT NULL AND ({' OR '.join(within)}))"
 
     def message(self) -> str:
         """What is promised."""
