@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import heal, land
 
 MOMENT = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -47,16 +47,22 @@ def test_a_log_that_spark_began_goes_on_and_spark_reads_it(spark, settings):
 
 WRITE = """
 import sys
-import pyarrow as pa
-from lakehouse_assets.storage import delta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+place, table = sys.argv[1:]
+settings = Settings(root=place, landing=place, dagster_home=Path(place))
+at = datetime(2024, 1, 1, tzinfo=UTC)
 for number in range(10):
-    delta.append_arrow(pa.table({"table": [sys.argv[2]], "number": [number]}), sys.argv[1], partition_by=["table"])
+    start = at + timedelta(days=number)
+    logs.record_extractions(settings, [ExtractionRecord(table, start, 1, "f", 1, ("v",), number, "run", at)])
 """
 
 
 def test_processes_that_append_at_once_lose_nothing(settings):
-    path = settings.path("ops", "tried")
-    children = [subprocess.Popen([sys.executable, "-c", WRITE, path, name]) for name in "abcd"]
+    children = [subprocess.Popen([sys.executable, "-c", WRITE, settings.root, name]) for name in "abcd"]
     assert [child.wait(60) for child in children] == [0] * 4
-    found = delta.read_arrow(path).to_pylist()
-    assert sorted((row["table"], row["number"]) for row in found) == [(name, n) for name in "abcd" for n in range(10)]
+    for name in "abcd":
+        assert [record.bronze_version for record in logs.extractions(settings, name)] == list(range(10))
