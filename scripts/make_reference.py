@@ -57,13 +57,13 @@ def lines() -> Iterator[str]:
     yield from keys(TableSpec)
     for place, model in SECTIONS.items():
         yield f"\n## `{place}`\n"
-        yield _joined(getdoc(model)) + "\n"
+        yield _paragraphs(getdoc(model)) + "\n"
         yield from keys(model)
     yield "\n## `checks.*`, of every kind\n"
     yield from keys(Check)
     for name, kind in kinds().items():
         yield f"\n### `{name}`\n"
-        yield _joined(getdoc(kind)) + "\n"
+        yield _paragraphs(getdoc(kind)) + "\n"
         yield f"```yaml\n- {' '.join(kind.example.split())}\n```"
         if set(kind.model_fields) - COMMON:
             yield ""
@@ -78,7 +78,7 @@ def keys(model: type[BaseModel], without: Set[str] = frozenset()) -> Iterator[st
     for name, key in schema["properties"].items():
         if name in without:
             continue
-        meaning = _joined(key.get("description")) or _joined(_definition(schema, key).get("description"))
+        meaning = _paragraphs(key.get("description")) or _paragraphs(_definition(schema, key).get("description"))
         if not meaning:
             raise SystemExit(f"{model.__name__}.{name} has no description")
         default = "required" if name in schema.get("required", []) else _default(key.get("default"))
@@ -122,12 +122,8 @@ def _default(value: Any) -> str:
     return f"`{json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value}`"
 
 
-def _joined(text: str | None) -> str:
-    return " ".join((text or "").replace("``", "`").split()) if text and "\n\n" not in text else _paragraphs(text or "")
-
-
-def _paragraphs(text: str) -> str:
-    kept = [part for part in text.replace("``", "`").split("\n\n") if not part.lstrip().startswith(">>>")]
+def _paragraphs(text: str | None) -> str:
+    kept = [part for part in (text or "").replace("``", "`").split("\n\n") if not part.lstrip().startswith(">>>")]
     return "\n\n".join(" ".join(part.split()) for part in kept)
 
 

@@ -204,6 +204,23 @@ class RowCheck(Check):
         raise NotImplementedError  # each kind says
 
 
+class ColumnCheck(RowCheck):
+    """A row check of one column."""
+
+    if TYPE_CHECKING:
+        column: str  # each kind says which columns it can look at, in its own place among the parameters
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def promised(self) -> str:
+        """The kind's summary, said of this column."""
+        return f"{self.column} {type(self).summary.removeprefix('the text ')}"
+
+
 class BatchCheck(Check):
     """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation, or by a query of its own."""
 

@@ -4,7 +4,7 @@ Belongs here: what may be written in a YAML expression and how it is changed saf
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import Any
@@ -81,6 +81,23 @@ def literal(value: Any) -> str:
         quoted = [exp.Literal.string(part).sql(dialect="spark") for part in parts]
         return quoted[0] if len(quoted) == 1 else f"CONCAT({', '.join(quoted)})"
     raise TypeError(f"no SQL literal for {type(value).__name__}")
+
+
+def unlike(column: str, pattern: str, longest: int) -> str:
+    """SQL, true for a text in which the pattern is not found. A longer text is not looked at, and true as well: the time that
+    a pattern takes grows with the text.
+    """
+    name = identifier(column)
+    return f"CASE WHEN length({name}) > {longest} THEN TRUE ELSE NOT ({name} RLIKE {literal(pattern)}) END"
+
+
+def none_of(column: str, values: Iterable[Any]) -> str:
+    """SQL, true for a value that is none of these.
+
+    >>> none_of("a", [1, 2])
+    '`a` NOT IN (1, 2)'
+    """
+    return f"{identifier(column)} NOT IN ({', '.join(literal(value) for value in values)})"
 
 
 def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> exp.Expr:

@@ -3,11 +3,11 @@
 Belongs here: rows → numbers for the rules. Does not: drift's sketches (profile), or any judgement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -18,6 +18,19 @@ BITS = 60
 def bit(position: int) -> tuple[str, int]:
     """The staged column and the mask that hold the flag of the row check at this position."""
     return f"_failed_{position // BITS}", 1 << (position % BITS)
+
+
+def any_of(positions: Iterable[int]) -> Column:
+    """Whether a staged row fails a row check at one of these positions: one comparison for each column of bits."""
+    masks: dict[str, int] = {}
+    for position in positions:
+        column, mask = bit(position)
+        masks[column] = masks.get(column, 0) | mask
+    found = F.lit(False)
+    for column, mask in masks.items():
+        failed = F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0
+        found = failed if len(masks) == 1 else found | failed
+    return found
 
 
 def scan(
@@ -36,8 +49,7 @@ def scan(
         F.count_if(F.col("_unreadable")).alias("unreadable"),
     ]
     for position in range(len(row_checks)):
-        column, mask = bit(position)
-        aggregates.append(F.count_if(F.col(column).bitwiseAND(F.lit(mask)) != 0).alias(f"r{position}"))
+        aggregates.append(F.count_if(any_of([position])).alias(f"r{position}"))
     names = [(check, metric, sql) for check, given in metrics.items() for metric, sql in given.items()]
     aggregates += [F.expr(sql).alias(f"m{position}") for position, (_, _, sql) in enumerate(names)]
     found: dict[tuple[datetime, int], BatchNumbers] = {}

@@ -7,7 +7,7 @@ the row's file did not have), `_failed_<n>` (bits of the row checks), `_reasons`
 `_newest`, `_conflict`, `_ordinal`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -22,7 +22,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.decisions.gate import MASKED, is_waived
 from lakehouse_assets.measures.duplicates import flag_duplicates, unrepeated
-from lakehouse_assets.measures.scan import BITS, bit
+from lakehouse_assets.measures.scan import BITS, any_of, bit
 from lakehouse_assets.measures.typed import typed_columns
 
 Batch = tuple[datetime, int]
@@ -219,11 +219,11 @@ def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> Column:
             F.expr(value).cast("string").alias("value"),
             F.lit(rule.message).alias("message"),
         )
-        entries.append(F.when(_failed(position), entry))
+        entries.append(F.when(any_of([position]), entry))
     # Typed, since without any rule the array would be one of nothing, which Delta refuses.
     found = F.filter(F.array(*entries).cast(REASONS), lambda reason: reason.isNotNull())
     # Nearly every row has none: for those, nothing is built or written.
-    return F.when(_any_of(range(len(rules))), found).alias("_reasons")
+    return F.when(any_of(range(len(rules))), found).alias("_reasons")
 
 
 def given_reasons() -> Column:
@@ -232,21 +232,4 @@ def given_reasons() -> Column:
 
 
 def _clean(rules: Sequence[RowRule], waived: Collection[str]) -> Column:
-    return ~_any_of([p for p, rule in enumerate(rules) if rule.removes and not is_waived(rule.id, waived)])
-
-
-def _failed(position: int) -> Column:
-    column, mask = bit(position)
-    return F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0
-
-
-def _any_of(positions: Iterable[int]) -> Column:
-    """Whether the row fails a rule at one of these positions: one comparison for each column of bits."""
-    masks: dict[str, int] = {}
-    for position in positions:
-        column, mask = bit(position)
-        masks[column] = masks.get(column, 0) | mask
-    found = F.lit(False)
-    for column, mask in masks.items():
-        found = found | (F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0)
-    return found
+    return ~any_of([p for p, rule in enumerate(rules) if rule.removes and not is_waived(rule.id, waived)])

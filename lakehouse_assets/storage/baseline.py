@@ -18,10 +18,11 @@ from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.logs import MOMENT
 
 SCHEMA = pa.schema(
     [
-        pa.field("p_extracted_at", pa.timestamp("us", tz="UTC")),
+        pa.field("p_extracted_at", MOMENT),
         pa.field("extraction_seq", pa.int32()),
         pa.field("decision_id", pa.string()),
         pa.field("decision_number", pa.int64()),

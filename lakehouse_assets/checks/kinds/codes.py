@@ -7,20 +7,15 @@ from typing import ClassVar, Literal
 
 import pycountry
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
-from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.checks.base import CheckContext, ColumnCheck
+from lakehouse_assets.checks.sql_text import none_of
 
 
-class _Code(RowCheck):
+class _Code(ColumnCheck):
     """A text that stands in a list, in capital letters."""
 
     column: str
     """A text column."""
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     @property
     def codes(self) -> list[str]:
@@ -29,11 +24,11 @@ class _Code(RowCheck):
 
     def condition(self, context: CheckContext) -> str:
         """Not in the list."""
-        return f"{identifier(self.column)} NOT IN ({', '.join(literal(code) for code in self.codes)})"
+        return none_of(self.column, self.codes)
 
     def message(self) -> str:
         """What is promised."""
-        return f"{self.column} {type(self).summary.removeprefix('the text ')}"
+        return self.promised
 
 
 class CountryCode(_Code):

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
-from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.checks.base import CheckContext, ColumnCheck
+from lakehouse_assets.checks.sql_text import identifier, unlike
 from lakehouse_assets.checks.types import data_type
 
 LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -18,17 +18,12 @@ IPV4 = rf"{BYTE}(\.{BYTE}){{3}}"
 END = r"(?![\s\S])"  # not $, which also matches before a line break at the end
 
 
-class _Form(RowCheck):
+class _Form(ColumnCheck):
     """A text that matches a pattern of ours, whole. A text that is longer than any of the form fails without being matched."""
 
     longest: ClassVar[int]
     column: str
     """A text column."""
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     @property
     def pattern(self) -> str:
@@ -37,12 +32,11 @@ class _Form(RowCheck):
 
     def condition(self, context: CheckContext) -> str:
         """Too long, or not of the form."""
-        column = identifier(self.column)
-        return f"CASE WHEN length({column}) > {self.longest} THEN TRUE ELSE NOT ({column} RLIKE {literal(self.pattern)}) END"
+        return unlike(self.column, self.pattern, self.longest)
 
     def message(self) -> str:
         """What is promised."""
-        return f"{self.column} {type(self).summary.removeprefix('the text ')}"
+        return self.promised
 
 
 class Url(_Form):
@@ -129,7 +123,7 @@ class Ip(_Form):
         return f"^({six}){END}" if self.version == 6 else f"^({IPV4}|{six}){END}"
 
 
-class Json(RowCheck):
+class Json(ColumnCheck):
     """The text is one JSON value (an object, an array, a text, a number, true, false or null). NULL passes.
 
     An object that has a key twice fails.
@@ -141,11 +135,6 @@ class Json(RowCheck):
     check: Literal["json"]
     column: str
     """A text column."""
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
         """It cannot be parsed. Spark's parser stops after the first value: within brackets and within braces, only one value
@@ -163,7 +152,7 @@ class Json(RowCheck):
         return f"{self.column} is JSON"
 
 
-class Castable(RowCheck):
+class Castable(ColumnCheck):
     """The text can be read as a value of ``type``, as Spark casts it. NULL passes; an empty text fails."""
 
     summary: ClassVar[str] = "the text can be cast to a type"
@@ -179,11 +168,6 @@ class Castable(RowCheck):
     @classmethod
     def _known_type(cls, value: str) -> str:
         return data_type(value)
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
         """A text, and no value."""

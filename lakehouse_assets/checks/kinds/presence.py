@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.checks.base import CheckContext, ColumnCheck, RowCheck
 from lakehouse_assets.checks.sql_text import identifier
 
 
-class NotNull(RowCheck):
+class NotNull(ColumnCheck):
     """The column has a value. NaN is a value; a declared null token is none."""
 
     summary: ClassVar[str] = "the column is not NULL"
@@ -20,11 +20,6 @@ class NotNull(RowCheck):
     check: Literal["not_null"]
     column: str
     """The column."""
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
         """NULL fails."""
@@ -35,7 +30,7 @@ class NotNull(RowCheck):
         return f"{self.column} present"
 
 
-class NotBlank(RowCheck):
+class NotBlank(ColumnCheck):
     """The text has a character that is no white space. NULL passes: `not_null` asks for a value."""
 
     summary: ClassVar[str] = "the text is not empty, nor white space alone"
@@ -44,11 +39,6 @@ class NotBlank(RowCheck):
     check: Literal["not_blank"]
     column: str
     """A text column."""
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
         """Nothing but white space."""

@@ -7,12 +7,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.checks.base import CheckContext, ColumnCheck
+from lakehouse_assets.checks.bounds import bounded
 from lakehouse_assets.checks.patterns import LONGEST, refusal
-from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.checks.sql_text import identifier, unlike
 
 
-class Matches(RowCheck):
+class Matches(ColumnCheck):
     """The pattern is found in the text (anchor it with ``^…$`` for all of it). NULL passes; over 4,096 characters fail.
 
     Spark runs it (Java); only what Python and Java read alike can be written. A pattern that could run for ever (a repeat
@@ -36,22 +37,16 @@ class Matches(RowCheck):
             raise ValueError(f"pattern {value!r} {why}")
         return value
 
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def condition(self, context: CheckContext) -> str:
         """Too long, or not found."""
-        column = identifier(self.column)
-        return f"CASE WHEN length({column}) > {LONGEST} THEN TRUE ELSE NOT ({column} RLIKE {literal(self.pattern)}) END"
+        return unlike(self.column, self.pattern, LONGEST)
 
     def message(self) -> str:
         """What is promised."""
         return f"{self.column} like {self.pattern}"
 
 
-class Length(RowCheck):
+class Length(ColumnCheck):
     """The text has between ``min`` and ``max`` characters (bytes of a binary). NULL passes; an empty text has 0."""
 
     summary: ClassVar[str] = "the text's length is between min and max"
@@ -67,16 +62,8 @@ class Length(RowCheck):
 
     @model_validator(mode="after")
     def _bounds(self) -> "Length":
-        if self.min is None and self.max is None:
-            raise ValueError("length needs min, max or both")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}")
+        bounded("length", self.min, self.max)
         return self
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
         """Too short or too long."""

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
-from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.checks.base import CheckContext, ColumnCheck
+from lakehouse_assets.checks.sql_text import identifier, literal, none_of
 
 Bound = int | float | datetime | date
 
 
-class InRange(RowCheck):
+class InRange(ColumnCheck):
     """``min <= value <= max``. NULL passes; NaN fails, since it is in no range."""
 
     summary: ClassVar[str] = "the value is between min and max, both included; NaN fails"
@@ -48,11 +48,6 @@ class InRange(RowCheck):
                 raise ValueError(f"min {self.min} is above max {self.max}")
         return self
 
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def condition(self, context: CheckContext) -> str:
         """Below min, above max, or NaN (which Spark orders above every number)."""
         column = identifier(self.column)
@@ -72,7 +67,7 @@ class InRange(RowCheck):
         return f"{self.column} at least {self.min}" if self.max is None else f"{self.column} between {self.min} and {self.max}"
 
 
-class InSet(RowCheck):
+class InSet(ColumnCheck):
     """The value is one of ``values``. NULL passes; letter case and spaces count."""
 
     summary: ClassVar[str] = "the value is one of a list"
@@ -91,14 +86,9 @@ class InSet(RowCheck):
             raise ValueError(f"values are of different types: {', '.join(sorted(kinds))} (quote them all, or none)")
         return self
 
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def condition(self, context: CheckContext) -> str:
         """Not in the list."""
-        return f"{identifier(self.column)} NOT IN ({', '.join(literal(value) for value in self.values)})"
+        return none_of(self.column, self.values)
 
     def message(self) -> str:
         """What is promised, at most ten values of it."""
@@ -106,7 +96,7 @@ class InSet(RowCheck):
         return f"{self.column} one of {shown}"
 
 
-class Decimals(RowCheck):
+class Decimals(ColumnCheck):
     """The number has at most ``max`` decimal digits. NULL passes; NaN and infinities fail.
 
     A `double` is read as it is written (its shortest decimal form), so that 0.1 has one decimal.
@@ -121,11 +111,6 @@ class Decimals(RowCheck):
     max: int = Field(ge=0, le=18)
     """How many digits may follow the point."""
 
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def condition(self, context: CheckContext) -> str:
         """A rounded value that is another one, or no number that could be rounded."""
         column = identifier(self.column)
@@ -137,17 +122,12 @@ class Decimals(RowCheck):
         return f"{self.column} of at most {self.max} decimals"
 
 
-class _Degrees(RowCheck):
+class _Degrees(ColumnCheck):
     """A coordinate in degrees, between ± `most`."""
 
     most: ClassVar[int]
     column: str
     """Decimal degrees."""
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def condition(self, context: CheckContext) -> str:
         """Out of bounds; NaN is above every number."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.bounds import bounded
 
 
 class NotEmpty(BatchCheck):
@@ -43,10 +44,7 @@ class RowCount(BatchCheck):
 
     @model_validator(mode="after")
     def _bounds(self) -> "RowCount":
-        if self.min is None and self.max is None:
-            raise ValueError("row_count needs min, max or both")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}")
+        bounded("row_count", self.min, self.max)
         return self
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
