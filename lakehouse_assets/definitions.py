@@ -15,6 +15,7 @@ from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
 from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.trials import trial_job
 from lakehouse_assets.orchestration.watcher import watcher_sensor
 from lakehouse_assets.settings import Settings
 
@@ -38,7 +39,7 @@ def build_definitions(
     )
     shared = dg.Definitions(
         sensors=[watcher_sensor(settings, specs), announcer_sensor(settings, specs), automation],
-        jobs=jobs,
+        jobs=[*jobs, trial_job(settings, specs)],
         schedules=[*housekeeping(settings, specs), *proofs(jobs, specs)],
         resources={"spark": spark_resource(settings), **(overrides or {})},
         # One process per run: the default would start a JVM for every step.

@@ -8,7 +8,8 @@ LakehouseError (1)
 ├── SourceError (4)        the landing place cannot be listed or read at all
 ├── RefusedError (5)       the request contradicts the ledger (release of a superseded batch, …)
 ├── LockedError (6)        another process is writing the same table
-└── RunFailedError (7)     a Dagster run ended in failure
+├── RunFailedError (7)     a Dagster run ended in failure
+└── CheckFailedError (8)   `lakehouse check run`: the check fails on the data, or is in error
 """
 
 
@@ -52,3 +53,9 @@ class RunFailedError(LakehouseError):
     """A Dagster run that a command started has failed."""
 
     exit_code = 7
+
+
+class CheckFailedError(LakehouseError):
+    """A check that a person asked for does not hold."""
+
+    exit_code = 8

@@ -17,6 +17,7 @@ from lakehouse_assets.errors import EnvironmentMissing
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
+VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 
 
 def is_url(place: str) -> bool:
@@ -76,7 +77,9 @@ class ObjectStore(BaseModel):
 
 
 class Settings(BaseModel):
-    """Paths are absolute, or object-store URLs. ``secrets`` holds the ``LAKEHOUSE_SECRET_*`` variables, never shown."""
+    """Paths are absolute, or object-store URLs. ``secrets`` holds the ``LAKEHOUSE_SECRET_*`` variables, never shown;
+    ``variables`` the ``LAKEHOUSE_VAR_*`` ones, which a table's YAML may name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -87,6 +90,7 @@ class Settings(BaseModel):
     spark_conf: Path | None = None
     dagster_home: Path
     secrets: Mapping[str, SecretStr] = Field(default={}, repr=False)
+    variables: Mapping[str, str] = Field(default={}, repr=False)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -107,6 +111,7 @@ class Settings(BaseModel):
             spark_conf=(PROJECT_ROOT / conf).resolve() if conf else None,
             dagster_home=Path(env.get("DAGSTER_HOME") or PROJECT_ROOT).resolve(),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
+            variables={k.removeprefix(VARIABLE_PREFIX): v for k, v in env.items() if k.startswith(VARIABLE_PREFIX)},
         )
 
     def path(self, *parts: str) -> str:

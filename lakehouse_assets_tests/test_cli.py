@@ -4,6 +4,7 @@ Belongs here: arguments, listings, exit codes. Does not: what a run or an act do
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -86,7 +87,9 @@ def test_check_list():
     assert len(rows) == declared
     (row,) = [r for r in rows if (r["table"], r["check"]) == ("weather", "in_range_humidity_percent")]
     assert (row["kind"], row["severity"], row["on failure"]) == ("in_range", "warning", "warn")
-    assert row["parameters"] == {"column": "humidity_percent", "min": 0, "max": 100, "threshold": 0.99}
+    assert row["parameters"].items() >= {"column": "humidity_percent", "min": 0, "max": 100, "threshold": 0.99}.items()
+    assert row["parameters"].keys() >= {"where", "on_fail", "depends_on"}
+    assert re.fullmatch(r"tables/weather/defs\.yaml:\d+", row["from"])
     assert {r["table"] for r in said("check", "list", "--table", "weather", "--json")} == {"weather", "gold_daily_weather"}
 
 

@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.cli import app
+from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, whole
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.settings import PROJECT_ROOT
 
@@ -32,7 +33,7 @@ TABLE = {
         "origin": "string", "time_hour": "timestamp", "tail_number": "string", "scheduled_departure_at": "timestamp",
         "departures": "int", "day": "date", "humidity_percent": "double", "pressure_kpa": "double",
         "departed_at": "timestamp", "arrived_at": "timestamp", "wind_gust_ms": "double", "wind_speed_ms": "double",
-        "latitude_deg": "double", "longitude_deg": "double",
+        "latitude_deg": "double", "longitude_deg": "double", "lon": "double",
         **dict.fromkeys("address contact country currency device_id homepage payload status zip".split(), "string"),
     },
 }  # fmt: skip
@@ -64,10 +65,32 @@ def test_each_yaml_shown_is_accepted(block):
         schema = {"storage": dagster_instance_config_schema()["storage"]}
         assert validate_config(schema, shown).success
         return
+    if block.startswith(("# lakehouse_assets/tables/packs.yaml", "# lakehouse_assets/tables/defaults.yaml")):
+        assert shown
+        return  # read below, for the tables that use it
     if isinstance(shown, list):
         shown = {"checks": shown}
     given = shown.get("attributes", {**TABLE, **shown})
-    assert TableSpec.model_validate(given)
+    assert TableSpec.model_validate(whole(given, shown_to_be_shared()).attributes)
+
+
+def shown_to_be_shared() -> Shared:
+    """The packs and defaults that the pages show."""
+    found: dict[str, dict] = {"packs": {}, "defaults": {}}
+    for page in PAGES:
+        for block in blocks(page, "yaml"):
+            if name := re.match(r"# lakehouse_assets/tables/(packs|defaults)\.yaml", block):
+                found[name[1]] |= yaml.safe_load(block)
+    packs = {name: Pack.model_validate(pack) for name, pack in found["packs"].items()}
+    return Shared(Defaults.model_validate(found["defaults"]), packs)
+
+
+def test_the_packs_shown_make_checks_of_the_table_shown():
+    packs = [{"pack": name, "with": {"longitude": "lon"} if name == "position" else {}} for name in shown_to_be_shared().packs]
+    assert len(packs) > 1
+    columns = {"latitude_deg": "double", "lon": "double", "device_id": "string"}
+    found = whole({"packs": packs, "columns": columns}, shown_to_be_shared()).attributes
+    assert [c["column"] for c in found["checks"]] == ["latitude_deg", "lon", "device_id"]
 
 
 def said_of_lakehouse() -> list[str]:

@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec, GrainSpec
+from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import AlertSpec, SchemaPolicy, TableSpec
 
@@ -26,7 +27,9 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "source": FilesSource, "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec, "alerts": AlertSpec,
+    "packs.*": UsedPack,
 }  # fmt: skip
+SHARED: dict[str, dict[str, type[BaseModel]]] = {"packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults}}
 TOP = """# Reference
 
 Every key of a table's `defs.yaml`, and every kind of check. This page is made from the code by
@@ -59,6 +62,11 @@ def lines() -> Iterator[str]:
         yield f"\n## `{place}`\n"
         yield _paragraphs(getdoc(model)) + "\n"
         yield from keys(model)
+    for file, models in SHARED.items():
+        yield f"\n## `{file}`\n"
+        for place, model in models.items():
+            yield f"{f'`{place}`: ' if place else ''}{_paragraphs(getdoc(model))}\n"
+            yield from keys(model)
     yield "\n## `checks.*`, of every kind\n"
     yield from keys(Check)
     for name, kind in kinds().items():
@@ -97,7 +105,8 @@ def _values(schema: dict[str, Any], key: dict[str, Any]) -> list[str]:
     if kind == "array":
         return [f"list of {' or '.join(_values(schema, key['items']))}".replace("keys of its own", "entries, see below")]
     if kind == "object":
-        return [f"mapping to {' or '.join(_values(schema, key['additionalProperties']))}"]
+        inner = key.get("additionalProperties")
+        return [f"mapping to {' or '.join(_values(schema, inner))}" if inner and inner is not True else "mapping"]
     if kind == "string":
         return [{"date-time": "time", "date": "date"}.get(key.get("format", ""), "text")]
     words = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "null"}

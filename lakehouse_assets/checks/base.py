@@ -4,8 +4,9 @@ Belongs here: the two families (row, batch), "Severity, said once", and what a j
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -65,8 +66,8 @@ class Check(BaseModel):
     checks of a table must not share one."""
     severity: Literal["critical", "warning", "info"] = "critical"
     """`critical` blocks; `warning` and `info` hold nothing."""
-    threshold: float | None = Field(default=None, ge=0, le=1)
-    """Row checks: the share of rows that must pass."""
+    threshold: float | None = Field(default=None, gt=0, le=1)
+    """Row checks: the share of rows that must pass. 0 could never be missed."""
     on_fail: Effect | None = None
     """What a failure does. Without it, what severity and kind say. A contradiction (`warning` with a quarantine,
     `quarantine_rows` in a batch check) is refused."""
@@ -74,6 +75,10 @@ class Check(BaseModel):
     """Row checks: a SQL condition; only rows for which it is true are looked at."""
     description: str | None = None
     """Shown with the check in the UI."""
+    depends_on: tuple[str, ...] = ()
+    """Names of other checks of the same table that must hold first. A row check does not look at rows that fail a row check
+    that it depends on. Any check is *skipped* where one that it depends on is in error, was skipped, or failed without its
+    failing rows being removed. A check that can hold something may only depend on checks that can."""
 
     @field_validator("name")
     @classmethod
@@ -143,6 +148,10 @@ class Check(BaseModel):
     def reads(self) -> Reads | None:
         """The other table that it looks into, if any."""
         return None
+
+    def rides_along(self, context: CheckContext) -> bool:
+        """Whether the one scan of the batch answers it."""
+        return True
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``{metric: Spark SQL aggregate}``."""
@@ -228,6 +237,10 @@ class BatchCheck(Check):
         """SQL over the batch view: ``p_extracted_at`` and metrics, a row per window; None where all metrics ride along."""
         return None
 
+    def rides_along(self, context: CheckContext) -> bool:
+        """Where it has no query of its own."""
+        return self.query_by_window(context) is None
+
     @property
     def no_answer(self) -> dict[str, Any]:
         """The metrics of a window of which the query says nothing."""
@@ -237,6 +250,59 @@ class BatchCheck(Check):
     def scope(self) -> Literal["row", "batch"]:
         """The whole batch."""
         return "batch"
+
+
+@dataclass(frozen=True)
+class Past:
+    """An accepted window as a later judgement knows it: its start, its rows, and what the same check observed in it."""
+
+    start: datetime
+    rows: int
+    observed: Mapping[str, Any]
+
+
+class HistoryCheck(BatchCheck):
+    """The batch is compared with accepted windows before it, as they are known when it is judged."""
+
+    windows: int = Field(default=30, ge=1, le=1000)
+    """With how many windows it is compared: the last ones before it."""
+    least: int = Field(default=5, ge=1, le=1000)
+    """With fewer windows than these before it, a batch is not judged: the check is *skipped* there, and says so."""
+    season: Literal["hour", "weekday", "month"] | None = None
+    """Only windows of the same hour of the day, day of the week or month of the year (UTC, by their start) are compared."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> "HistoryCheck":
+        if self.least > self.windows:
+            raise ValueError(f"least: {self.least} is above windows: {self.windows}; it would never be judged")
+        return self
+
+    def in_season(self, start: datetime, other: datetime) -> bool:
+        """Whether two windows are comparable."""
+        if self.season == "hour":
+            return start.hour == other.hour
+        if self.season == "weekday":
+            return start.weekday() == other.weekday()
+        return self.season is None or start.month == other.month
+
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Without its history it cannot be judged."""
+        return Judgement("error", {}, "the windows before were not looked up")
+
+    def judge_against(self, values: Mapping[str, Any], context: CheckContext, past: Sequence[Past]) -> Judgement:
+        """The judgement, given the windows before: as many as there are, at most ``windows``."""
+        if len(past) < self.least:
+            told = f"{len(past)} of the {self.least} accepted windows before it that are needed"
+            return Judgement("skipped", self.figures(values), f"not judged: there are {told}")
+        return self.compare(values, past)
+
+    def figures(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What is observed of the batch itself: later windows are compared with it."""
+        raise NotImplementedError  # each kind says
+
+    def compare(self, values: Mapping[str, Any], past: Sequence[Past]) -> Judgement:
+        """The judgement with enough windows before."""
+        raise NotImplementedError  # each kind says
 
 
 def judge_rows(check: RowCheck, rows: int, failed: int) -> Judgement:

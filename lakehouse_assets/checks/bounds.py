@@ -9,10 +9,15 @@ from typing import Any
 from lakehouse_assets.checks.base import Judgement
 
 
-def bounded(what: str, low: float | None, high: float | None) -> None:
-    """Raise ValueError unless there is a bound, and the lower one is not above the upper one."""
+def bounded(what: str, low: float | None, high: float | None, least: float | None = None) -> None:
+    """Raise ValueError unless there is a bound that can be missed, and the lower one is not above the upper one.
+
+    ``least``: the least figure that there can be.
+    """
     if low is None and high is None:
         raise ValueError(f"{what} needs min, max or both")
+    if high is None and least is not None and low == least:
+        raise ValueError(f"min {low} can never be missed; say max, or a greater min")
     if low is not None and high is not None and low > high:
         raise ValueError(f"min {low} is above max {high}")
 

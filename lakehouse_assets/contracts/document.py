@@ -1,23 +1,16 @@
 """The text of a `defs.yaml`: strict YAML, and the line of every key, so that a mistake is told where it stands.
 
-Belongs here: YAML documents, positions, and the mistakes of a table's promise as lines of text. Does not: Dagster.
+Belongs here: YAML documents and positions. Does not: what stands in them (places, sharing).
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
-
-# A promise that joins several keys names the one that is wrong at the beginning of its message.
-NAMED = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*)(?: \(|[:, ])")
-MISSING = "attributes are missing; a table needs at least name, source, extraction and columns"
 
 
 class _Strict(yaml.SafeLoader):
@@ -72,18 +65,23 @@ class Document:
 def read_documents(path: Path) -> list[Document]:
     """Every document of a file. Raises ConfigError, with file and line, for what a strict and safe loader refuses."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return read_text(path.read_text(encoding="utf-8"), path)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}:1: the file is not UTF-8") from None
+
+
+def read_text(text: str, path: Path | str) -> list[Document]:
+    """Every document of a text; ``path``: what it is called in errors. Raises ConfigError as `read_documents`."""
+    try:
         loader = _Strict(text)
         try:
             found = []
             while loader.check_node():
                 node = loader.get_node()
-                found.append(Document(path, node, loader.construct_document(node) if node else None))
+                found.append(Document(Path(path), node, loader.construct_document(node) if node else None))
             return found
         finally:
             loader.dispose()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}:1: the file is not UTF-8") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}:{line}: {error.problem}") from None
@@ -91,39 +89,6 @@ def read_documents(path: Path) -> list[Document]:
         raise ConfigError(f"{path}:1: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path}:1: the YAML is nested too deeply") from None
-
-
-def table_mistakes(document: Document) -> Iterator[str]:
-    """``file:line: key: what is wrong`` for each mistake of a table's promise; nothing if it can be kept."""
-    for key in document.data:
-        if key not in ("type", "attributes"):
-            yield f"{document.at([key])}: {key}: not known here; a table's document has type and attributes, nothing else"
-    attributes = document.data.get("attributes")
-    if not isinstance(attributes, dict):
-        yield f"{document.at(['attributes'])}: {MISSING}"
-        return
-    try:
-        TableSpec.model_validate(attributes)
-    except ValidationError as error:
-        for mistake in error.errors(include_url=False):
-            keys: list[str | int] = ["attributes", *mistake["loc"]]
-            text = mistake["msg"].removeprefix("Value error, ")
-            key = ".".join(map(str, mistake["loc"]))
-            named = NAMED.match(text)
-            inner = [int(k) if k.isdigit() else k for k in named[1].split(".")] if named else []
-            if inner and document.has([*keys, *inner]):
-                yield f"{document.at([*keys, *inner])}: {key}{'.' if key else ''}{text}"
-            else:
-                yield f"{document.at(keys)}: {key}{': ' if key else ''}{text}"
-
-
-def place_of(path: Path, table: str, keys: Sequence[str | int]) -> str:
-    """``file:line`` of a key of a table's attributes, for mistakes that only SQL or the source shows."""
-    for document in read_documents(path):
-        attributes = document.data.get("attributes") if isinstance(document.data, dict) else None
-        if isinstance(attributes, dict) and attributes.get("name") == table:
-            return document.at(["attributes", *keys])
-    return f"{path}:1"
 
 
 def _child(node: yaml.Node | None, key: str | int) -> tuple[int, yaml.Node] | None:

@@ -4,9 +4,13 @@ Belongs here: the base of the configuration's models. Does not: any key of it.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.dependencies import dependency_mistakes
 
 OURS = ("gold_", "ops_")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -27,6 +31,12 @@ def _table_name(name: str) -> str:
 
 
 TableName = Annotated[str, AfterValidator(_table_name)]
+
+
+def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:
+    """Raise ValueError for the first check that depends on what it cannot depend on."""
+    for place, text in dependency_mistakes(checks, key):
+        raise ValueError(f"checks.{place}.depends_on: {text}")
 
 
 def refuse_twice(where: str, names: list[str]) -> None:

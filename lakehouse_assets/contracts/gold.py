@@ -7,9 +7,10 @@ import re
 
 from pydantic import Field, field_validator, model_validator
 
+from lakehouse_assets.checks.base import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import parse_expression
-from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_twice
+from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
 
 
 class GrainSpec(Frozen):
@@ -59,6 +60,10 @@ class GoldSpec(Frozen):
     @model_validator(mode="after")
     def _unique_checks(self) -> "GoldSpec":
         refuse_twice("checks", [check.id for check in self.checks])
+        refuse_dependencies(self.checks, self.key)
+        for i, check in enumerate(self.checks):
+            if isinstance(check, HistoryCheck):
+                raise ValueError(f"checks.{i} ({check.id}): gold has no windows that {check.check} could compare with")
         if self.grain and self.grain.column not in self.key:
             # Otherwise a key could stand in two parts, and each of them be right by itself.
             raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")

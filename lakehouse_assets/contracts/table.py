@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from lakehouse_assets.checks.base import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
-from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_twice
+from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.source import FilesSource
 
@@ -121,7 +122,12 @@ class TableSpec(Frozen):
             raise ValueError("key: has no meaning in append mode, where each row is its own; remove it or use mode: upsert")
         self.source.check_cadence(self.extraction.cadence)
         refuse_twice("checks", [check.id for check in self.checks])
+        refuse_dependencies(self.checks, self.key)
         refuse_twice("gold", [gold.name for gold in self.gold])
+        for i, check in enumerate(self.checks):
+            if isinstance(check, HistoryCheck) and (hidden := sorted(set(check.columns_used) & self.pii_columns)):
+                text = f"its figures are kept for later windows, and {', '.join(hidden)} is pii"
+                raise ValueError(f"checks.{i} ({check.id}): {text}")
         for i, feature in enumerate(self.drift.features if self.drift else ()):
             used = columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)) | (
                 {feature.by} if feature.by else set()

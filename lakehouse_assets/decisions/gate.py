@@ -3,12 +3,22 @@
 Belongs here: numbers → outcomes → verdict, all pure. Does not: measuring, drift's statistics, or applying a verdict.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakehouse_assets.checks.base import Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
-from lakehouse_assets.contracts.decision import Counts, Reason, Verdict
+from lakehouse_assets.checks.base import (
+    Check,
+    CheckContext,
+    HistoryCheck,
+    Judgement,
+    Past,
+    RowCheck,
+    consequence,
+    judge_rows,
+)
+from lakehouse_assets.checks.dependencies import in_order
+from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.drift import DriftVerdict
@@ -100,37 +110,78 @@ def columns_outcomes(
     return found
 
 
-def judge_checks(checks: Sequence[Check], context: CheckContext, numbers: BatchNumbers, pii: Collection[str]) -> list[Outcome]:
-    """Outcomes of the declared checks, in their order."""
-    found = []
-    for check in checks:
-        try:
-            if check.id in numbers.errors:
-                judged = Judgement("error", {}, numbers.errors[check.id], 0)
-            elif isinstance(check, RowCheck) and check.scope == "row":
-                judged = judge_rows(check, numbers.rows_in, numbers.failed_rows.get(check.id, 0))
-            else:
-                judged = check.judge(numbers.metrics.get(check.id, {}), context)
-        except Exception as error:
-            # Fail closed: whatever a check stumbles over, the batch has not passed it.
-            judged = Judgement("error", {}, f"{type(error).__name__}: {error}", 0)
-        by_row = isinstance(check, RowCheck) and check.scope == "row"
-        # What SQL over a whole batch reads is not known by column.
-        hidden = bool(set(check.columns_used) & set(pii)) or (isinstance(check, RowCheck) and not by_row and bool(pii))
-        found.append(
-            Outcome(
-                check=check.id,
-                kind=check.check,
-                severity=check.severity,
-                status=judged.status,
-                effect=consequence(check, judged),
-                failed_rows=judged.failed_rows,
-                # A row check counts; what else is said of a batch, or of an error, may quote a value.
-                message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
-                observed=dict.fromkeys(judged.observed, MASKED) if hidden else dict(judged.observed),
-            )
-        )
-    return found
+def judge_checks(
+    checks: Sequence[Check],
+    context: CheckContext,
+    numbers: BatchNumbers,
+    pii: Collection[str],
+    waived: Collection[str] = (),
+    before: Callable[[HistoryCheck], Sequence[Past]] = lambda _: (),
+    judged: Iterable[Outcome] = (),
+) -> list[Outcome]:
+    """Outcomes of these checks, in their order. One that depends on another is judged after it, or skipped.
+
+    ``before``: the windows that a check compares its batch with. ``judged``: outcomes of checks that were judged already.
+    """
+    found = {outcome.check: outcome for outcome in judged}
+    for check in in_order(checks):
+        why = _in_the_way(check, checks, found, waived)
+        if why:
+            found[check.id] = Outcome(check.id, check.check, check.severity, "skipped", "none", 0, f"not judged: {why}")
+        else:
+            found[check.id] = _judged(check, context, numbers, pii, before)
+    return [found[check.id] for check in checks]
+
+
+def _in_the_way(check: Check, checks: Sequence[Check], found: Mapping[str, Outcome], waived: Collection[str]) -> str:
+    """What a check depends on and did not hold; nothing where it can be judged."""
+    rows = {other.id for other in checks if other.scope == "row"}
+    for name in check.depends_on:
+        first = found[name]
+        if is_waived(name, waived) or first.status == "passed":
+            continue
+        if first.status in ("error", "skipped"):
+            return f"{name} {'is in error' if first.status == 'error' else 'was skipped'}"
+        # Rows that were removed are not in what a batch check measures; a row check passes over them one by one.
+        if first.effect == "rows" or (first.effect != "batch" and {name, check.id} <= rows):
+            continue
+        return f"{name} failed"
+    return ""
+
+
+def _judged(
+    check: Check,
+    context: CheckContext,
+    numbers: BatchNumbers,
+    pii: Collection[str],
+    before: Callable[[HistoryCheck], Sequence[Past]],
+) -> Outcome:
+    by_row = isinstance(check, RowCheck) and check.scope == "row"
+    try:
+        if check.id in numbers.errors:
+            judged = Judgement("error", {}, numbers.errors[check.id], 0)
+        elif isinstance(check, RowCheck) and by_row:
+            judged = judge_rows(check, numbers.rows_in, numbers.failed_rows.get(check.id, 0))
+        elif isinstance(check, HistoryCheck):
+            judged = check.judge_against(numbers.metrics.get(check.id, {}), context, before(check))
+        else:
+            judged = check.judge(numbers.metrics.get(check.id, {}), context)
+    except Exception as error:
+        # Fail closed: whatever a check stumbles over, the batch has not passed it.
+        judged = Judgement("error", {}, f"{type(error).__name__}: {error}", 0)
+    # What SQL over a whole batch reads is not known by column.
+    hidden = bool(set(check.columns_used) & set(pii)) or (isinstance(check, RowCheck) and not by_row and bool(pii))
+    return Outcome(
+        check=check.id,
+        kind=check.check,
+        severity=check.severity,
+        status=judged.status,
+        effect=consequence(check, judged),
+        failed_rows=judged.failed_rows,
+        # A row check counts; what else is said of a batch, or of an error, may quote a value.
+        message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
+        observed=dict.fromkeys(judged.observed, MASKED) if hidden else dict(judged.observed),
+    )
 
 
 def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:
@@ -180,6 +231,16 @@ def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verd
     counts = Counts(numbers.rows_in, numbers.newest, numbers.older, numbers.failing, 0)
     troubled = any(outcome.status in ("failed", "error") for outcome in outcomes)
     return ("published_with_warnings" if troubled else "published"), counts
+
+
+def completed(decision: Decision, later: Sequence[Outcome]) -> Decision:
+    """The decision with what its batch's later checks said: they hold nothing, and can make a warning of it."""
+    if not later:
+        return decision
+    reasons = reasons_of(later)
+    verdict = "published_with_warnings" if decision.verdict == "published" and reasons else decision.verdict
+    told = (*decision.checks, *(outcome.as_dict() for outcome in later)) if decision.checks else ()
+    return replace(decision, verdict=verdict, reasons=(*decision.reasons, *reasons), checks=told)
 
 
 def reasons_of(outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.sources import SCAN_ERRORS, open_source
+from lakehouse_assets.sources import SCAN_ERRORS, Extraction, open_source
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
@@ -62,13 +62,13 @@ def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -
     replacing = any((window.start, seqs[window]) in taken for window in windows)
     extraction = source.read(run.spark, windows)
     try:
-        _write(run, extraction.frame, seqs, replacing)
+        _write(run, extraction, seqs, replacing)
     except SCAN_ERRORS:
         unreadable = source.probe(run.spark, windows)
         if not unreadable:
             raise
         extraction = source.read(run.spark, windows, unreadable=unreadable)
-        _write(run, extraction.frame, seqs, replacing)
+        _write(run, extraction, seqs, replacing)
     run.step("bronze_committed")
     taken = _rows_by_extraction(path)
     version, at = delta.version(path), run.clock()
@@ -92,7 +92,8 @@ def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -
     return made
 
 
-def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bool) -> None:
+def bronze_rows(frame: DataFrame, seqs: Mapping[Window, int]) -> DataFrame:
+    """Rows of an extraction as bronze keeps them. ``seqs``: which extraction of each window this is."""
     source_columns = sorted(c for c in frame.columns if c not in BOOKKEEPING)
     # Names go into the hash, so that a NULL and an absent column are one thing and values never shift between columns; the
     # separator is doubled within a value, so that no value looks like two.
@@ -106,7 +107,7 @@ def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bo
         pairs = [cell for window, number in sorted(seqs.items()) for cell in (F.lit(window.start), F.lit(number))]
         seq = F.create_map(*pairs)[F.col("p_extracted_at")]
     # Bookkeeping first: Delta keeps statistics of the first 32 columns only, and these are looked up by them.
-    rows = frame.select(
+    return frame.select(
         "p_extracted_at",
         seq.cast("int").alias("extraction_seq"),
         F.md5(F.concat_ws("\x1f", *parts)).alias("_content_hash"),
@@ -115,7 +116,12 @@ def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bo
         "_corrupt_record",
         *[identifier(c) for c in source_columns],
     )
-    if len(seqs) > 1:
+
+
+def _write(run: Run, extraction: Extraction, seqs: Mapping[Window, int], replacing: bool) -> None:
+    rows = bronze_rows(extraction.frame, seqs)
+    if len(seqs) > 1 and not extraction.gathered:
+        # Else each task would write a file of its own for each window.
         rows = rows.repartition("p_extracted_at")
     path = run.path("bronze")
     if replacing:

@@ -15,10 +15,12 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.layers.afterwards import results_afterwards
 from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
+from lakehouse_assets.layers.judge import context_at
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.measures.stage import given_reasons, select_batches, stage
+from lakehouse_assets.measures.stage import check_context, given_reasons, select_batches, stage
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import write_profiles
 
@@ -28,22 +30,43 @@ MEANING = "lakehouse.meaning"
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 
 
-def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], *, again: bool) -> None:
+def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], *, again: bool) -> list[Decision]:
     """Carry out logged decisions of one table and one rule set. ``again``: an earlier run may have got part of the way.
 
-    ``known``: all the table's decisions, those in ``made`` included.
+    ``known``: all the table's decisions, those in ``made`` included. Returns those of ``made`` that supersede nothing, with
+    what the checks said that no exchange waits for.
     """
     own = [d for d in made if d.superseded_by is None]
     if not own:
-        return
+        return []
     _quarantine(run, own, staged, again)
     run.step("quarantine_committed")
     version = _exchange(run, own, staged, known, again)
     run.step("silver_committed")
     write_profiles(run.settings, run.spec.name, [d for d in own if d.accepted and d.teaches], again=again)
     run.step("profiles_committed")
+    own = check_afterwards(run, own, staged)
     logs.mark_applied(run.settings, own, version, run.clock())
     run.step("applied")
+    return own
+
+
+def check_afterwards(run: Run, made: Sequence[Decision], staged: DataFrame, *, log: bool = True) -> list[Decision]:
+    """These decisions with what their late checks say, which is logged before the mark, so that a recovery cannot miss it."""
+    placed = [(d, (d.p_extracted_at, d.extraction_seq)) for d in made if d.p_extracted_at]
+    told = results_afterwards(
+        run.spec.checks,
+        check_context(run.spec),
+        staged,
+        placed,
+        run.spec.pii_columns,
+        lambda d: context_at(run, d.p_extracted_at) if d.p_extracted_at else check_context(run.spec),
+    )
+    if log and told:
+        logs.log_checked(run.settings, told)
+        run.step("checked_afterwards")
+    later = {decision.decision_id: outcomes for decision, outcomes in told}
+    return [gate.completed(decision, later.get(decision.decision_id, ())) for decision in made]
 
 
 def _quarantine(run: Run, made: Sequence[Decision], staged: DataFrame, again: bool) -> None:

@@ -21,13 +21,14 @@ from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import grain
+from lakehouse_assets.layers.afterwards import at_once, results_afterwards
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.staging import write_once
 from lakehouse_assets.measures.duplicates import flag_duplicates
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
-from lakehouse_assets.measures.stage import declared_rules, given_reasons, with_matches, with_reasons
+from lakehouse_assets.measures.stage import declared_rules, flagged, given_reasons
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
@@ -136,7 +137,7 @@ def publish_gold(run: GoldRun) -> GoldPublished:
         )
         logs.log_decisions(run.settings, [decision])
         run.step("decisions_logged")
-        _apply(run, decision, staged, again=False)
+        decision = _apply(run, decision, staged, again=False)
         samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
         delta.remove_folder(run.settings.path("staging", run.table))
         return GoldPublished(decision, True, samples)
@@ -174,6 +175,10 @@ def _context() -> CheckContext:
     )
 
 
+def _context_at(run: GoldRun, at: datetime) -> CheckContext:
+    return replace(_context(), key=run.spec.key, window_start_sql=literal(at), window_end_sql=literal(at))
+
+
 def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int, parts: grain.Values | None) -> DataFrame:
     spark = run.session()
     others: dict[str, DataFrame] = {}
@@ -193,11 +198,7 @@ def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int, part
         F.md5(F.to_json(F.struct(*columns))).alias("_content_hash"),
         F.lit(False).alias("_unreadable"),
     )
-    rules = declared_rules(run.spec.checks, _context())
-    rows = with_matches(rows, run.spec.checks, others)
-    rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{i}") for i, rule in enumerate(rules)])
-    rows = with_reasons(rows, rules, run.pii)
-    rows = rows.drop(*[f"_c{i}" for i in range(len(rules))])
+    rows = flagged(rows, run.spec.checks, _context(), run.pii, others)
     rows = flag_duplicates(rows, run.spec.key, None)
     return write_once(spark, rows, run.settings.path("staging", run.table, run.run_id))
 
@@ -205,15 +206,16 @@ def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int, part
 def _judge(
     run: GoldRun, staged: DataFrame, at: datetime, number: int, parts: grain.Values | None
 ) -> tuple[list[gate.Outcome], BatchNumbers]:
-    context = replace(_context(), key=run.spec.key, window_start_sql=literal(at), window_end_sql=literal(at))
-    riding = {c.id: c.metrics(context) for c in run.spec.checks if c.scope == "batch"}
+    context = _context_at(run, at)
+    awaited = at_once(run.spec.checks, context)
+    riding = {c.id: c.metrics(context) for c in awaited if c.scope == "batch"}
     rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
     numbers = scan(staged, rules, riding).get((at, number), BatchNumbers(metrics={check: {} for check in riding}))
     errors: dict[tuple[datetime, int], dict[str, str]] = {}
-    extra = query_failures(staged, run.spec.checks, context, [(at, number)], errors).get((at, number), {})
+    extra = query_failures(staged, awaited, context, [(at, number)], errors).get((at, number), {})
     metrics = {check: {**numbers.metrics.get(check, {}), **extra.get(check, {})} for check in riding}
     numbers = replace(numbers, metrics=metrics, errors=errors.get((at, number), {}))
-    outcomes = gate.judge_checks(run.spec.checks, context, numbers, run.pii)
+    outcomes = gate.judge_checks(awaited, context, numbers, run.pii)
     if numbers.key_conflicts:
         text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"
         outcomes.append(gate.Outcome("key", "unique", "critical", "failed", "batch", numbers.key_conflicts, text))
@@ -227,7 +229,7 @@ def _judge(
     return outcomes, numbers
 
 
-def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) -> None:
+def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) -> Decision:
     columns = [c for c in staged.columns if not c.startswith("_") and c not in ("p_extracted_at", "extraction_seq")]
     quarantine = run.settings.path("quarantine", run.table)
     if decision.counts.rows_quarantined:
@@ -254,7 +256,13 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
             writer.option("userMetadata", named).save(run.path)
         version = delta.version(run.path)
     run.step("gold_committed")
+    context = _context_at(run, decision.decided_at)
+    batch = (decision.decided_at, decision.number)
+    told = results_afterwards(run.spec.checks, context, staged, [(decision, batch)], run.pii, lambda _: context)
+    if told:
+        logs.log_checked(run.settings, told)
     logs.mark_applied(run.settings, [decision], version, run.clock())
+    return gate.completed(decision, told[0][1] if told else ())
 
 
 def _finished(run: GoldRun, left: Decision) -> Decision:

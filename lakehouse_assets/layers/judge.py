@@ -6,17 +6,20 @@ Belongs here: the order of the steps and what each is given. Does not: the log, 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 
-from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.base import CheckContext, HistoryCheck
 from lakehouse_assets.checks.sql_text import literal
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.drift import DriftVerdict, judge_drift
+from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.staging import Broken, stage_batches
@@ -58,7 +61,8 @@ def measure(
 ) -> tuple[dict[Batch, BatchNumbers], dict[Batch, list[Profile]]]:
     """At most two grouped aggregations; one more for each check that cannot ride along."""
     spec, context = run.spec, check_context(run.spec)
-    riding = {c.id: c.metrics(context) for c in spec.checks if c.scope == "batch"}
+    awaited = at_once(spec.checks, context)
+    riding = {c.id: c.metrics(context) for c in awaited if c.scope == "batch"}
     rules = [rule.id for rule in row_rules(spec)]
     errors: dict[Batch, dict[str, str]] = {}
     for name, found in broken.items():
@@ -70,7 +74,7 @@ def measure(
     except SCAN_ERRORS:
         numbers = _scan_one_by_one(staged, rules, riding, errors, batches)
     run.step("measured_rules")
-    extra = query_failures(staged, spec.checks, context, batches, errors)
+    extra = query_failures(staged, awaited, context, batches, errors)
     merged = {}
     for batch in batches:
         n = numbers.get(batch, BatchNumbers(metrics={check: {} for check in riding}))
@@ -158,6 +162,7 @@ def decide(
     book = read_baseline(run.settings, spec, known, start) if spec.drift else None
     if ever is None:
         ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
+    history = History(_with_results(run, known) if any(isinstance(c, HistoryCheck) for c in spec.checks) else ())
     new: list[Decision] = []
     for record in sorted(extractions, key=lambda e: e.p_extracted_at):
         batch = (record.p_extracted_at, record.extraction_seq)
@@ -166,7 +171,9 @@ def decide(
         if spec.drift and book and n.newest and "drift" not in n.errors:
             drift = judge_drift(profiles.get(batch, []), *book.without_window(record.p_extracted_at), spec.drift)
         outcomes = gate.built_in(spec, n) + gate.columns_outcomes(spec, record.columns, ever, n.rows_in, record.lacking)
-        outcomes += gate.judge_checks(spec.checks, _context_at(run, record), n, spec.pii_columns) + gate.drift_outcome(drift)
+        context, before = context_at(run, record.p_extracted_at), partial(history.before, record.p_extracted_at)
+        outcomes += gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
+        outcomes += gate.drift_outcome(drift)
         if "drift" in n.errors:
             outcomes.append(gate.Outcome("drift", "drift", "critical", "error", "batch", 0, n.errors["drift"]))
         outcomes = gate.waive(outcomes, act.waived)
@@ -204,9 +211,17 @@ def decide(
                 book.forget(old.p_extracted_at)
             if decision.teaches and drift:
                 book.learn(record.p_extracted_at, profiles.get(batch, []), drift.statistics)
+        if decision.accepted:
+            history.learn(decision)
         new += [decision]
         made += new_here
     return made[len(known) :]
+
+
+def _with_results(run: Run, known: Sequence[Decision]) -> list[Decision]:
+    """Decisions are mostly read without what their checks observed."""
+    stored = {d.decision_id: d.checks for d in logs.decisions(run.settings, run.spec.name, evidence=False, results=True)}
+    return [replace(d, checks=d.checks or stored.get(d.decision_id, ())) for d in known]
 
 
 def _superseded(old: Decision, by: Decision) -> Decision:
@@ -217,7 +232,7 @@ def _superseded(old: Decision, by: Decision) -> Decision:
     )  # fmt: skip
 
 
-def _context_at(run: Run, record: ExtractionRecord) -> CheckContext:
+def context_at(run: Run, start: datetime) -> CheckContext:
     """The context of one window, its bounds as literals: for judging, where there is no row to take them from."""
-    window = window_at(record.p_extracted_at, run.spec.extraction.cadence)
+    window = window_at(start, run.spec.extraction.cadence)
     return replace(check_context(run.spec), window_start_sql=literal(window.start), window_end_sql=literal(window.end))

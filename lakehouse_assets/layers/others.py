@@ -30,6 +30,11 @@ class Others:
         return {f"silver_{table}": number for table, number in self.numbers.items()}
 
 
+def never_published(table: str) -> str:
+    """Why a check that looks into this table is in error."""
+    return f"{table} has never been published: nothing can be looked up in it"
+
+
 def tables_read(checks: Sequence[Check]) -> list[str]:
     """Names of the tables that these checks look into."""
     return sorted({check.reads.table for check in checks if check.reads})
@@ -42,7 +47,7 @@ def others_now(run: Run) -> Others:
         known = [d for d in logs.decisions(run.settings, table, evidence=False) if d.silver_version is not None]
         path = run.settings.path("silver", table)
         if not known or not delta.exists(path):
-            missing[table] = f"{table} has never been published: nothing can be looked up in it"
+            missing[table] = never_published(table)
             continue
         # Not simply what is there now: a run of that table may have committed what it has not yet marked as applied.
         version = max(d.silver_version or 0 for d in known)
@@ -60,7 +65,7 @@ def others_at(run: Run, inputs: Mapping[str, int]) -> Others:
     for table in tables_read(run.spec.checks):
         number = inputs.get(f"silver_{table}")
         if number is None:
-            missing[table] = f"{table} has never been published: nothing can be looked up in it"
+            missing[table] = never_published(table)
             continue
         live = ledger.accepted(logs.decisions(run.settings, table, evidence=False), number)
         newest = max(live.values(), key=lambda d: d.number)

@@ -34,9 +34,9 @@ def release(run: Run, start: datetime, seq: int | None, *, waived: Collection[st
         judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because)
         logs.log_decisions(run.settings, judged.decisions)
         run.step("decisions_logged")
-        apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)
+        made = apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
-        return judged.decisions[0]
+        return made[0]
 
 
 def _refuse_unknown(run: Run, waived: Collection[str]) -> None:

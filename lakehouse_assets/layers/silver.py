@@ -46,9 +46,11 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
             logs.log_decisions(run.settings, made)
             run.step("decisions_logged")
             known = [*known, *made]
-            apply(run, made, judged.staged, known, again=False)
+            made = apply(run, made, judged.staged, known, again=False)
+            done = {d.decision_id: d for d in made}
+            known = [done.get(d.decision_id, d) for d in known]
             delta.remove_folder(run.settings.path("staging", run.spec.name))
-        return Published(_of_windows(windows, known), [d for d in made if d.superseded_by is None], samples)
+        return Published(_of_windows(windows, known), made, samples)
 
 
 def recover(run: Run) -> list[Decision]:

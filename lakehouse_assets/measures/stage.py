@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
+from lakehouse_assets.checks.dependencies import rows_passed_over
 from lakehouse_assets.checks.kinds.references import ForeignKey
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.source import safe_name
@@ -60,8 +61,11 @@ def window_end(cadence: Cadence) -> str:
     return f"(p_extracted_at + {STEP[cadence]})"
 
 
-def row_rules(spec: TableSpec) -> list[RowRule]:
-    """Every row rule in bit order: the built-in ones, then the declared row checks as they stand in the YAML."""
+def row_rules(spec: TableSpec, waived: Collection[str] = ()) -> list[RowRule]:
+    """Every row rule in bit order: the built-in ones, then the declared row checks as they stand in the YAML.
+
+    ``waived``: what an override ignores; who depends on these looks at their failing rows as well.
+    """
     rules = [
         RowRule(
             "readable_row", "_corrupt_record IS NOT NULL", "_corrupt_record", "_corrupt_record", "the record can be read", True
@@ -78,21 +82,23 @@ def row_rules(spec: TableSpec) -> list[RowRule]:
         )
     readable = [
         replace(r, failing=f"(_corrupt_record IS NULL AND {r.failing})")
-        for r in declared_rules(spec.checks, check_context(spec))
+        for r in declared_rules(spec.checks, check_context(spec), waived)
     ]
     return rules + readable
 
 
-def declared_rules(checks: Sequence[Check], context: CheckContext) -> list[RowRule]:
-    """The declared row checks as rules, in their order."""
+def declared_rules(checks: Sequence[Check], context: CheckContext, waived: Collection[str] = ()) -> list[RowRule]:
+    """The declared row checks as rules, in their order. Rows that fail what a check depends on do not fail it."""
+    ignored = {check.id for check in checks if is_waived(check.id, waived)}
     rules = []
     for check in checks:
         if isinstance(check, RowCheck) and check.scope == "row":
             column = check.value_column or ""
             value = f"CAST({identifier(column)} AS STRING)" if column else "NULL"
-            rules.append(
-                RowRule(check.id, check.failing(context), value, column, check.message(), check.removes_rows, check.severity)
-            )
+            failing = check.failing(context)
+            if first := rows_passed_over(check, checks, ignored):
+                failing = f"({failing} AND NOT ({' OR '.join(other.failing(context) for other in first)}))"
+            rules.append(RowRule(check.id, failing, value, column, check.message(), check.removes_rows, check.severity))
     return rules
 
 
@@ -127,7 +133,7 @@ def stage(
     ``only``: the flag of this one rule and nothing else, to find out whether it is the one that stops the scan.
     """
     broken = broken or {}
-    rules = [rule for rule in row_rules(spec) if only in (None, rule.id)]
+    rules = [rule for rule in row_rules(spec, waived) if only in (None, rule.id)]
     available = set(bronze.columns)
     typed = typed_columns(spec, available)
     cells = [
@@ -175,6 +181,20 @@ def with_matches(rows: DataFrame, checks: Sequence[Check], others: Mapping[str, 
             same = same & (F.col(identifier(own)) == F.col(name))
         rows = rows.join(matches, same, "left").drop(*names)
     return rows
+
+
+def flagged(
+    rows: DataFrame,
+    checks: Sequence[Check],
+    context: CheckContext,
+    pii: Collection[str],
+    others: Mapping[str, DataFrame],
+) -> DataFrame:
+    """Rows that are typed already (gold's, or published ones) with the flags of these checks, their reasons and `_clean`."""
+    rules = declared_rules(checks, context)
+    rows = with_matches(rows, checks, others)
+    rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{place}") for place, rule in enumerate(rules)])
+    return with_reasons(rows, rules, pii).drop(*[f"_c{place}" for place in range(len(rules))])
 
 
 def with_reasons(rows: DataFrame, rules: Sequence[RowRule], pii: Collection[str], waived: Collection[str] = ()) -> DataFrame:

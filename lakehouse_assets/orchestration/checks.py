@@ -75,10 +75,14 @@ def check_results(
     for spec in specs:
         found = outcomes.get(spec.name, [])
         bad = [(window, o) for window, o in found if o["status"] in ("failed", "error")]
+        skipped = [(window, o) for window, o in found if o["status"] == "skipped"]
         windows = list(dict.fromkeys(window for window, _ in bad))
         metadata: dict[str, Any] = {"windows_checked": len(decisions), "windows_failed": len(windows)}
         if found and found[-1][1]["observed"]:
             metadata["observed_last"] = dg.MetadataValue.json(found[-1][1]["observed"])
+        if skipped:
+            metadata["windows_skipped"] = len(skipped)
+            metadata["skipped"] = dg.MetadataValue.md(table(("window", "why"), [(w, o["message"]) for w, o in skipped], SHOWN))
         if bad:
             rows = [(window, o["check"], o["status"], o["effect"], o["failed_rows"], o["message"]) for window, o in bad]
             metadata["failed"] = dg.MetadataValue.md(table(("window", "check", "status", "effect", "rows", "why"), rows, SHOWN))
@@ -94,11 +98,19 @@ def check_results(
         yield dg.AssetCheckResult(
             check_name=spec.name,
             asset_key=spec.asset_key,
-            passed=not bad,
+            # What was not judged anywhere has not passed.
+            passed=not bad and not (skipped and len(skipped) == len(found)),
             severity=dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
-            description=_sentence(windows, bad, f"{len(decisions)} {each}"),
+            description=_sentence(windows, bad, f"{len(decisions)} {each}") + _of_skipped(skipped),
             metadata=metadata,
         )
+
+
+def _of_skipped(skipped: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    if not skipped:
+        return ""
+    window, outcome = skipped[-1]
+    return f". Skipped in {len(skipped)}: {outcome['message'].removeprefix('not judged: ')} ({window})"
 
 
 def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]], checked: str) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from lakehouse_assets.contracts.document import MISSING, place_of
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
+from lakehouse_assets.contracts.places import MISSING, Places, places_of, shared_of
+from lakehouse_assets.contracts.sharing import whole
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
@@ -22,12 +23,19 @@ def silver_schemas(specs: Sequence[TableSpec]) -> dict[str, dict[str, str]]:
     return {f"silver_{s.name}": {n: c.type for n, c in s.columns.items()} | {"p_extracted_at": "timestamp"} for s in specs}
 
 
+class Written(BaseModel):
+    """A table's attributes, unread."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class LakehouseTable(dg.Component):
     """One table from source to gold: bronze, silver, baseline and gold assets, gated, drift-checked and self-healing."""
 
-    def __init__(self, spec: TableSpec, folder: Path) -> None:
+    def __init__(self, spec: TableSpec, folder: Path, places: Places | None = None) -> None:
         self.spec = spec
         self.folder = folder
+        self.places = places or Places()
 
     def query_of(self, gold: GoldSpec, known: Sequence[TableSpec]) -> GoldQuery:
         """What a gold table of this component reads. Raises ConfigError, naming file and line."""
@@ -45,19 +53,22 @@ class LakehouseTable(dg.Component):
         return query
 
     def _place(self, gold: GoldSpec, key: str) -> str:
-        return place_of(self.folder / "defs.yaml", self.spec.name, ["gold", self.spec.gold.index(gold), key])
+        return self.places.at(["gold", self.spec.gold.index(gold), key])
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
-        """The plain frozen model: its errors name the file and the line."""
-        return TableSpec
+        """The attributes as they are written: what is shared is not in them yet."""
+        return Written
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
-        """Keep the validated promise."""
-        if not isinstance(attributes, TableSpec):
+        """The promise as a whole. `load_tables` has told every mistake before, with its place."""
+        if not isinstance(attributes, Written):
             raise ConfigError(f"{context.path}: {MISSING}")
-        return cls(attributes, Path(context.path))
+        folder = Path(context.path)
+        shared = shared_of(folder, Settings.from_environment().variables)
+        spec = TableSpec.model_validate(whole(attributes.model_extra or {}, shared.values).attributes)
+        return cls(spec, folder, places_of(folder / "defs.yaml", spec.name, shared))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """This table's assets alone; what all tables share is added by `build_definitions`."""

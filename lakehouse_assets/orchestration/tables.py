@@ -9,11 +9,12 @@ from pathlib import Path
 
 import dagster as dg
 
-from lakehouse_assets.contracts.document import place_of, read_documents, table_mistakes
+from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.places import shared_of, table_mistakes
 from lakehouse_assets.contracts.references import circle, gold_reference_mistakes, reference_mistakes
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.component import LakehouseTable
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
 OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.component.LakehouseTable")
 
@@ -36,7 +37,7 @@ def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJEC
     names: dict[str, str] = {}
     for table in found:
         for name in [table.spec.name, *(f"gold {gold.name}" for gold in table.spec.gold)]:
-            place = place_of(table.folder / "defs.yaml", table.spec.name, ["name"])
+            place = table.places.at(["name"])
             if name in names:
                 raise ConfigError(f"{place}: name: {name!r} is already described in {names[name]}")
             names[name] = place
@@ -51,15 +52,15 @@ def _between(tables: Sequence[LakehouseTable]) -> Iterator[str]:
     specs = [table.spec for table in tables]
     known = {spec.name: spec for spec in specs}
     for table in tables:
-        file = table.folder / "defs.yaml"
         wrong = list(reference_mistakes(table.spec, known))
         for place, gold in enumerate(table.spec.gold):
             wrong += gold_reference_mistakes(place, gold.checks, table.query_of(gold, specs), known)
         for keys, text in wrong:
-            yield f"{place_of(file, table.spec.name, keys)}: {'.'.join(map(str, keys))} {text}"
+            place, name = table.places.told(keys)
+            yield f"{place}: {name} {text}"
     if names := circle(specs):
-        file = next(table.folder for table in tables if table.spec.name == names[0]) / "defs.yaml"
-        yield f"{place_of(file, names[0], ['checks'])}: checks: these tables look into each other: {' → '.join(names)}"
+        place = next(table.places for table in tables if table.spec.name == names[0]).at(["checks"])
+        yield f"{place}: checks: these tables look into each other: {' → '.join(names)}"
 
 
 def _mistakes(file: Path) -> Iterator[str]:
@@ -70,7 +71,7 @@ def _mistakes(file: Path) -> Iterator[str]:
     for document in documents:
         kind = document.data.get("type") if isinstance(document.data, dict) else None
         if kind in OURS:
-            yield from table_mistakes(document)
+            yield from table_mistakes(document, shared_of(file.parent, Settings.from_environment().variables))
         elif not isinstance(kind, str) or not _exists(kind):
             yield f"{document.at(['type'])}: type: there is no component {kind!r}; a table is a {OURS[0]}"
 

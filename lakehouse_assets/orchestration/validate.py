@@ -6,11 +6,22 @@ Belongs here: `check validate` beyond the YAML itself. Does not: the YAML's own 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from lakehouse_assets.contracts.document import place_of
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_source
+
+
+def unused_packs(tables: Sequence[LakehouseTable]) -> list[str]:
+    """One line per pack that no table uses: it promises nothing."""
+    used = {source.pack for table in tables for sources in table.places.sources.values() for source in sources}
+    lines = set()
+    for table in tables:
+        files = table.places.files
+        if files.packs:
+            unused = (name for name in files.values.packs if name not in used)
+            lines |= {f"{files.packs.at([name])}: {name}: no table uses this pack" for name in unused}
+    return sorted(lines)
 
 
 def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> list[str]:
@@ -30,6 +41,6 @@ def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> lis
         for name in spec.columns:
             wanted = spec.source_column(name)
             if has and wanted not in has:
-                place = place_of(table.folder / "defs.yaml", spec.name, ["columns", name])
-                mistakes.append(f"{place}: columns.{name}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}")
+                place, key = table.places.told(["columns", name])
+                mistakes.append(f"{place}: {key}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}")
     return mistakes

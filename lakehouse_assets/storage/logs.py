@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Reason
+from lakehouse_assets.decisions.gate import Outcome, reasons_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.lock import table_lock
@@ -84,32 +85,47 @@ def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) 
     _write(settings, "extractions", rows, EXTRACTIONS)
 
 
-def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True) -> list[Decision]:
-    """Every decision in the order it was made, those applied with their mark. ``evidence``: profiles as well."""
-    columns = [f.name for f in DECISIONS if evidence or f.name not in ("profiles", "checks", "drift")]
+def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True, results: bool = False) -> list[Decision]:
+    """Every decision in the order it was made, those applied with their mark. ``evidence``: profiles, drift and the checks'
+    results as well; ``results``: the results at least.
+    """
+    left_out = set() if evidence else {"profiles", "drift"} if results else {"profiles", "drift", "checks"}
+    columns = [f.name for f in DECISIONS if f.name not in left_out]
     found = delta.read_arrow(settings.path("ops", "decisions"), columns, [("table", "=", table)] if table else None)
     marks: dict[tuple[str, str], dict[str, Any]] = {}
+    later: dict[tuple[str, str], dict[str, Any]] = {}
     decided: list[dict[str, Any]] = []
     for row in found.to_pylist():
         if row["event"] == "applied":
             marks[(row["table"], row["decision_id"])] = row
+        elif row["event"] == "checked":
+            later[(row["table"], row["decision_id"])] = row
         else:
             decided.append(row)
     decided.sort(key=lambda r: (r["table"], r["number"]))
-    return [_decision(row, marks.get((row["table"], row["superseded_by"] or row["decision_id"]))) for row in decided]
+    return [
+        _decision(
+            row,
+            marks.get((row["table"], row["superseded_by"] or row["decision_id"])),
+            later.get((row["table"], row["decision_id"])),
+        )
+        for row in decided
+    ]
 
 
-def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
+def _decision(row: dict[str, Any], mark: dict[str, Any] | None, later: dict[str, Any] | None) -> Decision:
     inputs = json.loads(row["inputs"] or "{}")
+    more: dict[str, Any] = later or {"reasons": [], "checks": None}
+    warned = row["verdict"] == "published" and more["reasons"]
     return Decision(
         table=row["table"],
         p_extracted_at=row["p_extracted_at"],
         extraction_seq=row["extraction_seq"],
         number=row["number"],
         kind=row["kind"],
-        verdict=row["verdict"],
+        verdict="published_with_warnings" if warned else row["verdict"],
         counts=Counts(**{name: row[name] for name in Counts.__dataclass_fields__}),
-        reasons=tuple(Reason(**reason) for reason in row["reasons"] or ()),
+        reasons=tuple(Reason(**reason) for reason in [*(row["reasons"] or ()), *more["reasons"]]),
         ruleset_hash=row["ruleset_hash"],
         ruleset=row["ruleset"] or "",
         bronze_version=row["bronze_version"],
@@ -124,7 +140,7 @@ def _decision(row: dict[str, Any], mark: dict[str, Any] | None) -> Decision:
         superseded_by=row["superseded_by"],
         inputs=inputs.get("versions", {}),
         recomputed=None if inputs.get("recomputed") is None else tuple(inputs["recomputed"]),
-        checks=tuple(json.loads(row.get("checks") or "[]")),
+        checks=tuple(json.loads(row.get("checks") or "[]") + json.loads(more.get("checks") or "[]")),
         drift=json.loads(row["drift"]) if row.get("drift") else None,
         profiles=tuple(json.loads(row.get("profiles") or "[]")),
         silver_version=mark["silver_version"] if mark else None,
@@ -150,6 +166,17 @@ def log_decisions(settings: Settings, made: Sequence[Decision]) -> None:
             "profiles": json.dumps(decision.profiles),
         }
         rows.append(row)
+    _write(settings, "decisions", rows, DECISIONS)
+
+
+def log_checked(settings: Settings, later: Sequence[tuple[Decision, Sequence[Outcome]]]) -> None:
+    """What checks said that ran after the exchange. Said again (by a recovery), the last one counts."""
+    rows = []
+    for decision, outcomes in later:
+        row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
+        row |= {"table": decision.table, "event": "checked", "decision_id": decision.decision_id}
+        row |= {"reasons": [asdict(reason) for reason in reasons_of(outcomes)]}
+        rows.append(row | {"checks": json.dumps([outcome.as_dict() for outcome in outcomes])})
     _write(settings, "decisions", rows, DECISIONS)
 
 

@@ -21,7 +21,6 @@ def row_check(**more):
         ({"threshold": 0.99}, 100, 1, "rows"),
         ({"threshold": 0.99}, 10_000_000, 100_001, "batch"),  # 0.9899999, which is shown as 0.99
         ({"threshold": 1.0}, 10_000_000, 1, "batch"),
-        ({"threshold": 0.0}, 10, 10, "rows"),
         ({"threshold": 0.5}, 0, 0, "none"),
         ({"threshold": 1.0, "severity": "warning"}, 10, 1, "report"),
         ({"threshold": 0.5, "on_fail": "warn"}, 10, 9, "report"),

@@ -23,8 +23,8 @@ class NullShare(BatchCheck):
     check: Literal["null_share"]
     column: str
     """The column."""
-    max: float = Field(ge=0, le=1)
-    """The greatest share that passes."""
+    max: float = Field(ge=0, lt=1)
+    """The greatest share that passes. 1 could never be missed."""
 
     @property
     def columns_used(self) -> tuple[str, ...]:

@@ -75,6 +75,10 @@ class Sql(RowCheck):
         """The query over one window, bounds bound."""
         return _bind(self.tree, context)
 
+    def rides_along(self, context: CheckContext) -> bool:
+        """Where the query is a plain filter."""
+        return self.scope == "row"
+
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """None that ride along: ``failing`` comes from the query."""
         return {}

@@ -62,7 +62,7 @@ class Length(ColumnCheck):
 
     @model_validator(mode="after")
     def _bounds(self) -> "Length":
-        bounded("length", self.min, self.max)
+        bounded("length", self.min, self.max, 0)
         return self
 
     def condition(self, context: CheckContext) -> str:

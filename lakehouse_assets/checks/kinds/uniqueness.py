@@ -88,7 +88,7 @@ class DistinctCount(BatchCheck):
 
     @model_validator(mode="after")
     def _bounds(self) -> "DistinctCount":
-        bounded("distinct_count", self.min, self.max)
+        bounded("distinct_count", self.min, self.max, 0)
         return self
 
     @property

@@ -44,7 +44,7 @@ class RowCount(BatchCheck):
 
     @model_validator(mode="after")
     def _bounds(self) -> "RowCount":
-        bounded("row_count", self.min, self.max)
+        bounded("row_count", self.min, self.max, 0)
         return self
 
     def metrics(self, context: CheckContext) -> dict[str, str]:

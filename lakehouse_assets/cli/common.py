@@ -1,0 +1,127 @@
+"""What the commands share: listings as tables or JSON, the tables and their windows, the instance.
+
+Belongs here: arguments → values, values → the terminal. Does not: any command.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+
+# Piped into a file or another program, a table is as wide as it needs.
+out, err = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def show(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
+    """A listing, as a table or as JSON."""
+    if as_json:
+        print(json.dumps(list(rows), default=_plain, indent=2))  # noqa: T201
+        return
+    if not rows:
+        out.print(empty, markup=False)
+        return
+    drawn = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        drawn.add_row(*[_cell(value) for value in row.values()])
+    out.print(drawn)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, datetime):
+        return Text(f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}")
+    return Text("" if value is None else str(value))
+
+
+def tables_of(names: Iterable[str] = ()) -> list[Any]:
+    """These tables, or all. Raises RefusedError for a name that there is not, ConfigError for YAML that is wrong."""
+    from lakehouse_assets.orchestration.tables import load_tables
+
+    tables = load_tables()
+    known = {table.spec.name: table for table in tables}
+    wanted = list(names)
+    for name in wanted:
+        if name not in known:
+            raise RefusedError(f"there is no table {name!r}; there are {', '.join(known) or 'none yet'}")
+    return [known[name] for name in wanted] if wanted else tables
+
+
+def decisions_of(table: str | None) -> list[Any]:
+    """From the log alone, so that a listing is quick; only a table without any is looked up."""
+    from lakehouse_assets.storage import logs
+
+    found = logs.decisions(Settings.from_environment(), table, evidence=False)
+    if table and not found:
+        golds = {f"gold_{gold.name}" for known in tables_of() for gold in known.spec.gold}
+        if table not in golds:
+            tables_of([table])
+    return found
+
+
+@contextmanager
+def dagster_instance(settings: Settings):
+    """The definitions and the instance of DAGSTER_HOME. Dagster's paths are relative to the project's folder."""
+    import logging
+
+    os.environ["DAGSTER_HOME"] = str(settings.dagster_home)
+    os.chdir(PROJECT_ROOT)
+    logging.getLogger("dagster").setLevel(logging.WARNING)
+    import dagster as dg
+
+    from lakehouse_assets.definitions import build_definitions
+
+    try:
+        with dg.DagsterInstance.get() as instance:
+            yield build_definitions(settings), instance
+    finally:
+        stop_spark()
+
+
+def stop_spark() -> None:
+    """End the JVM in order, if this process started one."""
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
+
+
+def window_range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | None, datetime | None]:
+    """Starts of the first and the last window of ``A`` or ``A..B``, which must be keys of one of the tables."""
+    if text is None:
+        return None, None
+    first, dots, last = text.partition("..")
+    for spec in specs:
+        try:
+            starts = [spec.extraction.window(key).start for key in (first, last if dots else first)]
+        except ValueError:
+            continue
+        if starts[0] > starts[1]:
+            raise RefusedError(f"--window {text}: the first window is after the last")
+        return starts[0], starts[1]
+    keys = ", ".join(dict.fromkeys(spec.extraction.first.key for spec in specs))
+    raise RefusedError(f"--window {text}: give a window's key, or two as A..B; keys look like {keys}")
+
+
+def window_start(spec: Any, key: str) -> datetime:
+    """The start of a window by its key. Raises RefusedError for another form of key."""
+    try:
+        return spec.extraction.window(key).start
+    except ValueError:
+        raise RefusedError(f"{spec.name}: {key!r} is no window's key; keys look like {spec.extraction.first.key}") from None

@@ -1,0 +1,92 @@
+"""`lakehouse quarantine`: what is held, and what to do with it.
+
+Belongs here: arguments → call → listing. Does not: anything that another room could do.
+"""
+
+import getpass
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, show, tables_of, window_start
+from lakehouse_assets.settings import Settings
+
+quarantine_app = typer.Typer(no_args_is_help=True, help="What is held, and what to do with it.")
+
+
+@quarantine_app.command("list")
+def quarantine_list(
+    table: Annotated[str | None, typer.Option(help="Only this table.")] = None, as_json: AsJson = False
+) -> None:
+    """Batches with rows in quarantine."""
+    from lakehouse_assets.reports.listings import held_rows
+
+    rows = held_rows(decisions_of(table))
+    show(rows, as_json, "nothing is in quarantine")
+
+
+@quarantine_app.command("show")
+def quarantine_show(
+    table: str,
+    window: Annotated[str, typer.Option(help="The window's key.")],
+    limit: Annotated[int, typer.Option(help="At most so many rows.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Rows that are held of a window, each with its reasons. Columns marked pii are masked."""
+    from lakehouse_assets.layers.held import held_sample
+
+    found = tables_of([table])[0]
+    rows = held_sample(Settings.from_environment(), found.spec, window_start(found.spec, window), limit)
+    show(rows, as_json, f"none of {table} {window} is in quarantine")
+
+
+Because = Annotated[str, typer.Option("--because", help="Why: kept with the decision.")]
+By = Annotated[str | None, typer.Option("--by", help="Who says so (default: the login name).")]
+Seq = Annotated[int, typer.Option("--seq", help="Which extraction of the window (default: the newest).")]
+
+
+@quarantine_app.command("release")
+def quarantine_release(
+    table: str,
+    window: Annotated[str, typer.Option(help="The window's key.")],
+    because: Because,
+    override: Annotated[
+        list[str] | None, typer.Option(help="A check that loses its effect; again for more; * for all.")
+    ] = None,
+    by: By = None,
+    seq: Seq = 0,
+) -> None:
+    """Judge a held window again by today's rules, or override checks by name."""
+    _act("release_quarantine", "release", table, window, because, by, seq, {"override": override or []})
+
+
+@quarantine_app.command("discard")
+def quarantine_discard(
+    table: str, window: Annotated[str, typer.Option(help="The window's key.")], because: Because, by: By = None, seq: Seq = 0
+) -> None:
+    """Give up what is held of a window; the rows stay as evidence."""
+    _act("discard_quarantine", "discard", table, window, because, by, seq, {})
+
+
+def _act(job: str, op: str, table: str, window: str, because: str, by: str | None, seq: int, more: dict[str, Any]) -> None:
+    from lakehouse_assets.orchestration.headless import run_job, run_once
+    from lakehouse_assets.reports.listings import verdict_rows
+    from lakehouse_assets.storage import logs
+
+    settings = Settings.from_environment()
+    spec = tables_of([table])[0].spec
+    start = window_start(spec, window)
+    config = {
+        "table": table,
+        "window": window,
+        "extraction_seq": seq,
+        "by": by or getpass.getuser(),
+        "because": because,
+        **more,
+    }
+    with dagster_instance(settings) as (definitions, instance), err.status(f"{op}: {table} {window}") as status:
+        run_job(definitions, instance, job, op, config)
+        # Gold follows at once: nobody need wait for the daemon.
+        run_once(definitions, instance, settings, tables_of(), lambda _: False, status.update)
+    decisions = [d for d in logs.decisions(settings, table, evidence=False) if d.p_extracted_at == start]
+    show(verdict_rows(decisions, full=False), False, "")

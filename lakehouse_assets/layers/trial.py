@@ -1,0 +1,201 @@
+"""Checks tried on real data: what they would say of each window. Nothing is written, logged or published.
+
+Belongs here: checks by themselves, before the gate (on the source or bronze) or after it (on silver), and backtests.
+Does not: the gate (judge).
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+
+from lakehouse_assets.checks.base import Check, HistoryCheck
+from lakehouse_assets.checks.dependencies import in_order
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.history import History
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers.bronze import bronze_rows
+from lakehouse_assets.layers.judge import context_at
+from lakehouse_assets.layers.others import others_now
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.measures.duplicates import unrepeated
+from lakehouse_assets.measures.isolate import culprits
+from lakehouse_assets.measures.samples import PER_CHECK, failing_samples
+from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.special import query_failures
+from lakehouse_assets.measures.stage import check_context, declared_rules, flagged, row_rules, select_batches, stage
+from lakehouse_assets.sources import open_source
+from lakehouse_assets.storage import delta, logs
+
+Batch = tuple[datetime, int]
+PLACES = ("source", "bronze", "silver")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one check says of one window. ``stands``: the window's decision as it is, None if nobody has judged it."""
+
+    window: Window
+    rows: int
+    outcome: gate.Outcome
+    stands: Decision | None
+
+    @property
+    def would_hold(self) -> str:
+        """What would have been held for this check's sake."""
+        if self.outcome.effect == "batch":
+            return "the window"
+        return f"{self.outcome.failed_rows} row(s)" if self.outcome.effect == "rows" else "nothing"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What each check says of each window, and by check at most five failing values (masked where they are `pii`)."""
+
+    trials: list[Trial]
+    samples: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Staged rows by batch, and the rules whose flags they carry."""
+
+    frame: DataFrame
+    spec: TableSpec
+    place: str
+    batches: tuple[Batch, ...]
+
+
+def with_check(spec: TableSpec, check: Check) -> TableSpec:
+    """The table with this check, in the place of the one of its name or after all others. Raises ValidationError where the
+    table has no such column, or where another check stands in its way.
+    """
+    others = [other for other in spec.checks if other.id != check.id]
+    at = next((place for place, other in enumerate(spec.checks) if other.id == check.id), len(others))
+    checks = [*others[:at], check, *others[at:]]
+    given = spec.model_dump(by_alias=True, exclude={"checks"}, exclude_unset=True)
+    return TableSpec.model_validate({**given, "drift": None, "checks": [c.model_dump(exclude_unset=True) for c in checks]})
+
+
+def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], place: str = "bronze") -> Tried:
+    """Judge these windows by these checks, oldest first; those that have no rows at the place are left out. Checks that they
+    depend on are judged before them. At most one aggregation, and one query for each check that cannot ride along.
+
+    ``place``: ``source`` (what has landed, extracted or not), ``bronze`` (newest extractions) or ``silver`` (published rows,
+    by the window that they came with). A check of the history is compared with windows as they are on record; where it is
+    tried on several, a window that it would have held teaches nothing to those after it. Raises RefusedError where there is
+    nothing to look at.
+    """
+    spec = run.spec
+    for check in checks:
+        spec = with_check(spec, check)
+    run, names = replace(run, spec=spec), {check.id for check in checks}
+    data = _data(run, windows, place)
+    wanted = _with_prerequisites(spec, names)
+    numbers, samples = _measure(run, data, wanted, names)
+    looks_back = any(isinstance(check, HistoryCheck) for check in wanted)
+    known = logs.decisions(run.settings, spec.name, evidence=False, results=looks_back)
+    standing = {d.p_extracted_at: d for d in ledger.standing(known).values() if d.superseded_by is None}
+    history = History(known)
+    found = []
+    for batch in sorted(data.batches):
+        start = batch[0]
+
+        def before(past: HistoryCheck, start: datetime = start):
+            return history.before(start, past)
+
+        judged = gate.judge_checks(wanted, context_at(run, start), numbers[batch], spec.pii_columns, before=before)
+        window, old = window_at(start, spec.extraction.cadence), standing.get(start)
+        found += [Trial(window, numbers[batch].rows_in, outcome, old) for outcome in judged if outcome.check in names]
+        if old and old.accepted and not any(outcome.effect == "batch" for outcome in judged):
+            history.learn(replace(old, checks=tuple(outcome.as_dict() for outcome in judged), waived=()))
+        else:
+            history.forget(start)
+    return Tried(found, samples)
+
+
+def _with_prerequisites(spec: TableSpec, names: Collection[str]) -> list[Check]:
+    by_id = {other.id: other for other in spec.checks}
+    wanted, left = set(), list(names)
+    while left:
+        name = left.pop()
+        wanted.add(name)
+        left += [first for first in by_id[name].depends_on if first not in wanted]
+    return [other for other in in_order(spec.checks) if other.id in wanted]
+
+
+def _data(run: Run, windows: Sequence[Window], place: str) -> _Data:
+    spec, starts = run.spec, {window.start for window in windows}
+    if place == "source":
+        source = open_source(spec, run.settings.landing)
+        arrived = sorted(source.fingerprints(windows))
+        if not arrived:
+            raise RefusedError(f"{spec.name}: none of these windows has landed")
+        rows = bronze_rows(source.read(run.spark, arrived).frame, dict.fromkeys(arrived, 1))
+        return _Data(rows, spec, place, tuple((window.start, 1) for window in arrived))
+    if place == "silver":
+        known = logs.decisions(run.settings, spec.name, evidence=False)
+        batches = tuple(batch for batch in ledger.accepted(known) if batch[0] in starts)
+        if not batches or not delta.exists(run.path("silver")):
+            raise RefusedError(f"{spec.name}: none of these windows is published")
+        rows = run.spark.read.format("delta").load(run.path("silver"))
+        return _Data(rows, spec, place, tuple((start, seq) for start, seq in batches if start))
+    records = ledger.latest_extractions(logs.extractions(run.settings, spec.name))
+    batches = tuple((start, record.extraction_seq) for start, record in records.items() if start in starts)
+    if not batches:
+        raise RefusedError(f"{spec.name}: none of these windows is in bronze; see `lakehouse verdicts`, or try --on source")
+    return _Data(run.spark.read.format("delta").load(run.path("bronze")), spec, place, batches)
+
+
+def _staged(run: Run, data: _Data, batches: Sequence[Batch]) -> DataFrame:
+    others = others_now(run)
+    rows = select_batches(data.frame, batches)
+    if data.place == "silver":
+        rows = flagged(rows, data.spec.checks, check_context(data.spec), data.spec.pii_columns, others.frames)
+        return unrepeated(rows.selectExpr("*", "false AS _unreadable"))
+    return stage(rows, data.spec, others=others.frames)
+
+
+def _measure(
+    run: Run, data: _Data, wanted: Sequence[Check], names: Collection[str]
+) -> tuple[dict[Batch, BatchNumbers], dict[str, list[str]]]:
+    """Numbers of these checks by batch, and values that fail them. What stops the scan is in error where it does."""
+    context = check_context(data.spec)
+    missing = others_now(run).missing
+    errors: dict[Batch, dict[str, str]] = {
+        batch: {c.id: missing[c.reads.table] for c in wanted if c.reads and c.reads.table in missing} for batch in data.batches
+    }
+    riding = {c.id: c.metrics(context) for c in wanted if c.scope == "batch"}
+    found: dict[Batch, BatchNumbers] = {}
+    samples: dict[str, list[str]] = {}
+
+    def measured(some: Sequence[Batch], data: _Data = data) -> None:
+        rules = declared_rules(data.spec.checks, context) if data.place == "silver" else row_rules(data.spec)
+        staged = _staged(run, data, some).persist()
+        try:
+            found.update(scan(staged, [rule.id for rule in rules], riding))
+            extra = query_failures(staged, wanted, context, some, errors)
+            if any(found[batch].failed_rows.get(name) for batch in some if batch in found for name in names):
+                for name, values in failing_samples(staged).items():
+                    samples[name] = [*samples.get(name, []), *values][:PER_CHECK]
+        finally:
+            staged.unpersist()
+        for batch in some:
+            numbers = found.get(batch, BatchNumbers())
+            metrics = {c: {**numbers.metrics.get(c, {}), **extra.get(batch, {}).get(c, {})} for c in riding}
+            found[batch] = replace(numbers, metrics=metrics)
+
+    alone = replace(data, spec=data.spec.model_copy(update={"checks": tuple(wanted)}))
+    wrong = culprits(sorted(data.batches), measured)
+    # Perhaps it is another check that stops the scan: then its rows stay in, and only this one is asked.
+    for batch, message in culprits(sorted(wrong), lambda some: measured(some, alone)).items():
+        found[batch] = BatchNumbers()
+        errors[batch] = {check.id: message for check in wanted}
+    return {batch: replace(found[batch], errors=errors.get(batch, {})) for batch in data.batches}, {
+        name: values for name, values in samples.items() if name in names
+    }

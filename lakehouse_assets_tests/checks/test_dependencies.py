@@ -1,0 +1,144 @@
+"""`depends_on`: what may be said, in which order checks are judged, and that a skipped check lets nothing through. Pure."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.dependencies import in_order, rows_passed_over, runs_afterwards
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets_tests.support import readings
+
+CONTEXT = CheckContext(("sensor", "hour"), "TIMESTAMP '2024-01-01'", "TIMESTAMP '2024-01-02'", "batch")
+HAS_VALUE = {"check": "not_null", "column": "value", "name": "has_value"}
+SMALL = {"check": "in_range", "column": "value", "max": 100, "name": "small", "depends_on": ["has_value"]}
+MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name": "mean", "depends_on": ["has_value"]}
+
+
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        ([SMALL], "checks.0.depends_on: there is no check 'has_value' to depend on; there are none"),
+        ([{**HAS_VALUE, "depends_on": ["small"]}, SMALL], "wait for each other"),
+        ([{**HAS_VALUE, "depends_on": ["has_value"]}], "wait for each other"),
+        ([{**HAS_VALUE, "severity": "warning"}, SMALL], "small can hold something, and has_value cannot"),
+        ([{**HAS_VALUE, "on_fail": "quarantine_batch", "threshold": 0.9}, SMALL], "within its threshold are published"),
+        (
+            [
+                {"check": "unique", "columns": ["value"], "name": "u", "severity": "warning"},
+                {**MEAN, "depends_on": ["u"], "severity": "info"},
+            ],
+            "u runs after the exchange",
+        ),
+    ],
+)
+def test_what_cannot_be_depended_on(checks, said):
+    with pytest.raises(ValidationError, match="checks") as refused:
+        readings(checks=checks)
+    assert said in str(refused.value)
+
+
+def test_gold_is_refused_the_same():
+    gold = {"name": "g", "sql": "g.sql", "key": ["a"], "checks": [SMALL]}
+    with pytest.raises(ValidationError, match="no check 'has_value' to depend on"):
+        readings(gold=[gold])
+
+
+def test_the_order_and_the_rows():
+    spec = readings(checks=[{**SMALL, "name": "third", "depends_on": ["small"]}, SMALL, HAS_VALUE])
+    third, small, first = spec.checks
+    assert [c.id for c in in_order(spec.checks)] == ["has_value", "small", "third"]
+    assert {c.id for c in rows_passed_over(third, spec.checks)} == {"small", "has_value"}
+    assert {c.id for c in rows_passed_over(small, spec.checks, waived={"has_value"})} == set()
+    assert rows_passed_over(first, spec.checks) == []
+
+
+NUMBERS = {
+    "all is well": BatchNumbers(4, metrics={"mean": {"value": 5.0}}),
+    "rows without a value": BatchNumbers(4, failed_rows={"has_value": 2}, metrics={"mean": {"value": 500.0}}),
+    "an error": BatchNumbers(4, errors={"has_value": "stopped"}, metrics={"mean": {"value": 500.0}}),
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "numbers", "small", "mean"),
+    [
+        ({}, "all is well", "passed", "passed"),
+        # The rows without a value are removed: what is left is judged.
+        ({}, "rows without a value", "passed", "failed"),
+        ({"threshold": 0.9}, "rows without a value", "skipped", "skipped"),
+        ({"on_fail": "quarantine_batch"}, "rows without a value", "skipped", "skipped"),
+        ({}, "an error", "skipped", "skipped"),
+    ],
+    ids=str,
+)
+def test_skipped_or_judged(more, numbers, small, mean):
+    spec = readings(checks=[SMALL, {**HAS_VALUE, **more}, MEAN])
+    told = {o.check: o for o in gate.judge_checks(spec.checks, CONTEXT, NUMBERS[numbers], ())}
+    assert (told["small"].status, told["mean"].status) == (small, mean)
+    for outcome in told.values():
+        if outcome.status == "skipped":
+            assert outcome.effect == "none"
+            assert "has_value" in outcome.message
+
+
+def test_who_depends_on_a_skipped_one_is_skipped():
+    spec = readings(checks=[SMALL, HAS_VALUE, {**MEAN, "depends_on": ["small"]}])
+    told = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], ())
+    assert [o.status for o in told] == ["skipped", "error", "skipped"]
+    assert told[2].message == "not judged: small was skipped"
+
+
+def test_what_is_overridden_stands_in_nobodys_way():
+    spec = readings(checks=[SMALL, HAS_VALUE, MEAN])
+    told = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], (), waived=["has_value"])
+    assert [o.status for o in told] == ["passed", "error", "failed"]
+
+
+KINDS = [
+    {"check": "in_range", "column": "value", "max": 1},
+    {"check": "statistic", "column": "value", "of": "mean", "max": 1},
+]
+
+
+@given(st.data())
+def test_a_check_that_can_hold_is_skipped_only_where_the_batch_is_held(data):
+    """Fail closed: nothing is published that a critical check was to look at, and did not."""
+    count = data.draw(st.integers(2, 5))
+    checks = []
+    for place in range(count):
+        check = {**data.draw(st.sampled_from(KINDS)), "name": f"c{place}"}
+        check["severity"] = data.draw(st.sampled_from(["critical", "warning"]))
+        if check["check"] == "in_range":
+            check["threshold"] = data.draw(st.sampled_from([None, 0.5]))
+            if check["severity"] == "critical":
+                check["on_fail"] = data.draw(st.sampled_from([None, "quarantine_batch"]))
+        check["depends_on"] = data.draw(st.lists(st.sampled_from([f"c{i}" for i in range(count)]), unique=True, max_size=2))
+        checks.append({k: v for k, v in check.items() if v is not None})
+    try:
+        spec = readings(checks=checks)
+    except ValidationError:
+        return
+    failed = {c.id: data.draw(st.integers(0, 4)) for c in spec.checks if c.scope == "row"}
+    means = {c.id: {"value": data.draw(st.sampled_from([0.0, 5.0]))} for c in spec.checks if c.scope == "batch"}
+    wrong = data.draw(st.sets(st.sampled_from([c.id for c in spec.checks]), max_size=2))
+    numbers = BatchNumbers(4, failed_rows=failed, metrics=means, errors=dict.fromkeys(wrong, "stopped"))
+    told = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
+    if any(o.status == "skipped" and c.blocking for o, c in zip(told, spec.checks, strict=True)):
+        assert gate.verdict_of(told, numbers)[0] == "quarantined"
+
+
+def test_which_checks_run_after_the_exchange():
+    spec = readings(
+        checks=[
+            {"check": "unique", "columns": ["value"], "name": "held"},
+            {"check": "unique", "columns": ["value"], "name": "late", "severity": "warning"},
+            {"check": "unique", "columns": ["hour", "sensor"], "name": "key", "severity": "warning"},
+            {"check": "sql", "name": "filter", "sql": "select * from batch where value > 1", "severity": "info"},
+            {"check": "sql", "name": "query", "sql": "select sensor from batch group by sensor", "on_fail": "warn"},
+            {"check": "statistic", "column": "value", "of": "mean", "max": 1, "severity": "warning"},
+        ]
+    )
+    assert [c.id for c in spec.checks if runs_afterwards(c, CONTEXT)] == ["late", "query"]

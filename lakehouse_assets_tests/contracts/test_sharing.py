@@ -1,0 +1,141 @@
+"""What tables share: packs, defaults, variables. Pure: written attributes → whole ones, or what is wrong and where."""
+
+import pytest
+
+from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, Source, Unshared, whole
+
+TABLE = {"name": "t", "columns": {"lat": "double", "lon": "double", "a_id": "string", "b_id": "string"}}
+PACKS = {
+    "position": Pack(
+        parameters={"latitude": "lat", "longitude": None},
+        checks=(
+            {"check": "latitude", "column": "${latitude}"},
+            {"check": "longitude", "column": "${longitude}", "description": "of ${latitude} and ${LANE}"},
+        ),
+    ),
+    "ids": Pack(
+        parameters={"most": 9}, checks=({"check": "length", "column": "${column}", "max": "${most}", "for_columns": "*_id"},)
+    ),
+    "same": Pack(checks=({"check": "not_null", "column": "${column}", "name": "there", "for_columns": "*_id"},)),
+    "wrong": Pack(checks=({"check": "length", "column": "a_id"},)),
+    "typo": Pack(checks=({"check": "not_null", "column": "${colum}"},)),
+}
+SHARED = Shared(Defaults(), PACKS, {"LANE": "north", "MOST": "4"})
+
+
+def checks(*packs, shared=SHARED, own=()):
+    return whole({**TABLE, "packs": list(packs), "checks": list(own)}, shared)
+
+
+def test_a_pack_stands_before_the_tables_own_checks():
+    found = checks({"pack": "position", "with": {"longitude": "lon"}}, "ids", own=[{"check": "not_empty"}])
+    assert found.attributes["checks"] == [
+        {"check": "latitude", "column": "lat"},
+        {"check": "longitude", "column": "lon", "description": "of lat and north"},
+        {"check": "length", "column": "a_id", "max": 9},
+        {"check": "length", "column": "b_id", "max": 9},
+        {"check": "not_empty"},
+    ]
+    assert "packs" not in found.attributes
+    assert found.sources[("checks",)] == (
+        Source(0, "position"), Source(1, "position"), Source(0, "ids"), Source(0, "ids"), Source(0),
+    )  # fmt: skip
+
+
+def test_what_is_different_here():
+    use = {"pack": "ids", "with": {"most": 5}, "override": {"length_a_id": {"severity": "info"}}, "without": ["length_b_id"]}
+    assert checks(use).attributes["checks"] == [{"check": "length", "column": "a_id", "max": 5, "severity": "info"}]
+
+
+@pytest.mark.parametrize(
+    ("use", "keys", "said"),
+    [
+        ("none", ("packs", 0), "there is no pack 'none'; there are position, ids"),
+        ({"pack": "ids", "whit": {}}, ("packs", 0, "whit"), "Extra inputs"),
+        ({"with": {}}, ("packs", 0, "pack"), "Field required"),
+        ("position", ("packs", 0, "with"), "pack position needs longitude"),
+        ({"pack": "ids", "with": {"least": 1}}, ("packs", 0, "with"), "no parameter least; there are most"),
+        (
+            {"pack": "ids", "override": {"length_c_id": {}}},
+            ("packs", 0, "override"),
+            "makes no check length_c_id here; it makes length_a_id",
+        ),
+        ({"pack": "ids", "without": ["x"]}, ("packs", 0, "without"), "makes no check x here"),
+        ({"pack": "ids", "without": ["length_a_id", "length_b_id"]}, ("packs", 0), "binds to nothing in this table"),
+        ("same", ("packs", 0), "makes two checks 'there'"),
+        ("wrong", ("packs", 0), "check 0 of pack wrong (length): length needs min, max or both"),
+        ("typo", ("packs", 0, "column"), "${colum} is no parameter of the pack"),
+        (["ids"], ("packs", 0), "valid dictionary or instance"),
+    ],
+    ids=str,
+)
+def test_a_use_that_cannot_be_kept(use, keys, said):
+    with pytest.raises(Unshared) as refused:
+        checks(use)
+    assert (refused.value.keys, said in refused.value.text) == (keys, True), refused.value.text
+
+
+def test_a_pattern_that_fits_no_column_binds_to_nothing():
+    with pytest.raises(Unshared, match="binds to nothing"):
+        whole({"columns": {"x": "int"}, "packs": ["ids"]}, SHARED)
+
+
+def test_gold_has_packs_too():
+    gold = [{"name": "g"}, {"name": "h", "packs": [{"pack": "position", "with": {"longitude": "x"}}]}]
+    found = whole({**TABLE, "gold": gold}, SHARED)
+    assert [c["column"] for c in found.attributes["gold"][1]["checks"]] == ["lat", "x"]
+    assert found.sources[("gold", 1, "checks")] == (Source(0, "position"), Source(1, "position"))
+
+
+def test_defaults_lie_below_what_a_table_says():
+    general = {"owners": ["team:all"], "tags": {"lane": "${LANE}"}}
+    general["schema"] = {"new_columns": "quarantine", "missing_columns": "null"}
+    by_kind = {"not_null": {"severity": "warning", "threshold": 0.9}, "length": {"max": "${MOST}"}}
+    defaults = Defaults(tables=general, checks=by_kind)
+    table = {**TABLE, "owners": ["team:own"], "schema": {"missing_columns": "keep"}, "packs": ["same_one"]}
+    table["checks"] = [{"check": "not_null", "column": "lat", "threshold": 1}, {"check": "not_empty"}]
+    packs = {"same_one": Pack(checks=({"check": "length", "column": "a_id"},))}
+    found = whole(table, Shared(defaults, packs, {"LANE": "north", "MOST": "4"})).attributes
+    assert found["owners"] == ["team:own"]
+    assert found["schema"] == {"new_columns": "quarantine", "missing_columns": "keep"}
+    assert found["tags"] == {"lane": "north"}
+    assert found["checks"] == [
+        {"max": "4", "check": "length", "column": "a_id"},
+        {"severity": "warning", "threshold": 1, "check": "not_null", "column": "lat"},
+        {"check": "not_empty"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("${LANE}", "north"),
+        ("a ${LANE} and ${LANE}", "a north and north"),
+        ("$${LANE}", "${LANE}"),
+        ("a$${LANE}${LANE}", "a${LANE}north"),
+        ("$LANE {LANE} $", "$LANE {LANE} $"),
+        # What is no name is left: SQL refuses it by itself.
+        ("${env:HOME}", "${env:HOME}"),
+        ("^x{3}$", "^x{3}$"),
+    ],
+)
+def test_variables(text, becomes):
+    assert whole({"description": text}, SHARED).attributes == {"description": becomes}
+
+
+def test_a_variable_that_is_not_there_and_one_that_looks_like_yaml():
+    with pytest.raises(Unshared, match="no LAKEHOUSE_VAR_HOME") as refused:
+        whole({"columns": {"a": {"unit": "${HOME}"}}}, SHARED)
+    assert refused.value.keys == ("columns", "a", "unit")
+    sly = Shared(variables={"X": "a}, severity: info, {b: ${LANE}", "LANE": "n"})
+    # It is a text and nothing else, and is not filled in again.
+    assert whole({"description": "${X}"}, sly).attributes == {"description": "a}, severity: info, {b: ${LANE}"}
+
+
+def test_what_is_written_is_left_as_it_is():
+    written = {**TABLE, "packs": ["ids"], "checks": [{"check": "not_empty"}]}
+    copy = {**written, "packs": list(written["packs"]), "checks": [dict(c) for c in written["checks"]]}
+    whole(written, SHARED)
+    whole(written, SHARED)
+    assert written == copy
+    assert PACKS["ids"].checks[0] == {"check": "length", "column": "${column}", "max": "${most}", "for_columns": "*_id"}

@@ -1,0 +1,138 @@
+"""`defaults.yaml` and `packs.yaml` beside the tables: they load, and a mistake is told where it is written.
+
+Belongs here: files, lines and keys. Does not: how the parts are put together (test_sharing).
+"""
+
+import itertools
+import re
+import sys
+
+import pytest
+
+from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.validate import unused_packs
+
+TABLE = """\
+type: lakehouse_assets.LakehouseTable
+attributes:
+  name: {name}
+  source: {{kind: files, path: "{name}/{{window:%Y-%m-%d}}.csv", format: csv}}
+  extraction: {{cadence: daily, start: 2024-01-01}}
+  key: [id]
+  columns:
+    id: string
+    value: double
+  packs:
+    - checked
+    - {{pack: bounded, with: {{column_name: value}}}}
+  checks:
+    - {{check: not_empty}}
+    - {{check: in_range, column: value, name: positive, min: 0}}
+"""
+PACKS = """\
+checked:
+  description: What everybody promises.
+  checks:
+    - {check: not_null, column: "${column}", for_columns: "v*"}
+bounded:
+  parameters: {column_name: , most: "${MOST}"}
+  checks:
+    - check: in_range
+      column: ${column_name}
+      name: bounded
+      max: ${most}
+"""
+DEFAULTS = """\
+tables:
+  owners: ["team:all"]
+checks:
+  not_empty: {severity: warning}
+"""
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Load tables from texts. Each call has a package of its own: Python keeps those it has imported."""
+    monkeypatch.setenv("LAKEHOUSE_VAR_MOST", "10")
+
+    def loaded(table=TABLE.format(name="first"), packs=PACKS, defaults=DEFAULTS, **others):
+        package = f"shared_files_{next(_numbers)}"
+        folder = tmp_path / package / "tables"
+        for name, text in {"first": table, **others}.items():
+            (folder / name).mkdir(parents=True)
+            (folder / name / "defs.yaml").write_text(text)
+        for place in (folder, folder.parent):
+            (place / "__init__.py").touch()
+        (folder / "packs.yaml").write_text(packs)
+        (folder / "defaults.yaml").write_text(defaults)
+        monkeypatch.syspath_prepend(tmp_path)
+        try:
+            return load_tables(package=f"{package}.tables", project=tmp_path)
+        finally:
+            for name in [name for name in sys.modules if name.split(".")[0] == package]:
+                del sys.modules[name]
+
+    return loaded
+
+
+def test_several_tables_in_one_file_share_packs_and_defaults(load):
+    both = TABLE.format(name="first") + "---\n" + TABLE.format(name="second").replace("min: 0", "min: 1")
+    first, second = load(both)
+    assert (first.spec.name, second.spec.name) == ("first", "second")
+    assert [c.id for c in first.spec.checks] == ["not_null_value", "bounded", "not_empty", "positive"]
+    assert [c.severity for c in first.spec.checks] == ["critical", "critical", "warning", "critical"]
+    assert first.spec.checks[1].model_dump(exclude_defaults=True)["max"] == 10
+    assert first.spec.owners == ("team:all",)
+    places = [re.sub(".*/tables/", "", table.places.at(("checks", n))) for table in (first, second) for n in (0, 1, 2, 3)]
+    assert places == [
+        "packs.yaml:4", "packs.yaml:8", "first/defs.yaml:14", "first/defs.yaml:15",
+        "packs.yaml:4", "packs.yaml:8", "first/defs.yaml:30", "first/defs.yaml:31",
+    ]  # fmt: skip
+    assert re.sub(".*/tables/", "", first.places.at(("owners",))) == "defaults.yaml:2"
+
+
+def refused(load, **texts) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(**texts)
+    return re.sub(r"\S*/tables/", "", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("packs", "description:", "descripton:", "packs.yaml:2: checked.descripton: Extra inputs"),
+        ("packs", "checked:", "Checked:", "packs.yaml:1: Checked: a pack's name"),
+        ("packs", "  checks:\n    - {check: not_null", "  check:\n    - {check: not_null", "checked.checks: Field"),
+        ("packs", "column_name: ,", "Column: ,", "packs.yaml:6: bounded.parameters: 'Column'"),
+        ("packs", "- check: in_range", "- check: in_rang", "defs.yaml:12: packs.1: check 0 of pack bounded (in_rang)"),
+        ("packs", "max: ${most}", "max: 1\n      least: 3", "pack bounded (in_range): least: Extra"),
+        ("packs", "name: bounded", "name: positive", "another is called 'positive'"),
+        ("packs", "column: ${column_name}", "column: valeu", "packs.yaml:8: bounded.checks.0 (bounded): no column 'valeu'"),
+        ("packs", "max: ${most}", "max: ${LEAST}", "${LEAST} is no parameter of the pack"),
+        ("packs", "checked:", "checked: &x", "packs.yaml:1: anchor &x is not allowed"),
+        ("packs", "checked:", "bounded:", "packs.yaml:5: key 'bounded' is given twice"),
+        ("defaults", "not_empty", "not_emty", "defaults.yaml:3: checks: 'not_emty': there is no such kind"),
+        ("defaults", "tables:", "table:", "defaults.yaml:1: table: Extra inputs"),
+        ("defaults", "owners", "ownrs", "defaults.yaml:2: tables.ownrs: Extra inputs"),
+        ("defaults", '["team:all"]', "7", "defaults.yaml:2: tables.owners: Input should be a valid tuple"),
+        ("defaults", "severity: warning", "severity: grave", "defs.yaml:14: checks.0.not_empty.severity"),
+        ("table", "- checked", "- cheked", "defs.yaml:11: packs.0: there is no pack 'cheked'; there are checked, bounded"),
+        ("table", "column_name: value", "column_nam: value", "defs.yaml:12: packs.1.with: pack bounded has no"),
+        ("table", "name: positive, min: 0", "name: positive", "defs.yaml:15: checks.1.in_range: in_range needs"),
+        ("table", "column: value, name", "column: vlaue, name", "defs.yaml:15: checks.1 (positive): no column 'vlaue'"),
+        ("table", "id: string", "id: ${TYPE}", "defs.yaml:8: columns.id: the environment has no LAKEHOUSE_VAR_TYPE"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_where_it_is_written(load, file, old, new, said):
+    texts = {"table": TABLE.format(name="first"), "packs": PACKS, "defaults": DEFAULTS}
+    assert old in texts[file]
+    message = refused(load, **{**texts, file: texts[file].replace(old, new, 1)})
+    assert said in message, message
+
+
+def test_a_pack_that_nobody_uses(load):
+    tables = load(packs=PACKS + "idle:\n  checks: [{check: not_empty}]\n")
+    assert [re.sub(".*/tables/", "", line) for line in unused_packs(tables)] == ["packs.yaml:12: idle: no table uses this pack"]
+    assert unused_packs(load()) == []

@@ -1,0 +1,111 @@
+"""`lakehouse check run|backtest|suggest` on a small lake: what they print, and the codes they end with.
+
+Belongs here: the commands that start Spark. Does not: the others (test_cli), or what a trial is (layers/test_trial).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+from typer.testing import CliRunner
+
+from lakehouse_assets import cli
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.cli import checks as commands
+from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets_tests.support import heal, land, readings
+
+FAR = "{check: in_range, column: value, max: 50}"
+
+
+@pytest.fixture
+def lake(spark, settings, monkeypatch):
+    """Three windows, and no end of the session that the tests share."""
+    for day, value in ((1, 10), (2, 20), (3, 90)):
+        land(settings, day, [f"s{n},{n},{value},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
+    heal(spark, settings, [1, 2, 3])
+    monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
+    monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
+    monkeypatch.setattr(commands, "tables_of", lambda _: [LakehouseTable(readings(), Path())])
+    monkeypatch.setattr(commands, "stop_spark", lambda: None)
+    return settings
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["check", *arguments])
+
+
+def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
+    good = run("run", "readings", "in_range_value")
+    assert good.exit_code == 0, good.output
+    assert "2024-01-03" in good.output
+    assert "2024-01-02" not in good.output
+    bad = run("run", "readings", FAR, "--window", "2024-01-02..2024-01-03", "--json")
+    assert isinstance(bad.exception, CheckFailedError)
+    assert bad.exception.exit_code == 8
+    assert "failed in 1 of 2 window(s)" in str(bad.exception)
+    told = json.loads(bad.stdout)
+    assert [(r["window"], r["status"], r["failed rows"], r["would hold"]) for r in told] == [
+        ("2024-01-02", "passed", 0, "nothing"),
+        ("2024-01-03", "failed", 40, "40 row(s)"),
+    ]
+    assert told[1]["observed"]["failed"] == 40
+    assert told[1]["samples"] == ["2024-01-03 00:00: 90.0"] * 5
+    assert run("run", "readings", FAR, "--window", "2024-01-03", "--on", "silver").exception.exit_code == 8
+
+
+@pytest.mark.parametrize(
+    ("check", "error", "said"),
+    [
+        ("nope", RefusedError, "readings has no check 'nope'; there are not_empty, in_range_value"),
+        ("{check: nope}", ConfigError, "--check"),
+        ("{check: not_null, column: valeu}", ConfigError, "no column 'valeu'"),
+        ("{check: length, column: sensor}", ConfigError, "length needs min, max or both"),
+        ("{check: not_null, column: &x sensor}", ConfigError, "anchor &x is not allowed"),
+        ("{check: not_null", ConfigError, "--check:1"),
+        ("{check: expression, expr: \"reflect('java.lang.System', 'exit', 1)\"}", ConfigError, "reflect is not allowed"),
+    ],
+)
+def test_a_check_that_there_is_not(lake, check, error, said):
+    refused = run("run", "readings", check)
+    assert isinstance(refused.exception, error), refused.output
+    assert said in str(refused.exception)
+
+
+def test_a_window_that_there_is_not(lake):
+    assert "keys look like 2024-01-01" in str(run("run", "readings", "not_empty", "--window", "yesterday").exception)
+    assert "is in bronze" in str(run("run", "readings", "not_empty", "--window", "2024-01-09").exception)
+
+
+def test_backtest(lake):
+    told = run("backtest", "readings", "--check", FAR, "--json")
+    assert told.exit_code == 0
+    assert [(r["window"], r["would hold"], r["verdict then"]) for r in json.loads(told.stdout)] == [
+        ("2024-01-01", "nothing", "published"),
+        ("2024-01-02", "nothing", "published"),
+        ("2024-01-03", "40 row(s)", "published"),
+    ]
+    short = run("backtest", "readings", "--check", FAR)
+    assert "3 window(s), 1 not passed, 1 with something held" in short.output
+    assert "passes in all 1 window(s)" in run("backtest", "readings", "--check", FAR, "--windows", "2024-01-01").output
+
+
+def test_what_is_suggested_can_be_pasted(lake):
+    # Days 1 and 2 wrote the same keys as day 3: silver has 40 rows.
+    assert "at least 100 are wanted" in str(run("suggest", "readings").exception)
+
+
+def test_suggest(spark, lake):
+    for day in (4, 5, 6):
+        land(lake, day, [f"s{n},{day * 100 + n},{n},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
+    heal(spark, lake, [4, 5, 6])
+    told = run("suggest", "readings")
+    assert told.exit_code == 0, told.output
+    lines = [line for line in told.output.splitlines() if line.startswith("- ")]
+    assert len(lines) > 2
+    for (given,) in (yaml.safe_load(line) for line in lines):
+        assert TypeAdapter(AnyCheck).validate_python(given)
+    assert len(json.loads(run("suggest", "readings", "--json").stdout)) == len(lines)
