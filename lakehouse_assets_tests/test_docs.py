@@ -18,6 +18,8 @@ from dagster._core.instance.config import dagster_instance_config_schema
 from typer.main import get_command
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.checks.describe import described
+from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.cli import app
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, whole
 from lakehouse_assets.contracts.table import TableSpec
@@ -91,6 +93,15 @@ def test_the_packs_shown_make_checks_of_the_table_shown():
     columns = {"latitude_deg": "double", "lon": "double", "device_id": "string"}
     found = whole({"packs": packs, "columns": columns}, shown_to_be_shared()).attributes
     assert [c["column"] for c in found["checks"]] == ["latitude_deg", "lon", "device_id"]
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_each_kind_says_what_it_makes_of_null(name):
+    told = described(kinds()[name])
+    assert re.search(r"NULL", told["nulls"]), told["details"]
+    assert told["what"]
+    assert told["example"]
+    assert all(parameter["meaning"] for parameter in told["parameters"])
 
 
 def said_of_lakehouse() -> list[str]:

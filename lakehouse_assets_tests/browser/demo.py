@@ -6,7 +6,6 @@ Belongs here: what has to be there before a browser opens. Does not: anything ab
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.e2e.servers import free_port
 from lakehouse_assets_tests.support import SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
@@ -55,13 +55,6 @@ def run_once(variables: dict[str, str]) -> None:
     command = [str(Path(sys.executable).parent / "lakehouse"), "run", "--table", "weather"]
     done = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def members(group: int) -> list[str]:

@@ -86,7 +86,9 @@ class InFuture(_Relative):
 
 
 class Freshness(BatchCheck):
-    """The newest value of ``column`` is at most ``max_age`` older than the end of the window. No value at all fails."""
+    """The newest value of ``column`` is at most ``max_age`` older than the end of the window. NULLs are ignored; no
+    value at all fails.
+    """
 
     summary: ClassVar[str] = "the newest value is at most max_age older than the window's end"
     example: ClassVar[str] = "{check: freshness, column: time_hour, max_age: 6h}"

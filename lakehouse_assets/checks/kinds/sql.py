@@ -21,6 +21,7 @@ class Sql(RowCheck):
 
     A plain filter (``select … from batch where …``) rides along in the scan and removes failing rows as any row check
     does. Anything more (joins, groups, windows, subqueries) is one query per window and judges the batch as a whole.
+    A row for which the filter is NULL is not returned, and passes.
     """
 
     summary: ClassVar[str] = "a SELECT over `batch` returns no row"

@@ -13,7 +13,7 @@ from lakehouse_assets.checks.bounds import bounded
 
 
 class NotEmpty(BatchCheck):
-    """The batch has at least one row, unreadable ones included."""
+    """The batch has at least one row, unreadable ones included, and whatever is NULL in it."""
 
     summary: ClassVar[str] = "the batch has at least one row"
     example: ClassVar[str] = "{check: not_empty}"
@@ -31,7 +31,7 @@ class NotEmpty(BatchCheck):
 
 
 class RowCount(BatchCheck):
-    """The number of rows lies between ``min`` and ``max``, both included."""
+    """The number of rows lies between ``min`` and ``max``, both included. A row counts whatever is NULL in it."""
 
     summary: ClassVar[str] = "the number of rows is between min and max"
     example: ClassVar[str] = "{check: row_count, min: 24, max: 75}"
