@@ -12,7 +12,7 @@ from lakehouse_assets.checks.sql_text import identifier
 
 
 class NotNull(ColumnCheck):
-    """The column has a value. NaN is a value; a declared null token is none."""
+    """The column has a value: NULL fails. NaN is a value; a declared null token is none."""
 
     summary: ClassVar[str] = "the column is not NULL"
     example: ClassVar[str] = "{check: not_null, column: origin}"
