@@ -286,10 +286,11 @@ def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_wind
 def test_the_inventory():
     """Pinned, so that discovery hides nothing."""
     assert list(kinds()) == [
-        "at_least_one_of", "castable", "compare", "conditional", "country_code", "currency_code", "decimals", "distinct_count",
+        "anomaly", "at_least_one_of", "castable", "compare", "conditional", "country_code", "currency_code", "decimals",
+        "distinct_count",
         "email", "exactly_one_of", "expression", "foreign_key", "freshness", "in_future", "in_past", "in_range", "in_set", "ip",
         "json", "latitude", "length", "longitude", "matches", "metric", "no_gaps", "not_blank", "not_empty", "not_null",
-        "null_share", "reconcile", "row_count", "sql", "statistic", "unique", "url", "uuid",
+        "null_share", "reconcile", "row_count", "row_count_ratio", "sql", "statistic", "unique", "url", "uuid",
     ]  # fmt: skip
     for kind in kinds().values():
         assert kind.summary
