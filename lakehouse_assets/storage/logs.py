@@ -84,9 +84,16 @@ def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) 
     _write(settings, "extractions", rows, EXTRACTIONS)
 
 
-def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True) -> list[Decision]:
-    """Every decision in the order it was made, those applied with their mark. ``evidence``: profiles as well."""
-    columns = [f.name for f in DECISIONS if evidence or f.name not in ("profiles", "checks", "drift")]
+def decisions(
+    settings: Settings, table: str | None = None, *, evidence: bool = True, checks: bool | None = None
+) -> list[Decision]:
+    """Every decision in the order it was made, those applied with their mark; what it superseded comes after it.
+
+    ``evidence``: profiles and drift as well. ``checks``: every check's result (default: as ``evidence``).
+    """
+    left_out = set() if evidence else {"profiles", "drift"}
+    left_out |= set() if (evidence if checks is None else checks) else {"checks"}
+    columns = [f.name for f in DECISIONS if f.name not in left_out]
     found = delta.read_arrow(settings.path("ops", "decisions"), columns, [("table", "=", table)] if table else None)
     marks: dict[tuple[str, str], dict[str, Any]] = {}
     decided: list[dict[str, Any]] = []
@@ -95,7 +102,7 @@ def decisions(settings: Settings, table: str | None = None, *, evidence: bool = 
             marks[(row["table"], row["decision_id"])] = row
         else:
             decided.append(row)
-    decided.sort(key=lambda r: (r["table"], r["number"]))
+    decided.sort(key=lambda r: (r["table"], r["number"], r["superseded_by"] is not None))
     return [_decision(row, marks.get((row["table"], row["superseded_by"] or row["decision_id"]))) for row in decided]
 
 
