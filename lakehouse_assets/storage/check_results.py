@@ -46,9 +46,8 @@ def project(settings: Settings, table: str, wait_seconds: float = 60) -> int:
         applied = [d for d in logs.decisions(settings, table, evidence=False, checks=True) if d.applied_at]
         rows = [row for d in applied if d.decision_id not in there for row in _rows(d)]
         if rows:
-            named = delta.metadata_of(sorted({row["decision_id"] for row in rows}), "check_results")
             found = pa.Table.from_pylist(rows, CHECK_RESULTS)
-            delta.append_arrow(found, settings.path("ops", "check_results"), partition_by=["table"], named=named)
+            delta.append_arrow(found, settings.path("ops", "check_results"), partition_by=["table"])
         return len(rows)
 
 

@@ -203,8 +203,12 @@ def test_killed_after_the_send_it_is_sent_again_and_known_by_its_id(settings, br
     assert of(events, "readings") == ids(settings, "readings")
 
 
-def test_an_event_larger_than_the_broker_takes_is_shortened_and_blocks_nothing(settings, broker, instance):
+@pytest.mark.parametrize("limit", ["the broker's", "the client's"])
+def test_an_event_that_is_too_large_is_shortened_and_blocks_nothing(settings, broker, instance, tmp_path, limit):
     settings = on(settings, broker)
+    if limit == "the client's":
+        (tmp_path / "kafka.conf").write_text("message.max.bytes=15000\n")
+        settings = settings.model_copy(update={"kafka_conf": tmp_path / "kafka.conf"})
     checks = tuple(outcome(f"c{n}", observed={"figures": "x" * 1000}) for n in range(50))
     write(settings, [decided(1, checks=checks), decided(2)])
     assert publish_decisions(instance, settings).sent == 2
