@@ -82,10 +82,10 @@ def moved(decisions: Sequence[Decision], taken: Sequence[Decision], cursor: Curs
     """
     sent = {d.decision_id for d in taken}
     left = [d for d in due(decisions, cursor) if d.decision_id not in sent]
-    if not sent or not decisions:
+    if not sent:
         return cursor
-    before = min((d.number for d in left), default=max(d.number for d in taken) + 1)
-    done = [d for d in decisions if d.applied_at and d.number < before]
+    first = min((d.number for d in left), default=None)
+    done = [d for d in decisions if d.applied_at and (first is None or d.number < first)]
     if not done:
         return Cursor()
     last = done[-1]
