@@ -138,6 +138,7 @@ def s3_server(home: Path, bucket: str) -> Iterator[str]:
 FETCH = """
 import shutil, sys
 from pathlib import Path
+import pyspark
 from pyspark.sql import SparkSession
 package, folder = sys.argv[1], Path(sys.argv[2])
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
@@ -147,7 +148,8 @@ session.stop()
 part = folder.with_suffix(".part")
 shutil.rmtree(part, ignore_errors=True)
 part.mkdir(parents=True)
-for jar in found:
+# Ivy leaves out what Spark has already.
+for jar in [*found, *(Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")]:
     shutil.copy(jar, part)
 part.rename(folder)
 """

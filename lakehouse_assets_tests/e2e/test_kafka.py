@@ -46,6 +46,7 @@ def broker(jars, tmp_path_factory) -> Iterator[Broker]:
 
 @pytest.fixture
 def instance(tmp_path):
+    (tmp_path / "dagster").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as found:
         yield found
 

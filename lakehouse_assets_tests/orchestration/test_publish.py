@@ -55,6 +55,7 @@ def on(settings) -> Settings:
 
 @pytest.fixture
 def instance(tmp_path):
+    (tmp_path / "dagster").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as found:
         yield found
 
