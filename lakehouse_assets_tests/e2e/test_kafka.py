@@ -124,9 +124,8 @@ def test_what_a_real_lake_decides_is_told_in_order(spark, settings, broker, inst
 
 def test_many_tables_each_in_order(settings, broker, instance):
     settings = on(settings, broker)
-    for number in range(1, 31):
-        for table in ("readings", "sensors", "gold_days", "gold_hours"):
-            write(settings, [decided(number, table)])
+    for table in ("readings", "sensors", "gold_days", "gold_hours"):
+        write(settings, [decided(number, table) for number in range(1, 31)])
     sent = 0
     while found := publish_decisions(instance, settings, at_most=50):
         assert not found.troubles
