@@ -13,6 +13,7 @@ from lakehouse_assets.orchestration.announce import announcer_sensor
 from lakehouse_assets.orchestration.assets import table_definitions
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
+from lakehouse_assets.orchestration.publish import publisher_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.orchestration.trials import trial_job
@@ -37,8 +38,9 @@ def build_definitions(
         minimum_interval_seconds=30,
         description="Asks for windows that are missing or stale, and for gold after its inputs.",
     )
+    sensors = [watcher_sensor(settings, specs), announcer_sensor(settings, specs), publisher_sensor(settings), automation]
     shared = dg.Definitions(
-        sensors=[watcher_sensor(settings, specs), announcer_sensor(settings, specs), automation],
+        sensors=sensors,
         jobs=[*jobs, trial_job(settings, specs)],
         schedules=[*housekeeping(settings, specs), *proofs(jobs, specs)],
         resources={"spark": spark_resource(settings), **(overrides or {})},

@@ -1,7 +1,7 @@
 """Where things are on this machine: the only reader of the environment, passed down as a frozen value.
 
-Belongs here: paths, the Spark master, the object store's address, secrets by name. Does not: anything about one table, nor
-an object store's credentials: its libraries find those by themselves (`AWS_*`), so that nothing here can show them.
+Belongs here: paths, the Spark master, the addresses of the object store and of Kafka, secrets by name. Does not: anything about
+one table, nor an object store's credentials: its libraries find those by themselves (`AWS_*`), so nothing here can show them.
 """
 
 import os
@@ -89,6 +89,9 @@ class Settings(BaseModel):
     spark_master: str = "local[*]"
     spark_conf: Path | None = None
     dagster_home: Path
+    kafka_bootstrap: str | None = None
+    kafka_topic: str = "lakehouse.decisions"
+    kafka_conf: Path | None = None
     secrets: Mapping[str, SecretStr] = Field(default={}, repr=False)
     variables: Mapping[str, str] = Field(default={}, repr=False)
 
@@ -103,13 +106,18 @@ class Settings(BaseModel):
                 return re.sub("^s3n?://", "s3a://", given)  # the one scheme that Spark knows
             return str((PROJECT_ROOT / Path(given).expanduser()).resolve())
 
-        conf = env.get("LAKEHOUSE_SPARK_CONF")
+        def file(name: str) -> Path | None:
+            return (PROJECT_ROOT / Path(given).expanduser()).resolve() if (given := env.get(name)) else None
+
         return cls(
             root=place("LAKEHOUSE_ROOT", "data/lake"),
             landing=place("LAKEHOUSE_LANDING", "data/landing"),
             spark_master=env.get("LAKEHOUSE_SPARK_MASTER") or "local[*]",
-            spark_conf=(PROJECT_ROOT / conf).resolve() if conf else None,
+            spark_conf=file("LAKEHOUSE_SPARK_CONF"),
             dagster_home=Path(env.get("DAGSTER_HOME") or PROJECT_ROOT).resolve(),
+            kafka_bootstrap=env.get("LAKEHOUSE_KAFKA_BOOTSTRAP") or None,
+            kafka_topic=env.get("LAKEHOUSE_KAFKA_TOPIC") or "lakehouse.decisions",
+            kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
             variables={k.removeprefix(VARIABLE_PREFIX): v for k, v in env.items() if k.startswith(VARIABLE_PREFIX)},
         )

@@ -21,6 +21,7 @@ from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.describe import described
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.cli import app
+from lakehouse_assets.contracts.event import DecisionEvent
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, whole
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.settings import PROJECT_ROOT
@@ -58,6 +59,18 @@ def test_the_reference_is_what_the_models_give():
         [sys.executable, "scripts/make_reference.py", "--check"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_event_s_schema_is_what_the_model_gives():
+    command = [sys.executable, "scripts/make_event_schema.py", "--check"]
+    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_on_events_names_each_field():
+    text = (PROJECT_ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    for name in DecisionEvent.model_fields:
+        assert f"`{name}`" in text, name
 
 
 @pytest.mark.parametrize("block", everywhere("yaml"))

@@ -58,14 +58,35 @@ def run(
 def verdicts(
     table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
     verdict: Annotated[str | None, typer.Option(help="Only this verdict, e.g. quarantined.")] = None,
+    silver_version: Annotated[
+        int | None,
+        typer.Option(min=0, help="The decisions that this Delta version of the table's silver (or gold) applied, all checks."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Each batch's last applied decision, with the counts of its rows."""
+    """Each batch's last applied decision, with the counts of its rows; or what was checked before a version."""
     from lakehouse_assets.reports.listings import verdict_rows
 
+    if silver_version is not None:
+        _checked_before(table, silver_version, verdict, as_json)
+        return
     rows = verdict_rows(decisions_of(table), full=as_json)
     chosen = [row for row in rows if verdict in (None, row["verdict"])]
     show(chosen, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; `lakehouse run`")
+
+
+def _checked_before(table: str | None, version: int, verdict: str | None, as_json: bool) -> None:
+    from lakehouse_assets.layers.provenance import checked_before
+    from lakehouse_assets.reports.listings import checked_full, checked_rows
+
+    if table is None:
+        raise RefusedError("--silver-version counts one table's versions: name it with --table")
+    decisions_of(table)
+    found = checked_before(Settings.from_environment(), table, version)
+    if found.note:
+        err.print(f"note: {found.note}", markup=False)
+    chosen = [d for d in found.decisions if verdict in (None, d.verdict)]
+    show(checked_full(chosen) if as_json else checked_rows(chosen), as_json, "no decision of this version has this verdict")
 
 
 @app.command()

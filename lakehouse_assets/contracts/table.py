@@ -36,9 +36,9 @@ class SchemaPolicy(Frozen):
 
 
 class AlertSpec(Frozen):
-    """Who hears of a quarantined window. One message tells of all windows that were quarantined since the last one. If nobody
-    takes it, it is sent again at the next look (every 30 seconds): it may arrive twice, but is not lost. Gold is not
-    announced.
+    """Who hears of critical failures: a window that is quarantined, rows that a critical check holds, a gold table of this one
+    that is held. One message tells of all that came since the last one, each decision once; ten are listed, the others counted.
+    If nobody takes it, it is sent again at the next look (every 30 seconds): it may arrive twice, but is not lost.
     """
 
     webhooks: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class TableSpec(Frozen):
     gold: tuple[GoldSpec, ...] = ()
     """Tables derived from silver."""
     alerts: AlertSpec = AlertSpec()
-    """Who hears of a quarantined window."""
+    """Who hears of critical failures."""
 
     @field_validator("columns", mode="before")
     @classmethod

@@ -5,6 +5,7 @@ Belongs here: numbers → outcomes → verdict, all pure. Does not: measuring, d
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from lakehouse_assets.checks.base import (
@@ -180,8 +181,13 @@ def _judged(
         failed_rows=judged.failed_rows,
         # A row check counts; what else is said of a batch, or of an error, may quote a value.
         message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
-        observed=dict.fromkeys(judged.observed, MASKED) if hidden else dict(judged.observed),
+        observed={name: MASKED if hidden else _json_safe(value) for name, value in judged.observed.items()},
     )
+
+
+def _json_safe(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they are told as text."""
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:

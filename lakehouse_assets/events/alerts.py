@@ -1,9 +1,10 @@
-"""Alerts: one message per run of news, sent by Apprise to the places that a table names.
+"""Alerts of critical failures: one message per table and look, sent by Apprise to the places that a table names.
 
-Belongs here: what is said and to whom. Does not: which decisions are news (orchestration), or any secret's value in a log.
+Belongs here: what is news, what is said and to whom. Does not: how far a table was told of (orchestration), or any secret's
+value in a log.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import apprise
@@ -37,18 +38,44 @@ def _webhook(url: str) -> str:
     return url
 
 
+def critical(decision: Decision) -> bool:
+    """Whether a critical check holds something of it: the batch, or rows of it."""
+    rows = any(r.effect == "rows" and r.severity == "critical" for r in decision.reasons)
+    return decision.verdict == "quarantined" or (rows and decision.counts.rows_quarantined > 0)
+
+
+def news(decisions: Sequence[Decision], since: int) -> list[Decision]:
+    """Applied decisions of one table, numbered after ``since``, that still stand and hold something for a critical check; in
+    order. A gold table is one batch, whatever its decision: only the last one stands.
+    """
+    applied = [d for d in decisions if d.applied_at]
+    last = list(ledger.standing(applied).values())
+    if applied and applied[0].p_extracted_at is None:
+        last = [max(applied, key=lambda d: d.number)]
+    fresh = [d for d in last if d.number > since and d.superseded_by is None]
+    return sorted(filter(critical, fresh), key=lambda d: d.number)
+
+
 def message(spec: TableSpec, decisions: Sequence[Decision]) -> tuple[str, str]:
-    """Title and text of the news that these windows are in quarantine. Checks' messages hold no values of `pii` columns."""
-    title = f"{spec.name}: {len(decisions)} window(s) quarantined"
+    """Title and text of the news of a table and its gold. Checks' messages hold no values of `pii` columns."""
+    whole = [d for d in decisions if d.verdict == "quarantined" and d.p_extracted_at]
+    rows = [d for d in decisions if d.verdict != "quarantined" and d.p_extracted_at]
+    gold = sorted({d.table for d in decisions if d.p_extracted_at is None})
+    told = [f"{len(whole)} window(s) quarantined"] if whole else []
+    told += [f"{len(rows)} window(s) with rows held"] if rows else []
+    told += [f"{name} held" for name in gold]
     lines = []
     for decision in decisions[:SHOWN]:
-        window = f"{decision.p_extracted_at:%Y-%m-%d %H:%M} UTC" if decision.p_extracted_at else "whole table"
-        why = "; ".join(f"{r.check}: {r.message}" for r in decision.reasons if r.effect == "batch")
-        lines.append(f"- {window}: {decision.counts.rows_quarantined} rows held. {why}")
+        batch = f"{decision.p_extracted_at:%Y-%m-%d %H:%M} UTC" if decision.p_extracted_at else decision.table
+        effect = "batch" if decision.verdict == "quarantined" else "rows"
+        why = "; ".join(f"{r.check}: {r.message}" for r in decision.reasons if r.effect == effect and r.severity == "critical")
+        of = "" if effect == "batch" else f" of {decision.counts.rows_in}"
+        lines.append(f"- {batch}: {decision.counts.rows_quarantined}{of} rows held. {why}")
     if len(decisions) > SHOWN:
         lines.append(f"… and {len(decisions) - SHOWN} more")
-    lines.append(f"Look: lakehouse quarantine list --table {spec.name}")
-    return title, "\n".join(lines)
+    tables = ([spec.name] if whole or rows else []) + gold
+    lines += [f"Look: lakehouse quarantine list --table {name}" for name in tables]
+    return f"{spec.name}: {', '.join(told)}", "\n".join(lines)
 
 
 def send(spec: TableSpec, settings: Settings, decisions: Sequence[Decision]) -> None:
@@ -63,11 +90,3 @@ def send(spec: TableSpec, settings: Settings, decisions: Sequence[Decision]) -> 
     title, body = message(spec, decisions)
     if not hub.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
         raise ConnectionError(f"{spec.name}: an alert was not taken; it is tried again at the next look")
-
-
-def news(decisions: Sequence[Decision], after: Mapping[str, int], table: str) -> list[Decision]:
-    """Applied decisions of a table that hold their batch still and are not announced yet, in order."""
-    since = after.get(table, 0)
-    last = ledger.standing(d for d in decisions if d.table == table).values()
-    fresh = [d for d in last if d.number > since and d.superseded_by is None and d.applied_at]
-    return sorted((d for d in fresh if d.verdict == "quarantined"), key=lambda d: d.number)

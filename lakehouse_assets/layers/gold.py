@@ -23,6 +23,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.afterwards import at_once, results_afterwards
 from lakehouse_assets.layers.others import tables_read
+from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.layers.staging import write_once
 from lakehouse_assets.measures.duplicates import flag_duplicates
 from lakehouse_assets.measures.samples import failing_samples
@@ -100,47 +101,53 @@ def publish_gold(run: GoldRun) -> GoldPublished:
     Raises RefusedError when an input has never been published.
     """
     with table_lock(run.settings, run.table):
-        known = logs.decisions(run.settings, run.table)
-        last = max(known, key=lambda d: d.number, default=None)
-        if last is not None and last.applied_at is None:
-            last = _finished(run, last)
-            known = [*known[:-1], last] if known[-1].number == last.number else known
-        inputs = _input_versions(run)
-        rules = run.ruleset_hash
-        if last is not None and last.applied_at and last.inputs == inputs and last.ruleset_hash == rules:
-            return GoldPublished(last, False, {})
-        number = (last.number if last else 0) + 1
-        at = run.clock()
-        parts = _changed_parts(run, known, inputs)
-        staged = _stage(run, inputs, at, number, parts)
-        # Versions without a change in them (a compaction, an empty commit) leave nothing to judge or to write.
-        outcomes, numbers = _judge(run, staged, at, number, parts) if parts != () else ([], BatchNumbers())
-        verdict, counts = gate.verdict_of(outcomes, numbers)
-        decision = Decision(
-            table=run.table,
-            p_extracted_at=None,
-            extraction_seq=number,
-            number=number,
-            kind="judged",
-            verdict=verdict,
-            counts=counts,
-            reasons=gate.reasons_of(outcomes),
-            ruleset_hash=rules,
-            ruleset=run.ruleset,
-            bronze_version=None,
-            baseline_version=None,
-            run_id=run.run_id,
-            decided_at=at,
-            inputs=inputs,
-            recomputed=parts,
-            checks=tuple(outcome.as_dict() for outcome in outcomes),
-        )
-        logs.log_decisions(run.settings, [decision])
-        run.step("decisions_logged")
-        decision = _apply(run, decision, staged, again=False)
-        samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
-        delta.remove_folder(run.settings.path("staging", run.table))
-        return GoldPublished(decision, True, samples)
+        published = _published(run)
+        keep_results(run.settings, run.table, run.step)
+        return published
+
+
+def _published(run: GoldRun) -> GoldPublished:
+    known = logs.decisions(run.settings, run.table)
+    last = max(known, key=lambda d: d.number, default=None)
+    if last is not None and last.applied_at is None:
+        last = _finished(run, last)
+        known = [*known[:-1], last] if known[-1].number == last.number else known
+    inputs = _input_versions(run)
+    rules = run.ruleset_hash
+    if last is not None and last.applied_at and last.inputs == inputs and last.ruleset_hash == rules:
+        return GoldPublished(last, False, {})
+    number = (last.number if last else 0) + 1
+    at = run.clock()
+    parts = _changed_parts(run, known, inputs)
+    staged = _stage(run, inputs, at, number, parts)
+    # Versions without a change in them (a compaction, an empty commit) leave nothing to judge or to write.
+    outcomes, numbers = _judge(run, staged, at, number, parts) if parts != () else ([], BatchNumbers())
+    verdict, counts = gate.verdict_of(outcomes, numbers)
+    decision = Decision(
+        table=run.table,
+        p_extracted_at=None,
+        extraction_seq=number,
+        number=number,
+        kind="judged",
+        verdict=verdict,
+        counts=counts,
+        reasons=gate.reasons_of(outcomes),
+        ruleset_hash=rules,
+        ruleset=run.ruleset,
+        bronze_version=None,
+        baseline_version=None,
+        run_id=run.run_id,
+        decided_at=at,
+        inputs=inputs,
+        recomputed=parts,
+        checks=tuple(outcome.as_dict() for outcome in outcomes),
+    )
+    logs.log_decisions(run.settings, [decision])
+    run.step("decisions_logged")
+    decision = _apply(run, decision, staged, again=False)
+    samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
+    delta.remove_folder(run.settings.path("staging", run.table))
+    return GoldPublished(decision, True, samples)
 
 
 def _input_versions(run: GoldRun) -> dict[str, int]:
@@ -258,7 +265,8 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
     run.step("gold_committed")
     context = _context_at(run, decision.decided_at)
     batch = (decision.decided_at, decision.number)
-    told = results_afterwards(run.spec.checks, context, staged, [(decision, batch)], run.pii, lambda _: context)
+    checks = run.spec.checks if decision.recomputed != () else ()
+    told = results_afterwards(checks, context, staged, [(decision, batch)], run.pii, lambda _: context)
     if told:
         logs.log_checked(run.settings, told)
     logs.mark_applied(run.settings, [decision], version, run.clock())

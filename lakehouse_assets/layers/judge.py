@@ -220,7 +220,7 @@ def decide(
 
 def _with_results(run: Run, known: Sequence[Decision]) -> list[Decision]:
     """Decisions are mostly read without what their checks observed."""
-    stored = {d.decision_id: d.checks for d in logs.decisions(run.settings, run.spec.name, evidence=False, results=True)}
+    stored = {d.decision_id: d.checks for d in logs.decisions(run.settings, run.spec.name, evidence=False, checks=True)}
     return [replace(d, checks=d.checks or stored.get(d.decision_id, ())) for d in known]
 
 

@@ -15,6 +15,7 @@ from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.fold import clean_rows, fold
 from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.layers.others import others_at
+from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import as_judged, recover
 from lakehouse_assets.layers.staging import stage_batches
@@ -36,6 +37,7 @@ def release(run: Run, start: datetime, seq: int | None, *, waived: Collection[st
         run.step("decisions_logged")
         made = apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
+        keep_results(run.settings, run.spec.name, run.step)
         return made[0]
 
 
@@ -77,6 +79,7 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         run.step("decisions_logged")
         apply(run, [made], staged, [*known, made], again=False)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
+        keep_results(run.settings, run.spec.name, run.step)
         return made
 
 

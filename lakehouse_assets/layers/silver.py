@@ -14,6 +14,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.layers.others import others_at
+from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.staging import stage_batches
 from lakehouse_assets.storage import delta, logs
@@ -50,6 +51,7 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
             done = {d.decision_id: d for d in made}
             known = [done.get(d.decision_id, d) for d in known]
             delta.remove_folder(run.settings.path("staging", run.spec.name))
+        keep_results(run.settings, run.spec.name, run.step)
         return Published(_of_windows(windows, known), made, samples)
 
 

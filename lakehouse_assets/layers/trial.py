@@ -99,7 +99,7 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
     wanted = _with_prerequisites(spec, names)
     numbers, samples = _measure(run, data, wanted, names)
     looks_back = any(isinstance(check, HistoryCheck) for check in wanted)
-    known = logs.decisions(run.settings, spec.name, evidence=False, results=looks_back)
+    known = logs.decisions(run.settings, spec.name, evidence=False, checks=looks_back)
     standing = {d.p_extracted_at: d for d in ledger.standing(known).values() if d.superseded_by is None}
     history = History(known)
     found = []

@@ -24,6 +24,7 @@ from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.publish import publish_decisions
 from lakehouse_assets.orchestration.watcher import look, recorded_versions
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
@@ -81,7 +82,7 @@ def run_once(
     chosen: Callable[[Window], bool] = lambda _: True,
     progress: Callable[[str], Any] = lambda _: None,
 ) -> Report:
-    """Look, heal every pending window of these tables, let gold follow, tell of what was quarantined.
+    """Look, heal every pending window of these tables, let gold follow, tell of what was held and of what was decided.
 
     A table that fails does not hold up the others; raises RunFailedError at the end, naming each that did.
     """
@@ -113,6 +114,8 @@ def run_once(
                 report.gold.append(name)
     _, troubles = announce(instance, settings, specs)
     report.troubles += troubles
+    published = publish_decisions(instance, settings)
+    report.troubles += [f"{trouble}; `lakehouse run` or the daemon tries again" for trouble in published.troubles]
     if failed:
         raise _failure(failed, report.unreachable)
     return report

@@ -76,6 +76,31 @@ def _short(d: Decision) -> dict[str, Any]:
     }
 
 
+def checked_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
+    """One row per decision and check, passes included: for a terminal. A decision without a check has one row of its own."""
+    rows = []
+    for d in _sorted(decisions):
+        same = {"table": d.table, "window": d.p_extracted_at or "whole", "seq": d.extraction_seq, "verdict": d.verdict}
+        nothing: dict[str, Any] = dict.fromkeys(("check", "severity", "status", "failed_rows", "message"))
+        for check in d.checks or (nothing,):
+            rows.append(
+                {
+                    **same,
+                    "check": check["check"],
+                    "severity": check["severity"],
+                    "status": f"{check['status']} (waived)" if check.get("waived") else check["status"],
+                    "failed": check["failed_rows"],
+                    "why": (check["message"] or "")[:160],
+                }
+            )
+    return rows
+
+
+def checked_full(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
+    """Each decision with every field of the surface and all its checks' results."""
+    return [{**_full(d), "checks": list(d.checks)} for d in _sorted(decisions)]
+
+
 def held_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
     """Batches with rows in quarantine."""
     by_table: dict[str, list[Decision]] = {}

@@ -6,6 +6,7 @@ Belongs here: the few operations that every table needs. Does not: what a table 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,34 @@ def _table(path: str) -> DeltaTable:
 def version(path: str) -> int:
     """The newest version of the table. No JVM."""
     return _table(path).version()
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of a table: what Delta calls it, and the decisions that it names, if it is one of ours."""
+
+    operation: str
+    step: str | None = None
+    decisions: tuple[str, ...] = ()
+
+
+def commit(path: str, number: int) -> Commit | None:
+    """The commit that made a version, from its entry in the Delta log; None where that was cleaned up. No JVM."""
+    table = _table(path)
+    for entry in table.history(table.version() - number + 1):
+        if entry.get("version") == number:
+            step, named = _named(entry.get("userMetadata"))
+            return Commit(entry.get("operation", "unknown"), step, named)
+    return None
+
+
+def _named(text: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """What `metadata_of` wrote; nothing for another program's text."""
+    try:
+        given = json.loads(text or "{}")
+        return given["step"], tuple(given["decisions"])
+    except (ValueError, KeyError, TypeError):
+        return None, ()
 
 
 def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:

@@ -85,11 +85,15 @@ def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) 
     _write(settings, "extractions", rows, EXTRACTIONS)
 
 
-def decisions(settings: Settings, table: str | None = None, *, evidence: bool = True, results: bool = False) -> list[Decision]:
-    """Every decision in the order it was made, those applied with their mark. ``evidence``: profiles, drift and the checks'
-    results as well; ``results``: the results at least.
+def decisions(
+    settings: Settings, table: str | None = None, *, evidence: bool = True, checks: bool | None = None
+) -> list[Decision]:
+    """Every decision in the order it was made, those applied with their mark; what it superseded comes after it.
+
+    ``evidence``: profiles and drift as well. ``checks``: every check's result (default: as ``evidence``).
     """
-    left_out = set() if evidence else {"profiles", "drift"} if results else {"profiles", "drift", "checks"}
+    left_out = set() if evidence else {"profiles", "drift"}
+    left_out |= set() if (evidence if checks is None else checks) else {"checks"}
     columns = [f.name for f in DECISIONS if f.name not in left_out]
     found = delta.read_arrow(settings.path("ops", "decisions"), columns, [("table", "=", table)] if table else None)
     marks: dict[tuple[str, str], dict[str, Any]] = {}
@@ -102,7 +106,7 @@ def decisions(settings: Settings, table: str | None = None, *, evidence: bool = 
             later[(row["table"], row["decision_id"])] = row
         else:
             decided.append(row)
-    decided.sort(key=lambda r: (r["table"], r["number"]))
+    decided.sort(key=lambda r: (r["table"], r["number"], r["superseded_by"] is not None))
     return [
         _decision(
             row,

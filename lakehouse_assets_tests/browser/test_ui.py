@@ -105,7 +105,7 @@ def test_the_drift_check_is_red_and_its_plot_is_drawn(ui):
 
 def test_the_sensors_are_on_and_tick_and_the_schedules_are_there(ui):
     ui.open("/automation")
-    for sensor in ("watch_sources", "heal_and_follow", "announce_quarantined"):
+    for sensor in ("watch_sources", "heal_and_follow", "announce_quarantined", "publish_decisions"):
         ui.switched_on("sensors", sensor).wait_for(state="attached")
     ui.switched_on("schedules", "sweep_staging_schedule").wait_for(state="attached")
     assert ui.switched_on("schedules", "prove_weather_weekly").count() == 0

@@ -3,6 +3,7 @@
 Belongs here: messages and figures of outcomes. Does not: rows' reasons (layers), or listings.
 """
 
+import json
 from datetime import UTC, datetime
 
 from lakehouse_assets.checks.base import CheckContext
@@ -27,6 +28,13 @@ def test_the_error_of_a_cast_and_of_an_unreadable_record():
     assert {o.message for o in told if o.status == "error"} == {gate.MASKED}
     plain = gate.built_in(spec, BatchNumbers(rows_in=1, errors={"cast_hour": "[CAST_INVALID_INPUT] 'x'"}))
     assert [o.message for o in plain if o.status == "error"] == ["[CAST_INVALID_INPUT] 'x'"]
+
+
+def test_what_is_observed_is_json():
+    spec = readings(checks=[{"check": "statistic", "column": "value", "of": "mean", "min": 0}])
+    numbers = BatchNumbers(rows_in=1, metrics={"statistic_mean_value": {"value": float("nan")}})
+    (told,) = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
+    assert json.loads(json.dumps(told.as_dict(), allow_nan=False))["observed"]["value"] == "nan"
 
 
 def test_what_a_check_says_of_a_batch():

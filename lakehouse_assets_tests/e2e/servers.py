@@ -1,8 +1,9 @@
-"""Servers on loopback that a test starts and always stops: a Spark standalone cluster, an S3 server.
+"""Servers on loopback that a test starts and always stops: a Spark standalone cluster, an S3 server, a Kafka broker.
 
 Belongs here: starting, waiting until ready, stopping. Does not: what is done with them.
 """
 
+import base64
 import json
 import os
 import socket
@@ -15,9 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 import pyspark
 
+from lakehouse_assets.storage.session import JARS
+
+KAFKA = "org.apache.kafka:kafka_2.13:4.1.2"
+JARS_OF_KAFKA = JARS / "kafka"
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
@@ -127,3 +133,87 @@ def s3_server(home: Path, bucket: str) -> Iterator[str]:
 
         wait_for(made, [server], log)
         yield address
+
+
+FETCH = """
+import shutil, sys
+from pathlib import Path
+import pyspark
+from pyspark.sql import SparkSession
+package, folder = sys.argv[1], Path(sys.argv[2])
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+session = builder.config("spark.jars.packages", package).getOrCreate()
+found = [Path(jar.split("file:")[-1]) for jar in session.sparkContext.getConf().get("spark.jars", "").split(",") if jar]
+session.stop()
+part = folder.with_suffix(".part")
+shutil.rmtree(part, ignore_errors=True)
+part.mkdir(parents=True)
+# Ivy leaves out what Spark has already.
+for jar in [*found, *(Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")]:
+    shutil.copy(jar, part)
+part.rename(folder)
+"""
+
+
+def kafka_jars() -> Path:
+    """The folder of Kafka's jars, fetched once into the environment by Spark's Ivy. Raises RuntimeError where that fails."""
+    if not JARS_OF_KAFKA.is_dir():
+        command = [sys.executable, "-c", FETCH, KAFKA, str(JARS_OF_KAFKA)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{KAFKA} could not be fetched: {done.stderr[-500:]}")
+    return JARS_OF_KAFKA
+
+
+class Broker:
+    """One Kafka broker that is its own controller. Stopped and started again, it has what it had, at the same address."""
+
+    def __init__(self, home: Path, **more: object) -> None:
+        """``more``: properties of the broker, with `_` for each dot."""
+        self.home, self.port = home, free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        controller = f"127.0.0.1:{free_port()}"
+        own = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "log.dirs": home / "kafka",
+            "num.partitions": 3,
+            "group.initial.rebalance.delay.ms": 0,
+            # Its own topics, too, have one broker only.
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+        }
+        own |= {name.replace("_", "."): value for name, value in more.items()}
+        self.conf, self.log = home / "kafka.properties", home / "kafka.log"
+        self.conf.write_text("".join(f"{name}={value}\n" for name, value in own.items()))
+        self._java = [
+            *(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java",),
+            *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", str(kafka_jars() / "*")),
+        ]
+        cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        made = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self.conf)]
+        done = subprocess.run(made, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Kafka could not make its folder: {done.stdout}{done.stderr}")
+
+    @contextmanager
+    def up(self, seen: list[subprocess.Popen] | None = None) -> Iterator["Broker"]:
+        """The broker for as long as the block lasts. ``seen``: takes its process."""
+        with process([*self._java, "kafka.Kafka", str(self.conf)], self.log) as server:
+
+            def answers() -> bool:
+                with socket.create_connection(("127.0.0.1", self.port), 1):
+                    return True
+
+            wait_for(answers, [server], self.log)
+            if seen is not None:
+                seen.append(server)
+            yield self

@@ -1,17 +1,24 @@
-"""The alert of a quarantined window, received on a real loopback server: once, grouped, and again only where it failed."""
+"""The alert of critical failures, received on a real loopback server: once, grouped, and again only where it failed."""
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import dagster as dg
 import pytest
 from pydantic import SecretStr
 
+from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.events.alerts import addresses
+from lakehouse_assets.events.alerts import SHOWN, addresses, message, news
 from lakehouse_assets.orchestration.announce import announce
+from lakehouse_assets_tests.logbook import DECIDED, decided, write
 from lakehouse_assets_tests.support import heal, land, readings
+
+HELD = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3, 0)}
+EMPTY = Reason("not_empty", "critical", "failed", "batch", 0, "the batch is empty")
+GOLD = [{"name": "days", "sql": "days.sql", "key": ["day"]}]
 
 
 @pytest.fixture
@@ -54,6 +61,64 @@ def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(sp
     assert len(server.got) == 1
     assert "readings: 2 window(s) quarantined" in server.got[0]["title"]
     assert "2024-01-01 00:00 UTC: 0 rows held. not_empty: the batch is empty" in server.got[0]["message"]
+
+
+def ops(settings, server):
+    return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
+
+
+def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(settings, server):
+    settings = ops(settings, server)
+    spec = readings(alerts={"webhooks": ["OPS"]}, gold=GOLD)
+    write(settings, [decided(1), decided(2, reasons=(EMPTY,), **HELD)])
+    write(settings, [decided(1, "gold_days", reasons=(EMPTY,), **HELD)])
+    write(settings, [decided(1, "sensors", reasons=(EMPTY,), **HELD)])
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert announce(instance, settings, [spec]) == (3, [])
+        assert announce(instance, settings, [spec]) == (0, [])
+        write(settings, [decided(2, "gold_days", reasons=(EMPTY,), **HELD)])
+        assert announce(instance, settings, [spec]) == (1, [])
+    first, second = server.got
+    assert first["title"] == "readings: 1 window(s) quarantined, 1 window(s) with rows held, gold_days held"
+    assert first["message"].splitlines() == [
+        "- 2024-01-01 00:00 UTC: 1 of 3 rows held. value_in_range: 1 of 3 rows fail",
+        "- 2024-01-02 00:00 UTC: 3 rows held. not_empty: the batch is empty",
+        "- gold_days: 3 rows held. not_empty: the batch is empty",
+        "Look: lakehouse quarantine list --table readings",
+        "Look: lakehouse quarantine list --table gold_days",
+    ]
+    assert second["title"] == "readings: gold_days held"
+
+
+def known(*decisions):
+    return [replace(d, applied_at=DECIDED) for d in decisions]
+
+
+def test_what_is_no_critical_failure_is_no_news():
+    warned = Reason("value_in_range", "warning", "failed", "report", 1, "")
+    given_up = decided(2, kind="discarded", counts=Counts(3, 2, 0, 0, 1))
+    waived = Reason("value_in_range", "critical", "failed", "waived", 1, "")
+    released = decided(3, counts=Counts(3, 3, 0, 0, 0), reasons=(waived,))
+    fine = decided(1, counts=Counts(3, 3, 0, 0, 0), reasons=(warned,))
+    assert news(known(fine, given_up, released), 0) == []
+    assert news([decided(1)], 0) == [], "not applied yet"
+
+
+def test_only_what_still_stands_is_news():
+    held = decided(1, reasons=(EMPTY,), **HELD)
+    released = decided(2, p_extracted_at=held.p_extracted_at, kind="released", verdict="published", reasons=())
+    assert news(known(held, released), 0) == []
+    gold = [decided(n, "gold_days", reasons=(EMPTY,), **HELD) for n in (1, 2)]
+    assert [d.number for d in news(known(*gold), 0)] == [2], "a gold table is one batch"
+    mended = decided(3, "gold_days", verdict="published", reasons=())
+    assert news(known(*gold, mended), 0) == []
+
+
+def test_ten_are_listed_and_the_others_counted():
+    _, text = message(readings(), [decided(n, reasons=(EMPTY,), **HELD) for n in range(1, SHOWN + 4)])
+    lines = text.splitlines()
+    assert sum(line.startswith("- ") for line in lines) == SHOWN
+    assert "… and 3 more" in lines
 
 
 def test_a_missing_secret_is_named_and_holds_up_nothing(settings):

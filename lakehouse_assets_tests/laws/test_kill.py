@@ -28,6 +28,7 @@ STEPS = [
     "silver_committed",
     "profiles_committed",
     "applied",
+    "results_kept",
 ]
 
 
@@ -47,7 +48,9 @@ def tables(settings: Settings) -> dict[str, object]:
         settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash", "decision_id"]
     )
     profiles = rows_of(settings.path("baseline", "readings"), ["p_extracted_at", "extraction_seq", "feature", "rows", "mean"])
+    checked = ["p_extracted_at", "extraction_seq", "number", "check", "status", "effect", "failed_rows", "message", "observed"]
     return {
+        "results": rows_of(settings.path("ops", "check_results"), checked),
         "silver": silver(settings),
         "bronze": bronze,
         "quarantine": held,

@@ -1,0 +1,217 @@
+"""Decisions on a real Kafka broker: in order by table, each known by its id, none lost while the broker is down or a look dies.
+
+Belongs here: what a reader of the topic sees. Does not: the event's fields and the bookkeeping (events, orchestration).
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import dagster as dg
+import jsonschema
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from lakehouse_assets.orchestration.publish import publish_decisions
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
+from lakehouse_assets_tests.logbook import decided, outcome, write
+from lakehouse_assets_tests.support import heal, land, readings
+
+SCHEMA = json.loads((PROJECT_ROOT / "docs" / "decision-event.schema.json").read_text())
+SMALLEST = 20_000
+
+
+@pytest.fixture(scope="module")
+def jars() -> Path:
+    try:
+        return kafka_jars()
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"no Kafka: {error}")
+
+
+@pytest.fixture(scope="module")
+def broker(jars, tmp_path_factory) -> Iterator[Broker]:
+    """A broker that takes messages of 20 kB at most."""
+    with Broker(tmp_path_factory.mktemp("kafka"), message_max_bytes=SMALLEST).up() as found:
+        yield found
+
+
+@pytest.fixture
+def instance(tmp_path):
+    (tmp_path / "dagster").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as found:
+        yield found
+
+
+def on(settings: Settings, broker: Broker) -> Settings:
+    """A topic of the test's own."""
+    return settings.model_copy(update={"kafka_bootstrap": broker.address, "kafka_topic": f"decisions-{uuid4().hex}"})
+
+
+def read(settings: Settings, count: int, seconds: float = 30) -> list[dict]:
+    """So many events of the topic and whatever comes at once after them, with key, id and partition; each is held to the
+    schema.
+    """
+    reader = Consumer({"bootstrap.servers": settings.kafka_bootstrap, "group.id": "not used", "auto.offset.reset": "earliest"})
+    # All partitions by name: joining a group takes seconds.
+    partitions = reader.list_topics(settings.kafka_topic, timeout=seconds).topics[settings.kafka_topic].partitions
+    reader.assign([TopicPartition(settings.kafka_topic, number, OFFSET_BEGINNING) for number in partitions])
+    found: list[dict] = []
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            message = reader.poll(1.0)
+            if message is None:
+                if len(found) >= count:
+                    break
+                continue
+            assert message.error() is None, message.error()
+            event = json.loads(message.value())
+            jsonschema.validate(event, SCHEMA, format_checker=jsonschema.FormatChecker())
+            headers = dict(message.headers())
+            assert headers["event_id"].decode() == event["event_id"]
+            assert headers["event_type"].decode() == event["event_type"]
+            assert message.key().decode() == event["table"]
+            found.append({**event, "partition": message.partition(), "offset": message.offset()})
+    finally:
+        reader.close()
+    return found
+
+
+def of(events: list[dict], table: str) -> list[str]:
+    """A table's ids in the order of its partition, repetitions passed over."""
+    found = [event for event in events if event["table"] == table]
+    assert len({event["partition"] for event in found}) <= 1, "a table has one partition"
+    return list(dict.fromkeys(event["event_id"] for event in sorted(found, key=lambda event: event["offset"])))
+
+
+def ids(settings: Settings, table: str) -> list[str]:
+    return [d.decision_id for d in logs.decisions(settings, table) if d.applied_at]
+
+
+def test_what_a_real_lake_decides_is_told_in_order(spark, settings, broker, instance):
+    settings = on(settings, broker)
+    spec = readings(
+        columns={"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
+    )
+    land(settings, 1, ["anna@example.com,1,1,2024-01-01T00:00:00Z", "bob@example.com,1,900,2024-01-01T00:00:00Z"])
+    land(settings, 2, [])
+    heal(spark, settings, [1, 2], spec)
+    land(settings, 1, ["anna@example.com,1,2,2024-01-01T00:00:00Z"])
+    heal(spark, settings, [1], spec)
+    assert publish_decisions(instance, settings).sent == 4
+    events = read(settings, 4)
+    assert of(events, "readings") == ids(settings, "readings")
+    told = [(e["number"], e["event_type"], e["verdict"]) for e in sorted(events, key=lambda e: e["offset"])]
+    assert told == [
+        (1, "decision.applied", "published_with_warnings"),
+        (2, "decision.applied", "quarantined"),
+        (3, "decision.applied", "published"),
+        (3, "batch.superseded", "published_with_warnings"),
+    ]
+    first = min(events, key=lambda e: e["offset"])
+    assert {c["status"] for c in first["checks"]} == {"passed", "failed"}
+    assert "example.com" not in json.dumps(events), "values of pii columns"
+
+
+def test_many_tables_each_in_order(settings, broker, instance):
+    settings = on(settings, broker)
+    for table in ("readings", "sensors", "gold_days", "gold_hours"):
+        write(settings, [decided(number, table) for number in range(1, 31)])
+    sent = 0
+    while found := publish_decisions(instance, settings, at_most=50):
+        assert not found.troubles
+        sent += found.sent
+        if not found.waiting:
+            break
+    assert sent == 120
+    events = read(settings, 120)
+    assert len(events) == 120
+    for table in ("readings", "sensors", "gold_days", "gold_hours"):
+        assert of(events, table) == ids(settings, table)
+
+
+def test_while_the_broker_is_down_decisions_wait_and_then_all_arrive(jars, settings, tmp_path, instance):
+    broker = Broker(tmp_path)
+    settings = on(settings, broker)
+    with broker.up():
+        write(settings, [decided(n) for n in (1, 2)])
+        assert publish_decisions(instance, settings).sent == 2
+    write(settings, [decided(n) for n in range(3, 8)])
+    began = time.monotonic()
+    found = publish_decisions(instance, settings)
+    assert (found.sent, found.waiting) == (0, 5)
+    assert "Kafka does not answer" in str(found)
+    assert time.monotonic() - began < 12
+    with broker.up():
+        write(settings, [decided(8)])
+        assert publish_decisions(instance, settings).sent == 6
+        assert of(read(settings, 8), "readings") == ids(settings, "readings")
+
+
+def test_a_broker_that_hangs_costs_a_look_so_long_and_no_longer(jars, settings, tmp_path, instance):
+    """Stopped (SIGSTOP) it holds its connections and answers nothing, as behind a network that swallows everything."""
+    broker = Broker(tmp_path)
+    settings = on(settings, broker)
+    with broker.up(seen := []):
+        write(settings, [decided(1)])
+        assert publish_decisions(instance, settings).sent == 1
+        write(settings, [decided(2)])
+        os.kill(seen[0].pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            found = publish_decisions(instance, settings)
+            assert (found.sent, found.waiting) == (0, 1)
+            assert time.monotonic() - began < 15
+        finally:
+            os.kill(seen[0].pid, signal.SIGCONT)
+        assert publish_decisions(instance, settings).sent == 1
+        assert of(read(settings, 2), "readings") == ids(settings, "readings")
+
+
+def killed(_: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(home: str, address: str, topic: str) -> None:
+    """A look that dies when the broker has all and nothing is marked."""
+    place = Path(home)
+    settings = Settings(root=str(place / "lake"), landing=home, dagster_home=place, kafka_bootstrap=address, kafka_topic=topic)
+    with dg.DagsterInstance.local_temp(str(place / "dagster")) as instance:
+        publish_decisions(instance, settings, step=killed)
+
+
+def test_killed_after_the_send_it_is_sent_again_and_known_by_its_id(settings, broker, tmp_path, instance):
+    settings = on(settings, broker)
+    write(settings, [decided(n) for n in (1, 2, 3)])
+    arguments = (str(tmp_path), broker.address, settings.kafka_topic)
+    code = f"from lakehouse_assets_tests.e2e.test_kafka import main; main(*{arguments!r})"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    write(settings, [decided(4)])
+    assert publish_decisions(instance, settings).sent == 4
+    events = read(settings, 7)
+    assert len(events) == 7, "three of them twice"
+    assert of(events, "readings") == ids(settings, "readings")
+
+
+@pytest.mark.parametrize("limit", ["the broker's", "the client's"])
+def test_an_event_that_is_too_large_is_shortened_and_blocks_nothing(settings, broker, instance, tmp_path, limit):
+    settings = on(settings, broker)
+    if limit == "the client's":
+        (tmp_path / "kafka.conf").write_text("message.max.bytes=15000\n")
+        settings = settings.model_copy(update={"kafka_conf": tmp_path / "kafka.conf"})
+    checks = tuple(outcome(f"c{n}", observed={"figures": "x" * 1000}) for n in range(50))
+    write(settings, [decided(1, checks=checks), decided(2)])
+    assert publish_decisions(instance, settings).sent == 2
+    first, second = sorted(read(settings, 2), key=lambda event: event["offset"])
+    assert (first["shortened"], second["shortened"]) == (["observed"], [])
+    assert len(first["checks"]) == 50

@@ -1,0 +1,228 @@
+"""The event, and the order in which events are sent: pure, with a sender that fails as it is told to. No Kafka, no JVM.
+
+Belongs here: what an event holds, shortening, what is due, what counts as sent. Does not: Kafka (e2e/test_kafka), the instance.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lakehouse_assets.contracts.decision import Reason
+from lakehouse_assets.contracts.event import event_of
+from lakehouse_assets.events.outbox import SHOWN, TEXT, Answer, Cursor, deliver, due, moved, shortened
+from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.logbook import DECIDED, FAILED, decided, outcome
+
+SCHEMA = json.loads((PROJECT_ROOT / "docs" / "decision-event.schema.json").read_text())
+
+
+def applied(number: int, table: str = "readings", **changes):
+    return decided(number, table, **{"applied_at": DECIDED, "silver_version": number, **changes})
+
+
+def told(decision) -> dict:
+    """The event as a reader gets it, held to the published schema."""
+    event = json.loads(event_of(decision).model_dump_json(), parse_constant=pytest.fail)
+    jsonschema.validate(event, SCHEMA, format_checker=jsonschema.FormatChecker())
+    return event
+
+
+def test_an_event_says_what_was_decided_and_every_check():
+    event = told(applied(2, waived=("drift",), by="ann", because="the barometer is right", inputs={"sensors": 4}))
+    assert event["event_id"] == applied(2).decision_id
+    assert (event["event_type"], event["layer"], event["verdict"]) == (
+        "decision.applied", "silver", "published_with_warnings",
+    )  # fmt: skip
+    assert (event["window_start"], event["window_end"]) == ("2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z")
+    assert event["counts"]["rows_in"] == 3
+    assert [(c["check"], c["status"]) for c in event["checks"]] == [("not_empty", "passed"), ("value_in_range", "failed")]
+    assert (event["waived"], event["by"], event["inputs"]) == (["drift"], "ann", {"sensors": 4})
+    assert event["shortened"] == []
+
+
+def test_a_window_s_end_is_that_of_the_cadence_it_was_judged_by():
+    monthly = applied(1, p_extracted_at=datetime(2024, 2, 1, tzinfo=UTC), ruleset='{"extraction": {"cadence": "monthly"}}')
+    assert told(monthly)["window_end"] == "2024-03-01T00:00:00Z"
+
+
+def test_gold_has_no_window():
+    event = told(applied(1, "gold_days"))
+    assert (event["layer"], event["window_start"], event["window_end"]) == ("gold", None, None)
+
+
+def test_a_superseded_batch_is_an_event_of_its_own():
+    old, new = applied(1), applied(2, extraction_seq=2)
+    event = told(replace(old, number=2, superseded_by=new.decision_id, checks=()))
+    assert (event["event_type"], event["superseded_by"], event["checks"]) == ("batch.superseded", new.decision_id, [])
+    assert len({event["event_id"], old.decision_id, new.decision_id}) == 3
+
+
+def test_nobody_hears_of_what_is_not_applied():
+    with pytest.raises(ValueError, match="not applied"):
+        event_of(decided(1))
+
+
+def test_figures_that_json_has_not_are_texts():
+    odd = outcome("mean", observed={"value": float("nan"), "bounds": [float("-inf"), float("inf"), 1.5]})
+    (check,) = told(applied(1, checks=(odd,)))["checks"]
+    assert check["observed"] == {"value": "NaN", "bounds": ["-Infinity", "Infinity", 1.5]}
+
+
+def test_the_schema_refuses_what_is_no_event():
+    event = told(applied(1))
+    for wrong in (
+        {**event, "verdict": "fine"},
+        {**event, "schema_version": 2},
+        {k: v for k, v in event.items() if k != "table"},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, SCHEMA)
+
+
+def test_an_event_cannot_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        event_of(applied(1)).verdict = "published"  # pyright: ignore
+
+
+def test_what_is_too_large_is_shortened_step_by_step_and_says_so():
+    long = "x" * 5000
+    checks = [outcome(f"passes_{n}", observed={"figures": [1.5] * 100}, message=long) for n in range(100)]
+    checks += [{**FAILED, "check": f"fails_{n}", "message": long} for n in range(100)]
+    reasons = [Reason(f"fails_{n}", "critical", "failed", "rows", 1, long) for n in range(100)]
+    inputs = {f"silver_{n}": n for n in range(500)}
+    event = event_of(applied(1, checks=tuple(checks), reasons=tuple(reasons), because=long, by=long, inputs=inputs))
+    forms = list(shortened(event))
+    sizes = [len(form.model_dump_json()) for form in forms]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 1_500_000
+    assert sizes[-1] < 30_000, "whatever it holds, the last form is small"
+    assert [form.shortened for form in forms] == [
+        (), ("observed",), ("observed", "messages"), ("observed", "messages", "passed checks"),
+        ("observed", "messages", "passed checks", "checks"),
+    ]  # fmt: skip
+    assert not any(check.observed for check in forms[1].checks)
+    assert len(forms[1].checks) == 200
+    assert max(len(check.message) for check in forms[2].checks) == TEXT == len(forms[2].because or "")
+    assert {check.status for check in forms[3].checks} == {"failed"}
+    assert len(forms[4].checks) == len(forms[4].reasons) == SHOWN
+    for form in forms:
+        jsonschema.validate(json.loads(form.model_dump_json()), SCHEMA)
+        assert (form.event_id, form.counts, form.verdict) == (event.event_id, event.counts, event.verdict)
+
+
+class Fickle:
+    """A broker that takes, refuses, or takes and does not say so; ``limit``: bytes that it takes at most."""
+
+    def __init__(self, moods: Iterator[str], limit: int = 10**9) -> None:
+        self.moods, self.limit = moods, limit
+        self.log: list[tuple[str, str]] = []
+        self.values: list[bytes] = []
+
+    def send(self, messages, seconds):
+        answers = {}
+        for table, message in messages.items():
+            mood = next(self.moods, "takes")
+            if len(message.value) > self.limit:
+                answers[table] = Answer(too_large=True, trouble="too large")
+                continue
+            if mood != "refuses":
+                self.log.append((table, message.event_id))
+                self.values.append(message.value)
+            answers[table] = Answer(taken=True) if mood == "takes" else Answer(trouble="no answer")
+        return answers
+
+
+def first_ones(log: list[tuple[str, str]], table: str) -> list[str]:
+    """What a reader has that passes over ids that it knows."""
+    return list(dict.fromkeys(event for name, event in log if name == table))
+
+
+MOODS = st.lists(st.sampled_from(["takes", "takes", "refuses", "silent"]), max_size=30)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MOODS, st.integers(1, 7), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.lists(st.booleans(), max_size=40))
+def test_whatever_fails_a_reader_gets_all_in_order_once_it_knows_repetitions(moods, at_most, lengths, lost):
+    logs = {f"t{n}": [applied(k, f"t{n}") for k in range(1, length + 1)] for n, length in enumerate(lengths)}
+    broker, marks = Fickle(iter(moods)), iter(lost)
+    cursors = {table: Cursor() for table in logs}
+    for _ in range(200):
+        waiting = {table: found for table in logs if (found := due(logs[table], cursors[table]))}
+        if not waiting:
+            break
+        before = len(broker.log)
+        delivered = deliver(waiting, broker, at_most=at_most, seconds=60)
+        assert sum(map(len, delivered.taken.values())) <= at_most
+        for table, taken in delivered.taken.items():
+            assert taken == waiting[table][: len(taken)], "an unbroken beginning"
+            sent = [event for name, event in broker.log[before:] if name == table]
+            assert sent[: len(taken)] == [d.decision_id for d in taken]
+        if not next(marks, False):  # else: killed before the mark
+            cursors = {t: moved(logs[t], delivered.taken.get(t, []), cursors[t]) for t in logs}
+    assert not {t: d for t in logs if (d := due(logs[t], cursors[t]))}, "nothing waits in the end"
+    for table, decisions in logs.items():
+        assert first_ones(broker.log, table) == [d.decision_id for d in decisions]
+
+
+def test_a_table_that_is_refused_holds_up_no_other():
+    waiting = {"a": [applied(1, "a"), applied(2, "a")], "b": [applied(1, "b"), applied(2, "b")]}
+    found = deliver(waiting, Fickle(iter(["refuses"])), at_most=100, seconds=60)
+    assert {table: len(taken) for table, taken in found.taken.items()} == {"a": 0, "b": 2}
+    assert found.troubles == {"a": "no answer"}
+
+
+def test_an_event_that_is_too_large_goes_shorter_and_blocks_nothing():
+    large = applied(1, checks=tuple(outcome(f"c{n}", observed={"x": "y" * 500}) for n in range(20)))
+    broker = Fickle(iter(()), limit=6000)
+    found = deliver({"readings": [large, applied(2)]}, broker, at_most=100, seconds=60)
+    assert [d.number for d in found.taken["readings"]] == [1, 2]
+    assert [json.loads(value)["shortened"] for value in broker.values] == [["observed"], []]
+    never = deliver({"readings": [large]}, Fickle(iter(()), limit=10), at_most=100, seconds=60)
+    assert "even without its checks" in never.troubles["readings"]
+
+
+def test_a_decision_that_cannot_be_told_is_named_and_holds_up_no_other():
+    broken = applied(1, "a", ruleset="{}")
+    found = deliver({"a": [broken], "b": [applied(1, "b")]}, Fickle(iter(())), at_most=100, seconds=60)
+    assert found.troubles == {"a": "decision 1 cannot be told: KeyError"}
+    assert len(found.taken["b"]) == 1
+
+
+def test_time_is_bounded():
+    clock = iter([0.0, 1.0, 1.0, 11.0, 12.0, 13.0])
+    waiting = {"readings": [applied(1), applied(2)]}
+    found = deliver(waiting, Fickle(iter(())), at_most=100, seconds=10, clock=lambda: next(clock))
+    assert len(found.taken["readings"]) == 1
+
+
+def test_what_was_passed_over_unapplied_is_due_once_it_is_applied():
+    known = [applied(1), decided(2), applied(3)]
+    waiting = due(known, Cursor())
+    assert [d.number for d in waiting] == [1, 3]
+    cursor = moved(known, waiting, Cursor())
+    assert cursor == Cursor(3, known[2].decision_id, (2,))
+    assert due(known, cursor) == []
+    late = [known[0], applied(2), known[2]]
+    assert [d.number for d in due(late, cursor)] == [2]
+    assert moved(late, due(late, cursor), cursor) == Cursor(3, known[2].decision_id, ())
+
+
+def test_a_decision_and_what_it_supersedes_are_marked_together():
+    old, new = applied(1), applied(2, extraction_seq=2)
+    known = [old, new, replace(old, number=2, superseded_by=new.decision_id, checks=())]
+    assert moved(known, known[:2], Cursor()) == Cursor(1, old.decision_id)
+    assert due(known, moved(known, known, Cursor())) == []
+
+
+def test_another_log_is_sent_from_its_beginning():
+    cursor = moved([applied(1), applied(2)], [applied(1), applied(2)], Cursor())
+    other = [applied(1, ruleset_hash="another"), applied(2, ruleset_hash="another")]
+    assert due(other, cursor) == other
+    assert moved(other, other[:1], cursor) == Cursor(1, other[0].decision_id)
