@@ -1,0 +1,71 @@
+"""The job `run_checks` on an instance: checks asked on demand, shown on the asset, and no run asked for because of it.
+
+Belongs here: the job in Dagster. Does not: what a trial says (layers/test_trial).
+"""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.headless import run_job
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.world import World
+from lakehouse_assets_tests.support import land, readings
+
+FAR = {"check": "in_range", "column": "value", "max": 50, "name": "far", "severity": "warning"}
+SPEC = readings(
+    extraction={"cadence": "daily", "start": "2024-01-01", "end": "2024-01-03", "mode": "upsert"},
+    checks=[FAR, {"check": "unique", "columns": ["value"], "name": "differ", "severity": "warning"}],
+)
+
+
+@pytest.fixture(scope="module")
+def world(spark, tmp_path_factory):
+    made = World(spark, tmp_path_factory.mktemp("asked"), [LakehouseTable(SPEC, Path())])
+    land(made.settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,90,2024-01-01T00:00:00Z"])
+    land(made.settings, 2, ["a,2,20,2024-01-02T00:00:00Z", "b,2,20,2024-01-02T00:00:00Z"])
+    made.run()
+    return made
+
+
+def asked(world, **config):
+    return run_job(world.definitions, world.instance, "run_checks", "ask", {"table": "readings", **config})
+
+
+def shown(world):
+    (event,) = world.instance.fetch_observations(dg.AssetKey("silver_readings"), limit=1).records
+    return {name: value.value for name, value in event.asset_observation.metadata.items()}
+
+
+def test_checks_are_asked_and_nothing_follows(world):
+    cursor = world.tick().cursor
+    before = logs.decisions(world.settings, "readings")
+    result = asked(world)
+    assert result.output_for_node("ask") == {"passed": 2, "failed": 2, "error": 0, "skipped": 0}
+    told = shown(world)
+    assert (told["looked_at"], told["windows"], told["failed"]) == ("silver", 2, 2)
+    assert "far | 2024\\-01\\-01 | failed | 1 | nothing" in told["not_passed"]
+    assert "differ | 2024\\-01\\-02" in told["not_passed"]
+    assert "90.0" in told["sample_far"].replace("\\", "")
+    assert world.tick(cursor).total_requested == 0
+    assert logs.decisions(world.settings, "readings") == before
+
+    narrow = asked(world, checks=["far"], first="2024-01-02", last="2024-01-02", on="bronze")
+    assert narrow.output_for_node("ask") == {"passed": 1, "failed": 0, "error": 0, "skipped": 0}
+    assert shown(world)["not_passed"] == "every check passed"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"table": "nope"}, "there is no table 'nope'; there are readings"),
+        ({"checks": ["nope"]}, "readings has no check nope; there are far, differ"),
+        ({"first": "yesterday"}, "windows' keys look like 2024-01-01"),
+    ],
+)
+def test_what_there_is_not(world, config, said):
+    with pytest.raises(RefusedError, match=said.replace("'", ".")):
+        asked(world, **config)
