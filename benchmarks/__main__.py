@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import catch_up, demo, gate, incremental
+from benchmarks import catch_up, demo, gate, incremental, rules
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -25,6 +25,9 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "incremental": incremental.benchmark,
     "gate": gate.benchmark,
     "catch-up": catch_up.benchmark,
+    "rules": rules.benchmark,
+    "rules-gate": rules.gate_benchmark,
+    "rules-many": rules.many_benchmark,
 }
 out, err = Console(width=None if sys.stdout.isatty() else 240, highlight=False), Console(stderr=True, highlight=False)
 
@@ -36,7 +39,7 @@ def run(
     scale: Annotated[
         float, typer.Option(min=0.0001, help="What the stated sizes are multiplied by; 0.01 for a quick try.")
     ] = 1.0,
-    memory: Annotated[str, typer.Option(help="Heap of the JVM that gate and catch-up share.")] = "6g",
+    memory: Annotated[str, typer.Option(help="Heap of the JVM that gate, catch-up and rules share; of each peer's.")] = "6g",
     conf: Annotated[
         Path | None, typer.Option(exists=True, help="More Spark properties for that JVM, `key value` lines.")
     ] = None,

@@ -4,8 +4,10 @@ Belongs here: the rows, the table's promise over them, writing them where a benc
 """
 
 import shutil
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence, Window, next_start, window_at
+from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 
@@ -45,9 +48,11 @@ CHECKS = [
     {"check": "length", "column": "sensor", "min": 6, "max": 6},
     {"check": "matches", "column": "sensor", "pattern": "^s[0-9]{5}$"},
 ]
+# Twelve again, all of which count something: eleven of rows, and a uniqueness of columns that are not the key.
+RULES = [*CHECKS[1:], {"check": "unique", "columns": ["sensor", "read_at"]}]
 
 
-def table(cadence: Cadence, path: str) -> TableSpec:
+def table(cadence: Cadence, path: str, checks: Sequence[Mapping[str, Any]] = CHECKS) -> TableSpec:
     """The table `readings`: nine columns of six types, twelve checks, the drift of three columns, one key."""
     return TableSpec.model_validate(
         {
@@ -57,7 +62,7 @@ def table(cadence: Cadence, path: str) -> TableSpec:
             "key": ["reading_id"],
             "last_modified": "read_at",
             "columns": COLUMNS,
-            "checks": CHECKS,
+            "checks": list(checks),
             "drift": {"features": ["temperature", "pressure", "humidity"]},
         }
     )
@@ -128,6 +133,26 @@ def write_bronze(spark: SparkSession, settings: Settings, count: int, taken: lis
     if len(taken) > 1:
         frame = frame.repartition("p_extracted_at")
     delta.append(frame, settings.path("bronze", "readings"), partition_by=["p_extracted_at"])
+
+
+def write_typed(spark: SparkSession, path: str, count: int, spec: TableSpec) -> None:
+    """The rows of one month with their types, as Parquet that any Spark reads; by which batch they are stands beside them."""
+    given = rows(spark, count, 1, "monthly")
+    cells = [F.expr(column.value).alias(column.name) for column in typed_columns(spec, set(given.columns))]
+    given.select(*cells, "p_extracted_at", F.lit(1).alias("extraction_seq")).write.parquet(path)
+
+
+def write_wide(spark: SparkSession, path: str, count: int, each: int) -> None:
+    """Three kinds of columns, so many of each: whole numbers `n0`, …, numbers `x0`, … and texts `t0`, …; all without NULL."""
+    kinds = {
+        "n": lambda name: _below(name, 1000).cast("int"),
+        "x": _bell,
+        "t": lambda name: F.format_string("t%03d", _below(name, 1000)),
+    }
+    cells = [make(f"{kind}{i}").alias(f"{kind}{i}") for kind, make in kinds.items() for i in range(each)]
+    frame = spark.range(0, count, 1, 8)
+    batch = F.timestamp_seconds(F.lit(int(FIRST.timestamp()))).alias("p_extracted_at")
+    frame.select(*cells, batch, F.lit(1).alias("extraction_seq")).write.parquet(path)
 
 
 def records(taken: list[Window], count: int, spec: TableSpec) -> list[ExtractionRecord]:

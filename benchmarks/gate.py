@@ -23,40 +23,42 @@ from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.settings import Settings
 
 ROWS = 10_000_000
+PLACES = "readings/{window:%Y-%m-%d}.csv"
 # Windows, their cadence, and the ratio that is not to be exceeded.
 CASES: tuple[tuple[int, Cadence, float], ...] = ((1, "monthly", 1.6), (30, "daily", 2.0))
 
 
 def benchmark(lab: Lab) -> Iterator[Result]:
     """One window, then thirty."""
-    count = lab.sized(ROWS, 1000)
     for many, cadence, limit in CASES:
-        name = f"gate, {many} window{'s' if many > 1 else ''}"
-        settings = lab.settings(f"gate-{many}")
-        spec = table(cadence, "readings/{window:%Y-%m-%d}.csv")
-        taken = windows(many, cadence)
-        lab.say(f"{name}: writing bronze")
-        write_bronze(lab.spark, settings, count, taken, cadence)
-        extractions = records(taken, count, spec)
-        plain = settings.path("plain")
+        yield paired(lab, f"gate, {many} window{'s' if many > 1 else ''}", table(cadence, PLACES), many, limit)
 
-        def gate(step: Callable[[str], None], settings: Settings = settings, spec: TableSpec = spec, given: Any = extractions):
-            judge(lab.run(settings, spec, step), given, [])
 
-        def write(_: Any, settings: Settings = settings, spec: TableSpec = spec, path: str = plain) -> None:
-            write_plain(lab, settings, spec, path)
+def paired(lab: Lab, name: str, spec: TableSpec, many: int, limit: float) -> Result:
+    """The gate over so many windows of this table beside the plain write."""
+    count, cadence = lab.sized(ROWS, 1000), spec.extraction.cadence
+    settings = lab.settings(name.replace(",", "").replace(" ", "-"))
+    taken = windows(many, cadence)
+    lab.say(f"{name}: writing bronze")
+    write_bronze(lab.spark, settings, count, taken, cadence)
+    extractions = records(taken, count, spec)
+    plain = settings.path("plain")
 
-        def prepare(settings: Settings = settings, path: str = plain) -> None:
-            lab.clear(settings.path("staging"), path)
+    def gate(step: Callable[[str], None]) -> None:
+        judge(lab.run(settings, spec, step), extractions, [])
 
-        a, b = (
-            Side("gate without the exchange", timed(gate, lab.cpu), prepare),
-            Side("plain Delta write", timed(write, lab.cpu), prepare),
-        )
-        a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text, name=name: lab.say(f"{name}: {text}"))
-        sizes = {"rows": count, "windows": many, "columns": len(spec.columns), "checks": len(spec.checks), "sketches": 3}
-        yield Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, told(settings))
-        lab.clear(settings.root)
+    def write(_: Any) -> None:
+        write_plain(lab, settings, spec, plain)
+
+    def prepare() -> None:
+        lab.clear(settings.path("staging"), plain)
+
+    a = Side("gate without the exchange", timed(gate, lab.cpu), prepare)
+    b = Side("plain Delta write", timed(write, lab.cpu), prepare)
+    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"{name}: {text}"))
+    sizes = {"rows": count, "windows": many, "columns": len(spec.columns), "checks": len(spec.checks), "sketches": 3}
+    lab.clear(settings.root)
+    return Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, told(settings))
 
 
 def write_plain(lab: Lab, settings: Settings, spec: TableSpec, path: str) -> None:

@@ -65,6 +65,7 @@ class Result:
     """Samples of A and B, pair by pair; without B, of A alone. ``limit``: what the median ratio is not to exceed.
 
     ``sizes``: what was worked on. ``settings``: Spark's properties, the same for both sides. ``figures``: other numbers.
+    ``note``: what else is to be known, such as why there are no samples.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Result:
     sizes: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def ratios(self) -> list[float]:
@@ -113,6 +115,7 @@ class Result:
             "a": _side(self.a, self.a_samples),
             "b": _side(self.b, self.b_samples) if self.b else None,
             "figures": dict(self.figures),
+            "note": self.note,
             "settings": dict(self.settings),
         }
 
@@ -120,7 +123,7 @@ class Result:
 def _side(label: str, samples: Sequence[Sample]) -> dict[str, Any]:
     return {
         "label": label,
-        "median_seconds": median(s.seconds for s in samples),
+        "median_seconds": median(s.seconds for s in samples) if samples else None,
         "seconds": [s.seconds for s in samples],
         "cpu_seconds": [s.cpu for s in samples],
         "median_steps": median_steps(samples),
@@ -134,15 +137,23 @@ def median_steps(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def run_pairs(a: Side, b: Side, pairs: int, say: Callable[[str], Any] = lambda _: None) -> tuple[list[Sample], list[Sample]]:
-    """Run both sides by turns: one pair to warm up, which does not count, then ``pairs``, each in the other order than the
-    one before, so that what drifts in the machine meets both alike.
+    """Run both sides by turns, as `run_rounds` does."""
+    a_samples, b_samples = run_rounds([a, b], pairs, say, "pair")
+    return a_samples, b_samples
+
+
+def run_rounds(
+    sides: Sequence[Side], rounds: int, say: Callable[[str], Any] = lambda _: None, word: str = "round"
+) -> list[list[Sample]]:
+    """Run all sides by turns: one round to warm up, which does not count, then ``rounds``, each in the other order than the
+    one before, so that what drifts in the machine meets all alike. Returns the samples of each side.
     """
-    found: tuple[list[Sample], list[Sample]] = ([], [])
-    for number in range(pairs + 1):
-        turns = [(0, a), (1, b)] if number % 2 == 0 else [(1, b), (0, a)]
-        for place, side in turns:
-            say(f"{'warm-up' if number == 0 else f'pair {number} of {pairs}'}: {side.label}")
+    found: list[list[Sample]] = [[] for _ in sides]
+    for number in range(rounds + 1):
+        turns = list(zip(found, sides, strict=True))
+        for samples, side in turns if number % 2 == 0 else reversed(turns):
+            say(f"{'warm-up' if number == 0 else f'{word} {number} of {rounds}'}: {side.label}")
             sample = side.once()
             if number:
-                found[place].append(sample)
+                samples.append(sample)
     return found

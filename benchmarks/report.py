@@ -43,8 +43,9 @@ def _cells(result: Result) -> list[str]:
     size = ", ".join(f"{value:,} {name}" for name, value in result.sizes.items())
     a, b = (_median(samples) for samples in (result.a_samples, result.b_samples))
     if result.ratio is None:
-        more = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in result.figures.items() if value is not None)
-        return [result.name, size, result.a, "", a, "", "", "", "", "", more]
+        more = [f"{value:,} {name.replace('_', ' ')}" for name, value in result.figures.items() if value is not None]
+        said = ", ".join([*more, *([result.note] if result.note else [])])
+        return [result.name, size, result.a, result.b or "", a, b, "", "", "", "", said]
     spread = f"{min(result.ratios):.2f}–{max(result.ratios):.2f}"
     limit = "" if result.limit is None else f"{result.limit:g}"
     reached = {True: "reached", False: "not reached", None: ""}[result.reached]

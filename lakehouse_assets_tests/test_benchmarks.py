@@ -7,9 +7,12 @@ import sys
 
 import pytest
 
-from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, timed
+from benchmarks import rules
+from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, run_rounds, timed
 from benchmarks.lab import own_instance
 from benchmarks.memory import PeakMemory, _by_proc
+from benchmarks.peers.asked import Asked, PeerFailed
+from benchmarks.peers.environments import Peer
 from benchmarks.report import as_json, draw
 
 
@@ -126,3 +129,54 @@ def test_the_memory_of_a_process_is_seen():
         peak._done.wait(0.5)
     assert peak.megabytes is not None
     assert peak.megabytes > 10
+
+
+def test_more_sides_than_two_turn_round_as_well():
+    log: list[str] = []
+    found = run_rounds([side(name, log) for name in "abc"], 2)
+    assert "".join(name for name in log if len(name) == 1) == "abccbaabc"
+    assert [len(samples) for samples in found] == [2, 2, 2]
+
+
+def test_a_side_that_was_left_out_is_told_and_not_counted():
+    from rich.console import Console
+
+    console = Console(width=200, record=True, file=io.StringIO())
+    left_out = result(name="rules, DQX", a_samples=(), b_samples=(), note="left out: no environment")
+    assert left_out.as_dict()["a"]["median_seconds"] is None
+    draw(console, {}, [left_out])
+    assert "left out: no environment" in console.export_text()
+
+
+def found_by_all() -> dict[str, dict[str, int]]:
+    key = rules.UNIQUE
+    hand = {"r": 3, key: 2, f"rows of {key}": 5}
+    return {"ours": {"r": 3, key: 2}, "by hand": hand, "Deequ": {"r": 3, key: 5}, "DQX": {"r": 3, key: 5}}
+
+
+def test_sides_that_find_the_same_rows_agree():
+    rules.agree(found_by_all(), ["r", rules.UNIQUE])
+
+
+@pytest.mark.parametrize(("who", "rule"), [("ours", "r"), ("DQX", "r"), ("ours", rules.UNIQUE), ("Deequ", rules.UNIQUE)])
+def test_sides_that_find_other_rows_stop_the_benchmark(who, rule):
+    found = found_by_all()
+    found[who] = {**found[who], rule: 4}
+    with pytest.raises(ValueError, match=rf"(?s)differ.*{rule}.*{who} 4"):
+        rules.agree(found, ["r", rules.UNIQUE])
+
+
+def test_a_peer_that_ends_is_told_with_its_last_words(tmp_path):
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nread job\necho no such jar >&2\n")
+    python.chmod(0o755)
+    peer = Peer(str(tmp_path), "Deequ", "deequ", (), 1)  # an absolute name is its folder
+    with Asked(peer, {"path": "x"}, tmp_path / "log") as asked, pytest.raises(PeerFailed, match="no such jar"):
+        asked.measure()
+
+
+def test_ten_rules_of_a_hundred_are_of_every_kind():
+    few = rules.many_rules(10)[::11]
+    assert (len(rules.many_rules(10)), len(few)) == (100, 10)
+    assert {check.check for check in few} == {"not_null", "in_range", "length", "matches", "in_set", "expression"}

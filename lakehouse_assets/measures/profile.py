@@ -3,9 +3,10 @@
 Belongs here: rows → profiles of the rows that would be published. Does not: distances, baselines, judgement.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
@@ -25,64 +26,89 @@ def profile(staged: DataFrame, drift: DriftSpec) -> tuple[dict[Batch, list[Profi
 
     Collects at most 65 rows a batch and feature.
     """
-    features = []
+    # Features of one `by` stand beside each other in a row, which is counted once for all of them.
+    groups: dict[str | None, list[int]] = {}
     for position, feature in enumerate(drift.features):
-        tree = parse_expression(feature.expr, feature.name, allow_windows=True)
-        # A range run stages several windows at once: a window function must never look across them.
-        value = add_partition(add_partition(tree, "p_extracted_at"), "extraction_seq").sql(dialect="spark")
-        features.append((position, f"CAST({value} AS DOUBLE)", identifier(feature.by) if feature.by else "NULL"))
+        groups.setdefault(feature.by, []).append(position)
+    slots = range(max(map(len, groups.values())))
+    strata = [
+        [
+            F.lit(place).alias("place"),
+            _stratum(by),
+            *[_value(drift, given[slot : slot + 1]).alias(f"v{slot}") for slot in slots],
+        ]
+        for place, (by, given) in enumerate(groups.items())
+    ]
+    # One `by` is the rule: no row is then written more than once.
+    cells = strata[0] if len(strata) == 1 else [F.inline(F.array(*[F.struct(*stratum) for stratum in strata]))]
     published = staged.where(F.col("_newest"))
-    wide = published.select(
-        F.unix_micros("p_extracted_at").alias("window"),
-        "extraction_seq",
-        F.array(
-            *[
-                F.struct(
-                    F.lit(position).alias("feature"),
-                    F.expr(f"CAST({by} AS STRING)").alias("stratum"),
-                    F.expr(value).alias("value"),
-                )
-                for position, value, by in features
-            ]
-        ).alias("given"),
-    )
-    finite = "CASE WHEN isnan(value) OR abs(value) = CAST('Infinity' AS DOUBLE) THEN NULL ELSE value END"
-    long = wide.select("window", "extraction_seq", F.inline("given")).withColumn("finite", F.expr(finite))
-    nth = F.row_number().over(W.partitionBy("window", "extraction_seq", "feature").orderBy("stratum"))
+    values = published.select(F.unix_micros("p_extracted_at").alias("window"), "extraction_seq", *cells)
+    # NaN is above every number.
+    finite = [
+        F.expr(f"CASE WHEN abs(v{slot}) < CAST('Infinity' AS DOUBLE) THEN v{slot} END").alias(f"f{slot}") for slot in slots
+    ]
+    nth = F.row_number().over(W.partitionBy("window", "extraction_seq", "place").orderBy("stratum"))
     rows = (
-        long.groupBy("window", "extraction_seq", "feature", "stratum")
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(F.col("value").isNull()).alias("nulls"),
-            F.count_if(F.expr("isnan(value)")).alias("nans"),
-            F.expr("count_if(abs(value) = CAST('Infinity' AS DOUBLE))").alias("infinities"),
-            F.mean("finite").alias("mean"),
-            F.stddev_samp("finite").alias("std"),
-            F.min("finite").alias("minimum"),
-            F.max("finite").alias("maximum"),
-            F.expr(f"kll_sketch_agg_double(finite, {int(drift.sketch_k)})").alias("sketch"),
-        )
+        values.select("*", *finite)
+        .groupBy("window", "extraction_seq", "place", "stratum")
+        .agg(F.count(F.lit(1)).alias("rows"), *[figure for slot in slots for figure in _figures(slot, drift.sketch_k)])
         .withColumn("nth", nth)
         .where(F.col("nth") <= MAX_STRATA + 1)
         .collect()
     )
     crowded = {(moment(row["window"]), row["extraction_seq"]) for row in rows if row["nth"] > MAX_STRATA}
     found: dict[Batch, list[Profile]] = {}
+    features = list(groups.values())
     for row in rows:
-        valid = row["rows"] - row["nulls"] - row["nans"] - row["infinities"]
-        found.setdefault((moment(row["window"]), row["extraction_seq"]), []).append(
-            Profile(
-                feature=drift.features[row["feature"]].name,
-                stratum=row["stratum"],
-                rows=row["rows"],
-                nulls=row["nulls"],
-                nans=row["nans"],
-                infinities=row["infinities"],
-                mean=row["mean"],
-                std=row["std"],
-                minimum=row["minimum"],
-                maximum=row["maximum"],
-                sketch=bytes(row["sketch"]) if valid and row["sketch"] is not None else None,
-            )
-        )
+        batch = (moment(row["window"]), row["extraction_seq"])
+        for slot, position in enumerate(features[row["place"]]):
+            found.setdefault(batch, []).append(_profile(drift.features[position].name, row, slot))
     return found, crowded
+
+
+def _stratum(by: str | None) -> Column:
+    return F.expr(f"CAST({identifier(by) if by else 'NULL'} AS STRING)").alias("stratum")
+
+
+def _value(drift: DriftSpec, position: Sequence[int]) -> Column:
+    """The feature at this position; no number where a `by` has fewer features than another."""
+    if not position:
+        return F.lit(None).cast("double")
+    feature = drift.features[position[0]]
+    tree = parse_expression(feature.expr, feature.name, allow_windows=True)
+    # A range run stages several windows at once: a window function must never look across them.
+    value = add_partition(add_partition(tree, "p_extracted_at"), "extraction_seq").sql(dialect="spark")
+    return F.expr(f"CAST({value} AS DOUBLE)")
+
+
+def _figures(slot: int, k: int) -> list[Column]:
+    """As few aggregates as tell all: each is evaluated for each row by itself, since Spark compiles none beside a sketch."""
+    value, finite = F.col(f"v{slot}"), F.col(f"f{slot}")
+    figures = {
+        "given": F.count(value),
+        "nans": F.count_if(F.isnan(value)),
+        "valid": F.count(finite),
+        "mean": F.mean(finite),
+        "std": F.stddev_samp(finite),
+        "minimum": F.min(finite),
+        "maximum": F.max(finite),
+        "sketch": F.expr(f"kll_sketch_agg_double(f{slot}, {int(k)})"),
+    }
+    return [figure.alias(f"{name}{slot}") for name, figure in figures.items()]
+
+
+def _profile(feature: str, row: Row, slot: int) -> Profile:
+    given, nans, valid, sketch = (row[f"{name}{slot}"] for name in ("given", "nans", "valid", "sketch"))
+    return Profile(
+        feature=feature,
+        stratum=row["stratum"],
+        rows=row["rows"],
+        nulls=row["rows"] - given,
+        nans=nans,
+        infinities=given - nans - valid,
+        mean=row[f"mean{slot}"],
+        std=row[f"std{slot}"],
+        minimum=row[f"minimum{slot}"],
+        maximum=row[f"maximum{slot}"],
+        sketch=bytes(sketch) if valid and sketch is not None else None,
+    )

@@ -1,0 +1,212 @@
+"""Checks over typed rows, without a staging: the same numbers as the gate's, in as few Spark jobs however many the rules.
+
+Belongs here: what only real Spark can say of them. Does not: each kind's SQL (spec), or what a number means (decisions).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.layers.bronze import extract
+from lakehouse_assets.layers.judge import measure
+from lakehouse_assets.layers.staging import stage_batches
+from lakehouse_assets.measures.profile import profile
+from lakehouse_assets.measures.stage import check_context
+from lakehouse_assets.measures.standalone import flagged, measure_checks
+from lakehouse_assets.storage import delta
+from lakehouse_assets_tests.support import land, readings, runner, window
+
+SPEC = readings()
+CONTEXT = check_context(SPEC)
+FIRST, SECOND = ((datetime(2024, 1, day, tzinfo=UTC), 1) for day in (1, 2))
+ROWS = [
+    ("a", 1, 1.0, "2024-01-01 01:00:00", "2024-01-01"),
+    ("a", 2, 500.0, "2024-01-01 02:00:00", "2024-01-01"),
+    ("b", 1, None, "2024-01-01 01:00:00", "2024-01-01"),
+    ("b", 1, 7.0, "2024-01-01 01:00:00", "2024-01-01"),
+    (None, 1, 1.0, "2024-01-02 01:00:00", "2024-01-02"),
+    ("c", 2, 1.0, "2024-01-02 02:00:00", "2024-01-02"),
+]
+
+
+def checks(*given: dict[str, Any]) -> list:
+    return [TypeAdapter(AnyCheck).validate_python(check) for check in given]
+
+
+@pytest.fixture(scope="module")
+def typed(spark, tmp_path_factory):
+    """Two windows of typed rows in a Delta table."""
+    path = str(tmp_path_factory.mktemp("typed") / "table")
+    rows = spark.createDataFrame(ROWS, "sensor string, hour int, value double, updated string, p_extracted_at string")
+    types = ("sensor", "hour", "value", "cast(updated AS timestamp) AS updated", "cast(p_extracted_at AS timestamp)")
+    rows.selectExpr(*types, "1 AS extraction_seq").coalesce(1).write.format("delta").save(path)
+    return spark.read.format("delta").load(path)
+
+
+@pytest.fixture(scope="module")
+def plain(spark, typed, tmp_path_factory):
+    """The same rows as Parquet, where to find the files of a query takes no job: Delta takes one each time."""
+    path = str(tmp_path_factory.mktemp("plain") / "table")
+    typed.write.parquet(path)
+    return spark.read.schema(typed.schema).parquet(path)
+
+
+@contextmanager
+def jobs(spark) -> Iterator[list[int]]:
+    """Spark jobs in the block. Without adaptive execution a query is one job, whatever is shuffled for it."""
+    scheduler, adaptive = spark._jsc.sc().dagScheduler(), spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    found: list[int] = []
+    before = scheduler.numTotalJobs()
+    try:
+        yield found
+        found.append(scheduler.numTotalJobs() - before)
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+
+
+def test_failing_rows_and_metrics_of_each_window(typed):
+    given = checks(
+        {"check": "not_null", "column": "sensor"},
+        {"check": "in_range", "column": "value", "min": 0, "max": 100, "severity": "warning"},
+        {"check": "not_null", "column": "value", "where": "sensor = 'b'", "severity": "info", "name": "b_has_values"},
+        {"check": "metric", "name": "most", "sql": "max(value)", "max": 100},
+        {"check": "unique", "columns": ["value", "hour"]},
+        {"check": "distinct_count", "columns": ["sensor"], "min": 1},
+    )
+    found = measure_checks(typed, given, CONTEXT)
+    assert sorted(found) == [FIRST, SECOND]
+    first, second = found[FIRST], found[SECOND]
+    assert first.failed_rows == {"not_null_sensor": 0, "in_range_value": 1, "b_has_values": 1}
+    assert second.failed_rows == {"not_null_sensor": 1, "in_range_value": 0, "b_has_values": 0}
+    assert (first.rows_in, first.failing, second.rows_in, second.failing) == (4, 0, 2, 1)
+    # The row without a sensor would be held: it is not among those that the batch is judged by.
+    assert (first.metrics["most"]["value"], second.metrics["most"]["value"]) == (500.0, 1.0)
+    assert (first.metrics["distinct_count_sensor"], second.metrics["distinct_count_sensor"]) == (
+        {"distinct_values": 2},
+        {"distinct_values": 1},
+    )
+    assert first.metrics["unique_value_hour"] == {"duplicates": 0}
+    assert first.errors == second.errors == {}
+
+
+def test_the_key_counts_contradicting_rows(typed):
+    (check,) = checks({"check": "unique", "columns": ["sensor", "hour"]})
+    found = measure_checks(typed, [check], CONTEXT)
+    assert [found[batch].metrics[check.id] for batch in (FIRST, SECOND)] == [{"duplicates": 1}, {"duplicates": 0}]
+    assert (found[FIRST].rows_in, found[FIRST].newest, found[FIRST].key_conflicts) == (4, 3, 1)
+
+
+def test_a_check_that_stops_the_scan_is_in_error_and_stops_no_other(typed):
+    given = checks(
+        {"check": "expression", "name": "divides", "expr": "1 / (hour - 1) > 0"},
+        {"check": "metric", "name": "overflows", "sql": "sum(1 / (hour - 2))", "max": 1},
+        {"check": "in_range", "column": "value", "max": 100},
+        {"check": "metric", "name": "least", "sql": "min(value)", "min": 0},
+    )
+    found = measure_checks(typed, given, CONTEXT)
+    for batch in (FIRST, SECOND):
+        assert found[batch].errors.keys() == {"divides", "overflows"}
+        assert "DIVIDE_BY_ZERO" in found[batch].errors["divides"]
+        assert found[batch].metrics["least"] == {"value": 1.0}
+    assert found[FIRST].failed_rows["in_range_value"] == 1
+
+
+def test_another_table_is_looked_into(typed, spark):
+    (check,) = checks({"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]})
+    others = {"sensors": spark.createDataFrame([("a",), ("c",)], "id string")}
+    found = measure_checks(typed, [check], CONTEXT, others)
+    assert [found[batch].failed_rows[check.id] for batch in (FIRST, SECOND)] == [2, 0]
+
+
+def test_no_rows_no_batches(typed):
+    given = checks({"check": "not_null", "column": "sensor"}, {"check": "unique", "columns": ["value"]})
+    assert measure_checks(typed.where("false"), given, CONTEXT) == {}
+    assert {batch: n.rows_in for batch, n in measure_checks(typed, [], CONTEXT).items()} == {FIRST: 4, SECOND: 2}
+
+
+def test_the_numbers_are_those_of_the_gate(spark, settings):
+    """The same rows, once through bronze and a staging, once as they would lie in a table."""
+    given = [
+        {"check": "in_range", "column": "value", "min": -100, "max": 100},
+        {"check": "not_null", "column": "value", "severity": "warning"},
+        {"check": "matches", "column": "sensor", "pattern": "^[a-c]$"},
+        {"check": "metric", "name": "mean", "sql": "avg(value)", "max": 10},
+        {"check": "unique", "columns": ["value"]},
+    ]
+    spec = readings(checks=given, drift={"features": ["value"]})
+    for day in (1, 2):
+        land(
+            settings, day, [f"{s},{h},{v},2024-01-0{day}T0{h}:00:00Z" for s, h, v in (("a", 1, 5), ("b", 2, 999), ("d", 3, 5))]
+        )
+    run = runner(spark, settings, spec)
+    extract(run, [window(1), window(2)])
+    batches = [FIRST, SECOND]
+    staged, broken = stage_batches(run, batches, "test")
+    numbers, profiles = measure(run, staged, broken, batches)
+    rows = staged.select(*spec.columns, "p_extracted_at", "extraction_seq")
+    found = measure_checks(rows, spec.checks, check_context(spec))
+    for batch in batches:
+        gate, ours = numbers[batch], found[batch]
+        assert ours.failed_rows == {check: gate.failed_rows[check] for check in ours.failed_rows}
+        assert (ours.metrics, ours.failing, ours.newest) == (gate.metrics, gate.failing, gate.newest)
+    assert ours.failed_rows["in_range_value"] == ours.failed_rows["matches_sensor"] == 1
+    assert spec.drift
+    sketched, _ = profile(flagged(rows, spec.checks, check_context(spec)), spec.drift)
+    assert sketched == profiles
+    assert not delta.exists(settings.path("silver", spec.name))
+
+
+def many(count: int) -> list:
+    return checks(*({"check": "in_range", "column": "hour", "min": 0, "max": i, "name": f"rule_{i}"} for i in range(count)))
+
+
+def test_one_scan_however_many_the_rules(plain, spark):
+    rules = many(100)
+    with jobs(spark) as five:
+        measure_checks(plain, rules[:5], CONTEXT)
+    with jobs(spark) as hundred:
+        found = measure_checks(plain, rules, CONTEXT)
+    assert five == hundred == [1]
+    assert [found[FIRST].failed_rows[f"rule_{i}"] for i in (0, 1, 2, 99)] == [4, 1, 0, 0]
+
+
+def test_metrics_ride_along_and_each_uniqueness_is_one_scan_more(plain, spark):
+    riding = checks({"check": "metric", "name": "most", "sql": "max(value)", "max": 100}, {"check": "not_empty"})
+    keys = checks({"check": "unique", "columns": ["value"]}, {"check": "unique", "columns": ["sensor", "value"]})
+    counts = []
+    for given in ([*many(5), *riding], [*many(5), *riding, *keys[:1]], [*many(5), *riding, *keys]):
+        with jobs(spark) as found:
+            measure_checks(plain, given, CONTEXT)
+        counts += found
+    assert counts == [1, 2, 3]
+
+
+def test_all_sketches_are_one_scan_more(plain, spark):
+    counts = []
+    for features in (["value"], ["value", {"name": "by_sensor", "expr": "value", "by": "sensor"}, "hour"]):
+        with jobs(spark) as found:
+            profile(flagged(plain, many(5), CONTEXT), DriftSpec.model_validate({"features": features}))
+        counts += found
+    assert counts == [1, 1]
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_the_gate_takes_as_many_jobs_for_a_hundred_rules_as_for_five(count, spark, settings):
+    """Beside the staging: one scan, one for the sketches, one for the uniqueness."""
+    unique = {"check": "unique", "columns": ["value"]}
+    rules = [{"check": "in_range", "column": "value", "max": i, "severity": "info", "name": f"r{i}"} for i in range(count)]
+    spec = readings(checks=[*rules, unique], drift={"features": ["value", "hour"]})
+    land(settings, 1, ["a,1,5,2024-01-01T01:00:00Z", "b,1,6,2024-01-01T01:00:00Z"])
+    run = runner(spark, settings, spec)
+    extract(run, [window(1)])
+    staged, broken = stage_batches(run, [FIRST], "test")
+    with jobs(spark) as found:
+        measure(run, staged, broken, [FIRST])
+    assert found == [3]
