@@ -24,7 +24,7 @@ from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.afterwards import at_once, results_afterwards
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.results import keep_results
-from lakehouse_assets.layers.staging import write_once
+from lakehouse_assets.layers.staging import MOST_COMPILED, write_once
 from lakehouse_assets.measures.duplicates import flag_duplicates
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
@@ -34,6 +34,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.session import uncompiled_stages
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ def _stage(run: GoldRun, inputs: dict[str, int], at: datetime, number: int, part
     )
     rows = flagged(rows, run.spec.checks, _context(), run.pii, others)
     rows = flag_duplicates(rows, run.spec.key, None)
-    return write_once(spark, rows, run.settings.path("staging", run.table, run.run_id))
+    with uncompiled_stages(spark, len(run.spec.checks) > MOST_COMPILED):
+        return write_once(spark, rows, run.settings.path("staging", run.table, run.run_id))
 
 
 def _judge(

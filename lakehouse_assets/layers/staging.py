@@ -17,9 +17,11 @@ from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.stage import row_rules, select_batches, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage.session import uncompiled_stages
 
 Batch = tuple[datetime, int]
 Broken = dict[str, dict[Batch, str]]
+MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
 FEW = 10_000  # repeated keys up to which the others are spared the sort
 
 
@@ -48,13 +50,14 @@ def stage_batches(
     rows = select_batches(bronze, batches)
     missing = {c.id: others.missing[c.reads.table] for c in spec.checks if c.reads and c.reads.table in others.missing}
     broken: Broken = {check: dict.fromkeys(batches, why) for check, why in missing.items()}
-    try:
-        return write_once(spark, _sorted_where_needed(rows, spec, waived, broken, others), path), broken
-    except SCAN_ERRORS:
-        broken = _culprits(bronze, spec, batches, broken, others)
-        if broken.keys() <= missing.keys():
-            raise
-        return write_once(spark, stage(rows, spec, waived=waived, broken=broken, others=others.frames), path), broken
+    with uncompiled_stages(spark, len(spec.checks) > MOST_COMPILED):
+        try:
+            return write_once(spark, _sorted_where_needed(rows, spec, waived, broken, others), path), broken
+        except SCAN_ERRORS:
+            broken = _culprits(bronze, spec, batches, broken, others)
+            if broken.keys() <= missing.keys():
+                raise
+            return write_once(spark, stage(rows, spec, waived=waived, broken=broken, others=others.frames), path), broken
 
 
 def _sorted_where_needed(

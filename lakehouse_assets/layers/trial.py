@@ -23,6 +23,7 @@ from lakehouse_assets.layers.bronze import bronze_rows
 from lakehouse_assets.layers.judge import context_at
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.staging import MOST_COMPILED
 from lakehouse_assets.measures.duplicates import unrepeated
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.samples import PER_CHECK, failing_samples
@@ -31,6 +32,7 @@ from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import check_context, declared_rules, flagged, row_rules, select_batches, stage
 from lakehouse_assets.sources import open_source
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.session import uncompiled_stages
 
 Batch = tuple[datetime, int]
 PLACES = ("source", "bronze", "silver")
@@ -191,11 +193,12 @@ def _measure(
             found[batch] = replace(numbers, metrics=metrics)
 
     alone = replace(data, spec=data.spec.model_copy(update={"checks": tuple(wanted)}))
-    wrong = culprits(sorted(data.batches), measured)
-    # Perhaps it is another check that stops the scan: then its rows stay in, and only this one is asked.
-    for batch, message in culprits(sorted(wrong), lambda some: measured(some, alone)).items():
-        found[batch] = BatchNumbers()
-        errors[batch] = {check.id: message for check in wanted}
+    with uncompiled_stages(run.spark, len(data.spec.checks) > MOST_COMPILED):
+        wrong = culprits(sorted(data.batches), measured)
+        # Perhaps it is another check that stops the scan: then its rows stay in, and only this one is asked.
+        for batch, message in culprits(sorted(wrong), lambda some: measured(some, alone)).items():
+            found[batch] = BatchNumbers()
+            errors[batch] = {check.id: message for check in wanted}
     return {batch: replace(found[batch], errors=errors.get(batch, {})) for batch in data.batches}, {
         name: values for name, values in samples.items() if name in names
     }

@@ -13,11 +13,12 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures import stage
 from lakehouse_assets.measures.duplicates import flag_duplicates, unrepeated
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
-from lakehouse_assets.measures.stage import RowRule, declared_rules, with_matches, with_reasons
+from lakehouse_assets.measures.stage import declared_rules
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
 Batch = tuple[datetime, int]
@@ -63,20 +64,14 @@ def flagged(
     broken: Collection[str] = (),
 ) -> DataFrame:
     """The rows with a staging's flags, lazily: what nobody asks for is not computed. ``broken``: checks not to evaluate."""
-    rules = [replace(rule, failing="false") if rule.id in broken else rule for rule in declared_rules(checks, context)]
-    rows = with_matches(frame, checks, others or {})
-    rows = rows.select("*", F.lit(False).alias("_unreadable"), *_flags(rules))
-    rows = with_reasons(rows, rules, ()).drop(*[f"_c{i}" for i in range(len(rules))])
+    rows = frame.withColumn("_unreadable", F.lit(False))
+    rows = stage.flagged(rows, checks, context, (), others or {}, broken)
     # To find out which rows of a key contradict each other takes a sort: only where it is asked for.
     if not any("_conflict" in sql for check in checks for sql in check.metrics(context).values()):
         return unrepeated(rows)
     if "_content_hash" not in rows.columns:
         rows = rows.withColumn("_content_hash", F.md5(F.to_json(F.struct(*frame.columns))))
     return flag_duplicates(rows, context.key, context.last_modified)
-
-
-def _flags(rules: Sequence[RowRule]) -> list:
-    return [F.expr(rule.failing).alias(f"_c{i}") for i, rule in enumerate(rules)]
 
 
 def _broken(

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -120,6 +122,21 @@ def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def uncompiled_stages(spark: SparkSession, when: bool) -> Iterator[None]:
+    """Within it, ``when`` said so, Spark does not make one method of a whole stage. Of some hundred rules it would be a method
+    that takes more memory to compile than a run has.
+    """
+    key = "spark.sql.codegen.wholeStage"
+    before = str(spark.conf.get(key, "true"))
+    if when:
+        spark.conf.set(key, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before)
 
 
 def fetch_jars(settings: Settings) -> None:
