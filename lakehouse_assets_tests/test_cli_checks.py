@@ -55,6 +55,9 @@ def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
     assert told[1]["observed"]["failed"] == 40
     assert told[1]["samples"] == ["2024-01-03 00:00: 90.0"] * 5
     assert run("run", "readings", FAR, "--window", "2024-01-03", "--on", "silver").exception.exit_code == 8
+    skipped = run("run", "readings", "{check: row_count_ratio, min: 0.5}")
+    assert skipped.exception.exit_code == 8
+    assert "skipped in 1 of 1" in str(skipped.exception)
 
 
 @pytest.mark.parametrize(

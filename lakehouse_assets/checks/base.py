@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 
+# Outcomes go by name: a declared check of such a name would take the place of what the lakehouse finds by itself.
+BUILT_IN = {"readable_row", "casts", "key_not_null", "source_columns", "new_columns", "drift", "key", "grain"}
 Status = Literal["passed", "failed", "error", "skipped"]
 Effect = Literal["quarantine_rows", "quarantine_batch", "warn"]
 
@@ -40,10 +42,13 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Reads:
-    """Another table's silver: ``columns`` of it that are read, with the own ones that they must be like (or None)."""
+    """Another table's silver: ``columns`` of it that are read, with the own ones that they must be like (or None). ``shown``:
+    whether figures made of them are told.
+    """
 
     table: str
     columns: Mapping[str, str | None]
+    shown: bool = False
 
     @property
     def view(self) -> str:
@@ -85,6 +90,8 @@ class Check(BaseModel):
     def _plain_name(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
             raise ValueError(f"name {value!r}: letters, digits and _ only, at most 100")
+        if value is not None and (value.lower() in BUILT_IN or value.lower().startswith("cast_")):
+            raise ValueError(f"name {value!r}: a check that every table has is called so")
         return value
 
     @field_validator("where")
@@ -284,6 +291,10 @@ class HistoryCheck(BatchCheck):
         if self.season == "weekday":
             return start.weekday() == other.weekday()
         return self.season is None or start.month == other.month
+
+    def usable(self, past: Past) -> bool:
+        """Whether a window before has what this one is compared with."""
+        return True
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Without its history it cannot be judged."""

@@ -6,7 +6,7 @@ Belongs here: the graph among the checks of one table. Does not: what a skipped 
 from collections.abc import Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
+from lakehouse_assets.checks.base import Check, CheckContext, HistoryCheck, RowCheck
 
 
 def dependency_mistakes(checks: Sequence[Check], key: tuple[str, ...]) -> Iterator[tuple[int, str]]:
@@ -21,6 +21,9 @@ def dependency_mistakes(checks: Sequence[Check], key: tuple[str, ...]) -> Iterat
                 yield place, f"there is no check {name!r} to depend on; there are {others}"
             elif name in late:
                 text = f"{name} runs after the exchange, since it holds nothing and needs a query of its own"
+                yield place, f"{text}: nothing can wait for it"
+            elif isinstance(first, HistoryCheck):
+                text = f"{name} looks back, and is skipped where there are too few windows to look at"
                 yield place, f"{text}: nothing can wait for it"
             elif check.blocking and not first.blocking:
                 # What fails the first would be published without the second having looked at it.
@@ -58,9 +61,11 @@ def rows_passed_over(check: Check, checks: Sequence[Check], waived: Collection[s
     left = list(check.depends_on) if _is_row(check) else []
     while left:
         first = by_id[left.pop(0)]
-        left += [name for name in first.depends_on if name not in found]
-        if isinstance(first, RowCheck) and _is_row(first) and first.id not in waived:
-            found.setdefault(first.id, first)
+        # What a batch check waits for says nothing of a row.
+        if isinstance(first, RowCheck) and _is_row(first):
+            left += [name for name in first.depends_on if name not in found]
+            if first.id not in waived:
+                found.setdefault(first.id, first)
     return list(found.values())
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from lakehouse_assets.checks.patterns import refusal
+
 # Code that leaves the data, or that gives another answer the second time. Configuration never runs code (law 5).
 FORBIDDEN = frozenset(
     name
@@ -40,7 +42,11 @@ CONSTRUCTS: dict[type[exp.Expr], str] = {
 # Without a column of that name Spark takes these for a function, even without parentheses.
 CLOCKS = frozenset({"current_time", "localtimestamp"})
 # Spark takes these texts for times of the clock where a date or a timestamp is wanted.
-MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)\b", re.IGNORECASE)
+MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
+# Functions whose second argument is a regular expression, whatever they are called in the parsed tree.
+OF_PATTERNS = re.compile(r"regexp|rlike|split", re.IGNORECASE)
+# Their answer hangs on the order of the rows, which nobody promises.
+BY_ORDER = (exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.ArrayAgg)
 # Spark puts the environment's value in the place of ${env:NAME}, also within quotes.
 SUBSTITUTED = "${"
 LONGEST = 20_000
@@ -132,6 +138,8 @@ def parse_aggregate(text: str, what: str) -> exp.Expr:
     _guard(expression, text, what)
     if expression.find(exp.Placeholder, exp.Subquery, exp.Select, exp.Exists, exp.Window):
         raise ValueError(f"{what}: only aggregates of columns are allowed in {_shown(text)}")
+    if node := expression.find(*BY_ORDER):
+        raise ValueError(f"{what}: {node.sql(dialect='spark')} depends on the order of the rows, in {_shown(text)}")
     if isinstance(expression, exp.Alias) or not expression.find(exp.AggFunc):
         raise ValueError(f"{what}: {_shown(text)} is no aggregate, such as sum(x) or count(*)")
     bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc)]
@@ -251,6 +259,20 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 200 else text[:200] + "…")
 
 
+def _guard_pattern(node: exp.Expr, text: str, what: str) -> None:
+    """A regular expression must be written out, and end on every value."""
+    if not isinstance(node, exp.Func | exp.RegexpLike) or not OF_PATTERNS.search(
+        node.name if isinstance(node, exp.Anonymous) else type(node).__name__
+    ):
+        return
+    given = node.expressions[1:2] if isinstance(node, exp.Anonymous) else [node.args.get("expression")]
+    pattern = given[0] if given else None
+    if not isinstance(pattern, exp.Literal):
+        raise ValueError(f"{what}: a regular expression must be written out, as a text, in {_shown(text)}")
+    if why := refusal(pattern.name):
+        raise ValueError(f"{what}: the pattern {pattern.name!r} {why}")
+
+
 def _guard(tree: exp.Expr, text: str, what: str) -> None:
     for node in tree.walk():
         for construct, name in CONSTRUCTS.items():
@@ -260,8 +282,12 @@ def _guard(tree: exp.Expr, text: str, what: str) -> None:
             raise ValueError(f"{what}: an assignment is not allowed in {_shown(text)}")
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
             raise ValueError(f"{what}: {node.name} is not allowed in {_shown(text)}: it gives another answer each time")
-        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and MOVING.match(node.this.name):
-            raise ValueError(f"{what}: {node.this.name} is not allowed in {_shown(text)}: it gives another answer each time")
+        # Wherever it stands: Spark also casts by itself, to compare it with a time.
+        if isinstance(node, exp.Literal) and node.is_string and MOVING.fullmatch(node.name):
+            raise ValueError(
+                f"{what}: {node.name!r} is not allowed in {_shown(text)}: as a time it gives another answer each time"
+            )
+        _guard_pattern(node, text, what)
         if isinstance(node, NONDETERMINISTIC):
             raise ValueError(
                 f"{what}: {node.sql(dialect='spark')} is not allowed in {_shown(text)}: it gives another answer each time"

@@ -99,6 +99,11 @@ class Places:
             return defaults.at(["tables", *keys]), f"tables.{name}"
         return self.document.at(["attributes", *keys]), name
 
+    def of_pack(self, keys: Sequence[str | int]) -> bool:
+        """Whether a check is a pack's."""
+        sources, place = self.sources.get(tuple(keys[:1]), ()), keys[1] if len(keys) > 1 else None
+        return isinstance(place, int) and place < len(sources) and sources[place].pack is not None
+
     def at(self, keys: Sequence[str | int]) -> str:
         """``file:line`` of a key."""
         return self.told(keys)[0]
@@ -141,13 +146,17 @@ def table_mistakes(document: Document, files: SharedFiles) -> Iterator[str]:
 def _line(places: Places, found: Whole, loc: Keys, text: str) -> str:
     """One mistake, at the deepest key that it names."""
     named = NAMED.match(text)
-    if named:
-        inner = tuple(int(key) if key.isdigit() else key for key in named[1].split("."))
-        if _holds(found.attributes, (*loc, *inner)):
-            place, name = places.told((*loc, *inner))
-            return f"{place}: {name}{text[named.end() :]}"
+    inner = tuple(int(key) if key.isdigit() else key for key in named[1].split(".")) if named else ()
+    if not _holds(found.attributes, (*loc, *inner)):
+        inner = ()
+    keys = (*loc, *inner)
+    # A pack's check is many tables': say of which one this is told.
+    whose = f" (in table {found.attributes.get('name')})" if places.of_pack(keys) else ""
+    if named and inner:
+        place, name = places.told(keys)
+        return f"{place}: {name}{text[named.end() :]}{whose}"
     place, name = places.told(loc)
-    return f"{place}: {name}{': ' if name else ''}{text}"
+    return f"{place}: {name}{': ' if name else ''}{text}{whose}"
 
 
 def _holds(value: Any, keys: Keys) -> bool:

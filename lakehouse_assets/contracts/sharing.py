@@ -67,9 +67,11 @@ class Defaults(Frozen):
     @field_validator("checks")
     @classmethod
     def _of_a_kind(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for kind in value:
+        for kind, parameters in value.items():
             if kind not in kinds():
                 raise ValueError(f"{kind!r}: there is no such kind; `lakehouse check kinds` lists them")
+            if unknown := [name for name in parameters if name not in kinds()[kind].model_fields]:
+                raise ValueError(f"{kind}: there is no parameter {', '.join(unknown)}")
         return value
 
 

@@ -20,6 +20,9 @@ from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependen
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.source import FilesSource
 
+# Seasons that are the same in every window of a cadence, or different by accident.
+SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthly")}
+
 
 class SchemaPolicy(Frozen):
     """What to do with a batch whose columns are not the declared ones.
@@ -125,6 +128,9 @@ class TableSpec(Frozen):
         refuse_dependencies(self.checks, self.key)
         refuse_twice("gold", [gold.name for gold in self.gold])
         for i, check in enumerate(self.checks):
+            if isinstance(check, HistoryCheck) and self.extraction.cadence in SEASONS.get(check.season or "", ()):
+                text = f"season: {check.season} says nothing in a {self.extraction.cadence} table"
+                raise ValueError(f"checks.{i} ({check.id}): {text}")
             if isinstance(check, HistoryCheck) and (hidden := sorted(set(check.columns_used) & self.pii_columns)):
                 text = f"its figures are kept for later windows, and {', '.join(hidden)} is pii"
                 raise ValueError(f"checks.{i} ({check.id}): {text}")

@@ -138,7 +138,9 @@ def _in_the_way(check: Check, checks: Sequence[Check], found: Mapping[str, Outco
     """What a check depends on and did not hold; nothing where it can be judged."""
     rows = {other.id for other in checks if other.scope == "row"}
     for name in check.depends_on:
-        first = found[name]
+        first = found.get(name)
+        if first is None:
+            return f"{name} was not judged"
         if is_waived(name, waived) or first.status == "passed":
             continue
         if first.status in ("error", "skipped"):
@@ -240,12 +242,14 @@ def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verd
 
 
 def completed(decision: Decision, later: Sequence[Outcome]) -> Decision:
-    """The decision with what its batch's later checks said: they hold nothing, and can make a warning of it."""
+    """The decision, read with what its checks said, and what its batch's later checks said: they hold nothing, and can make a
+    warning of it.
+    """
     if not later:
         return decision
     reasons = reasons_of(later)
     verdict = "published_with_warnings" if decision.verdict == "published" and reasons else decision.verdict
-    told = (*decision.checks, *(outcome.as_dict() for outcome in later)) if decision.checks else ()
+    told = (*decision.checks, *(outcome.as_dict() for outcome in later))
     return replace(decision, verdict=verdict, reasons=(*decision.reasons, *reasons), checks=told)
 
 

@@ -43,6 +43,7 @@ class History:
                 break
             decision = self._known[other]
             outcome = next((o for o in decision.checks if o["check"] == check.id), {})
-            if check.in_season(start, other) and not {check.id, "*"} & set(decision.waived):
-                found.append(Past(other, decision.counts.rows_in, outcome.get("observed", {})))
+            past = Past(other, decision.counts.rows_in, outcome.get("observed", {}))
+            if check.in_season(start, other) and check.usable(past) and not {check.id, "*"} & set(decision.waived):
+                found.append(past)
         return found

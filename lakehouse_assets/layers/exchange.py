@@ -4,6 +4,7 @@ Belongs here: the order of the writes and what makes each safe to repeat. Does n
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.layers.afterwards import results_afterwards
 from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
@@ -30,11 +32,19 @@ MEANING = "lakehouse.meaning"
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 
 
-def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], *, again: bool) -> list[Decision]:
+def apply(
+    run: Run,
+    made: Sequence[Decision],
+    staged: DataFrame,
+    known: Sequence[Decision],
+    *,
+    again: bool,
+    judged_by: TableSpec | None = None,
+) -> list[Decision]:
     """Carry out logged decisions of one table and one rule set. ``again``: an earlier run may have got part of the way.
 
-    ``known``: all the table's decisions, those in ``made`` included. Returns those of ``made`` that supersede nothing, with
-    what the checks said that no exchange waits for.
+    ``known``: all the table's decisions, those in ``made`` included. ``judged_by``: the rules of these decisions, where they
+    are not today's. Returns those of ``made`` that supersede nothing, with what the checks said that no exchange waits for.
     """
     own = [d for d in made if d.superseded_by is None]
     if not own:
@@ -45,7 +55,7 @@ def apply(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence
     run.step("silver_committed")
     write_profiles(run.settings, run.spec.name, [d for d in own if d.accepted and d.teaches], again=again)
     run.step("profiles_committed")
-    own = check_afterwards(run, own, staged)
+    own = check_afterwards(replace(run, spec=judged_by or run.spec), own, staged)
     logs.mark_applied(run.settings, own, version, run.clock())
     run.step("applied")
     return own

@@ -46,7 +46,7 @@ def others_now(run: Run) -> Others:
     for table in tables_read(run.spec.checks):
         known = [d for d in logs.decisions(run.settings, table, evidence=False) if d.silver_version is not None]
         path = run.settings.path("silver", table)
-        if not known or not delta.exists(path):
+        if not ledger.accepted(known) or not delta.exists(path):
             missing[table] = never_published(table)
             continue
         # Not simply what is there now: a run of that table may have committed what it has not yet marked as applied.
@@ -68,6 +68,9 @@ def others_at(run: Run, inputs: Mapping[str, int]) -> Others:
             missing[table] = never_published(table)
             continue
         live = ledger.accepted(logs.decisions(run.settings, table, evidence=False), number)
+        if not live:
+            missing[table] = never_published(table)
+            continue
         newest = max(live.values(), key=lambda d: d.number)
         other = replace(run, spec=TableSpec.model_validate_json(newest.ruleset))
         frames[table] = fold(clean_rows(other, live), other.spec, live)

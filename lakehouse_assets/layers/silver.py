@@ -70,7 +70,8 @@ def recover(run: Run) -> list[Decision]:
         batches = [(d.p_extracted_at, d.extraction_seq) for d in decisions if d.p_extracted_at]
         staged, _ = stage_batches(batch_run, batches, place, waived, others_at(batch_run, inputs))
         # Staged by the rules of then, folded by the contract of today: law 1 knows no other.
-        apply(run, decisions, staged, [d for d in known if d.number <= decisions[-1].number], again=True)
+        live = [d for d in known if d.number <= decisions[-1].number]
+        apply(run, decisions, staged, live, again=True, judged_by=batch_run.spec)
     delta.remove_folder(run.settings.path("staging", run.spec.name))
     return left
 

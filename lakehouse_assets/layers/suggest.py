@@ -5,7 +5,8 @@ Belongs here: silver → figures of each column → proposals. Does not: trying 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, log10
+from decimal import Decimal
+from math import ceil, floor, log10
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -108,7 +109,7 @@ def _of_column(spec: TableSpec, name: str, figures: dict[str, Any], values: Sequ
             )
         elif low == high and low:
             found.append(Proposal({"check": "length", "column": name, "min": low, "max": high}, f"all are {low} long"))
-    elif isfinite(low) and isfinite(high):
+    elif max(abs(low), abs(high)) < 1e300:
         least, most = bounds(low, high)
         check = {"check": "in_range", "column": name, "min": least, "max": most, "severity": "warning"}
         found.append(Proposal(check, f"seen from {low:g} to {high:g}"))
@@ -122,16 +123,17 @@ def bounds(low: float, high: float) -> tuple[float, float]:
     (0, 120)
     """
     spare = (high - low) / 5 or max(abs(high) / 5, 1.0)
-    step = 10 ** floor(log10(spare))
-    least, most = floor(round((low - spare) / step, 9)) * step, ceil(round((high + spare) / step, 9)) * step
-    least = 0 if low >= 0 > least else least
-    most = 0 if low < 0 >= high and most > 0 else most
-    return _short(least), _short(most)
+    power = floor(log10(spare))
+    step = 10.0**power
+    least = _of_steps(floor(round((low - spare) / step, 9)), power)
+    most = _of_steps(ceil(round((high + spare) / step, 9)), power)
+    return (0 if low >= 0 > least else least), (0 if low < 0 >= high and most > 0 else most)
 
 
-def _short(value: float) -> float:
-    value = float(f"{value:.6g}")
-    return int(value) if value == int(value) and abs(value) < 1e15 else value
+def _of_steps(count: int, power: int) -> float:
+    """As it would be written: a whole number where it is one."""
+    value = Decimal(count).scaleb(power)
+    return int(value) if value == value.to_integral_value() and abs(value) < 10**15 else float(value)
 
 
 def _of_rows(run: Run) -> list[Proposal]:

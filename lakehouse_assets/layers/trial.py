@@ -11,7 +11,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.checks.base import Check, HistoryCheck
-from lakehouse_assets.checks.dependencies import in_order
+from lakehouse_assets.checks.dependencies import in_order, rows_passed_over
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
@@ -97,7 +97,7 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
     for check in checks:
         spec = with_check(spec, check)
     run, names = replace(run, spec=spec), {check.id for check in checks}
-    data = _data(run, windows, place)
+    data = _data(run, windows, place, names)
     wanted = _with_prerequisites(spec, names)
     numbers, samples = _measure(run, data, wanted, names)
     looks_back = any(isinstance(check, HistoryCheck) for check in wanted)
@@ -131,7 +131,7 @@ def _with_prerequisites(spec: TableSpec, names: Collection[str]) -> list[Check]:
     return [other for other in in_order(spec.checks) if other.id in wanted]
 
 
-def _data(run: Run, windows: Sequence[Window], place: str) -> _Data:
+def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str]) -> _Data:
     spec, starts = run.spec, {window.start for window in windows}
     if place == "source":
         source = open_source(spec, run.settings.landing)
@@ -141,6 +141,9 @@ def _data(run: Run, windows: Sequence[Window], place: str) -> _Data:
         rows = bronze_rows(source.read(run.spark, arrived).frame, dict.fromkeys(arrived, 1))
         return _Data(rows, spec, place, tuple((window.start, 1) for window in arrived))
     if place == "silver":
+        if looking := [check.id for check in spec.checks if isinstance(check, HistoryCheck) and check.id in names]:
+            text = "compare windows as they came, and in silver later ones have taken rows from them; ask bronze"
+            raise RefusedError(f"{spec.name}: {', '.join(looking)} {text}")
         known = logs.decisions(run.settings, spec.name, evidence=False)
         batches = tuple(batch for batch in ledger.accepted(known) if batch[0] in starts)
         if not batches or not delta.exists(run.path("silver")):
@@ -166,39 +169,45 @@ def _staged(run: Run, data: _Data, batches: Sequence[Batch]) -> DataFrame:
 def _measure(
     run: Run, data: _Data, wanted: Sequence[Check], names: Collection[str]
 ) -> tuple[dict[Batch, BatchNumbers], dict[str, list[str]]]:
-    """Numbers of these checks by batch, and values that fail them. What stops the scan is in error where it does."""
+    """Numbers of these checks by batch, and values that fail them. A check that stops the scan is in error where it does."""
     context = check_context(data.spec)
     missing = others_now(run).missing
     errors: dict[Batch, dict[str, str]] = {
         batch: {c.id: missing[c.reads.table] for c in wanted if c.reads and c.reads.table in missing} for batch in data.batches
     }
-    riding = {c.id: c.metrics(context) for c in wanted if c.scope == "batch"}
     found: dict[Batch, BatchNumbers] = {}
     samples: dict[str, list[str]] = {}
 
-    def measured(some: Sequence[Batch], data: _Data = data) -> None:
+    def measured(some: Sequence[Batch], data: _Data = data, asked: Sequence[Check] = wanted) -> None:
+        riding = {c.id: c.metrics(context) for c in asked if c.scope == "batch"}
         rules = declared_rules(data.spec.checks, context) if data.place == "silver" else row_rules(data.spec)
         staged = _staged(run, data, some).persist()
         try:
-            found.update(scan(staged, [rule.id for rule in rules], riding))
-            extra = query_failures(staged, wanted, context, some, errors)
-            if any(found[batch].failed_rows.get(name) for batch in some if batch in found for name in names):
+            scanned = scan(staged, [rule.id for rule in rules], riding)
+            extra = query_failures(staged, asked, context, some, errors)
+            if any(n.failed_rows.get(name) for n in scanned.values() for name in names):
                 for name, values in failing_samples(staged).items():
-                    samples[name] = [*samples.get(name, []), *values][:PER_CHECK]
+                    if name in names and name in {check.id for check in asked}:
+                        samples[name] = [*samples.get(name, []), *values][:PER_CHECK]
         finally:
             staged.unpersist()
         for batch in some:
-            numbers = found.get(batch, BatchNumbers())
-            metrics = {c: {**numbers.metrics.get(c, {}), **extra.get(batch, {}).get(c, {})} for c in riding}
-            found[batch] = replace(numbers, metrics=metrics)
+            new, old = scanned.get(batch, BatchNumbers()), found.get(batch, BatchNumbers())
+            failed = {c.id: new.failed_rows[c.id] for c in asked if c.id in new.failed_rows}
+            metrics = {c: {**new.metrics.get(c, {}), **extra.get(batch, {}).get(c, {})} for c in riding}
+            found[batch] = replace(new, failed_rows={**old.failed_rows, **failed}, metrics={**old.metrics, **metrics})
 
-    alone = replace(data, spec=data.spec.model_copy(update={"checks": tuple(wanted)}))
     with uncompiled_stages(run.spark, len(data.spec.checks) > MOST_COMPILED):
         wrong = culprits(sorted(data.batches), measured)
-        # Perhaps it is another check that stops the scan: then its rows stay in, and only this one is asked.
-        for batch, message in culprits(sorted(wrong), lambda some: measured(some, alone)).items():
-            found[batch] = BatchNumbers()
-            errors[batch] = {check.id: message for check in wanted}
-    return {batch: replace(found[batch], errors=errors.get(batch, {})) for batch in data.batches}, {
-        name: values for name, values in samples.items() if name in names
-    }
+        # Something stops the scan of these: each check is asked by itself, with those whose rows it passes over.
+        for check in wanted if wrong else ():
+            alone = (*rows_passed_over(check, data.spec.checks), check)
+            apart = replace(data, spec=data.spec.model_copy(update={"checks": alone}))
+
+            def one(some: Sequence[Batch], apart: _Data = apart, check: Check = check) -> None:
+                measured(some, apart, [check])
+
+            for batch, message in culprits(sorted(wrong), one).items():
+                # A value may stand in it, of any column that is cast on the way.
+                errors[batch][check.id] = gate.MASKED if data.spec.pii_columns else message
+    return {batch: replace(found.get(batch, BatchNumbers()), errors=errors[batch]) for batch in data.batches}, samples

@@ -52,7 +52,7 @@ def profile(staged: DataFrame, drift: DriftSpec) -> tuple[dict[Batch, list[Profi
         values.select("*", *finite)
         .groupBy("window", "extraction_seq", "place", "stratum")
         .agg(F.count(F.lit(1)).alias("rows"), *[figure for slot in slots for figure in _figures(slot, drift.sketch_k)])
-        .withColumn("nth", nth)
+        .select("*", *[extreme for slot in slots for extreme in _extremes(slot)], nth.alias("nth"))
         .where(F.col("nth") <= MAX_STRATA + 1)
         .collect()
     )
@@ -82,7 +82,9 @@ def _value(drift: DriftSpec, position: Sequence[int]) -> Column:
 
 
 def _figures(slot: int, k: int) -> list[Column]:
-    """As few aggregates as tell all: each is evaluated for each row by itself, since Spark compiles none beside a sketch."""
+    """As few aggregates as tell all: each is evaluated for each row by itself, since Spark compiles none beside a sketch. The
+    sketch knows the extremes.
+    """
     value, finite = F.col(f"v{slot}"), F.col(f"f{slot}")
     figures = {
         "given": F.count(value),
@@ -90,11 +92,20 @@ def _figures(slot: int, k: int) -> list[Column]:
         "valid": F.count(finite),
         "mean": F.mean(finite),
         "std": F.stddev_samp(finite),
-        "minimum": F.min(finite),
-        "maximum": F.max(finite),
         "sketch": F.expr(f"kll_sketch_agg_double(f{slot}, {int(k)})"),
     }
     return [figure.alias(f"{name}{slot}") for name, figure in figures.items()]
+
+
+def _extremes(slot: int) -> list[Column]:
+    """Of an empty sketch there are none, and asking would be an error."""
+    asked = {"minimum": "0.0D", "maximum": "1.0D"}
+    return [
+        F.expr(f"CASE WHEN valid{slot} > 0 THEN kll_sketch_get_quantile_double(sketch{slot}, {rank}) END").alias(
+            f"{name}{slot}"
+        )
+        for name, rank in asked.items()
+    ]
 
 
 def _profile(feature: str, row: Row, slot: int) -> Profile:

@@ -17,7 +17,8 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.explain import drift_plot
-from lakehouse_assets.layers.gold import GoldRun, inputs_of, publish_gold, ruleset_hash
+from lakehouse_assets.layers.gold import publish_gold
+from lakehouse_assets.layers.gold_batch import GoldRun, inputs_of, ruleset_hash
 from lakehouse_assets.layers.grain import told
 from lakehouse_assets.layers.held import held_values
 from lakehouse_assets.layers.others import tables_read
@@ -48,12 +49,18 @@ def table_definitions(table: LakehouseTable, settings: Settings, others: Sequenc
     """Everything that one table defines. ``others``: tables whose silver its gold may also read."""
     spec = table.spec
     assets: list[Any] = [_source(spec), _bronze(spec, settings), _silver(spec, settings)]
-    personal = {(f"silver_{s.name}", column) for s in [spec, *others] for column in s.pii_columns}
     for gold in spec.gold:
         query = table.query_of(gold, others)
-        pii = frozenset(name for name, sources in query.lineage.items() if sources & personal)
-        assets.append(_gold(spec, gold, query, settings, pii))
+        assets.append(_gold(spec, gold, query, settings, personal_columns(query, [spec, *others])))
     return dg.Definitions(assets=assets)
+
+
+def personal_columns(query: GoldQuery, specs: Sequence[TableSpec]) -> frozenset[str]:
+    """Columns of a gold table that are made of columns marked `pii`, of whatever spelling: Spark knows no letter case."""
+    personal = {(f"silver_{spec.name}", column.lower()) for spec in specs for column in spec.pii_columns}
+    return frozenset(
+        name for name, sources in query.lineage.items() if {(table, column.lower()) for table, column in sources} & personal
+    )
 
 
 def _common(spec: TableSpec, layer: str) -> dict[str, Any]:

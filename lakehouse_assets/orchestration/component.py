@@ -43,6 +43,13 @@ class LakehouseTable(dg.Component):
         if not file.is_file():
             raise ConfigError(f"{self._place(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
         query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *known]))
+        for check in gold.checks:
+            if missing := [name for name in check.columns_used if name not in query.types and name != "p_extracted_at"]:
+                place = self.places.at(["gold", self.spec.gold.index(gold), "checks", gold.checks.index(check)])
+                raise ConfigError(
+                    f"{place}: gold.{gold.name}.checks ({check.id}): the SELECT in {gold.sql} has no column"
+                    f" {', '.join(missing)}; it has {', '.join(query.types)}"
+                )
         for key, names in (("key", gold.key), ("units", tuple(gold.units))):
             missing = [name for name in names if name not in query.types]
             if missing:

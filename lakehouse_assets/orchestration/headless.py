@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, LockedError, RunFailedError
-from lakehouse_assets.layers.gold import inputs_of, ruleset_hash
+from lakehouse_assets.layers.gold_batch import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce

@@ -10,6 +10,7 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
+from lakehouse_assets.checks.base import HistoryCheck
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.trial import Trial, try_checks
@@ -25,7 +26,7 @@ class Asked(dg.Config):
     """Which checks, of which data."""
 
     table: str
-    checks: list[str] = Field(default=[], description="names; none: all that the table declares")
+    checks: list[str] = Field(default=[], description="names; none: all (of silver, all that do not look back)")
     first: str = Field(default="", description="key of the first window; none: from the beginning")
     last: str = Field(default="", description="key of the last window; none: up to now")
     on: Literal["source", "bronze", "silver"] = Field(
@@ -44,7 +45,8 @@ def trial_job(settings: Settings, specs: Sequence[TableSpec]) -> dg.JobDefinitio
         spec = by_name.get(config.table)
         if spec is None:
             raise RefusedError(f"there is no table {config.table!r}; there are {', '.join(sorted(by_name))}")
-        wanted = [check for check in spec.checks if not config.checks or check.id in config.checks]
+        all_of = [check for check in spec.checks if config.on != "silver" or not isinstance(check, HistoryCheck)]
+        wanted = [check for check in spec.checks if check.id in config.checks] if config.checks else all_of
         if unknown := sorted(set(config.checks) - {check.id for check in wanted}):
             raise RefusedError(
                 f"{spec.name} has no check {', '.join(unknown)}; there are {', '.join(c.id for c in spec.checks)}"

@@ -54,7 +54,9 @@ def project(settings: Settings, table: str, wait_seconds: float = 60) -> int:
 def lagging(settings: Settings) -> list[str]:
     """Tables with an applied decision whose checks are not projected yet. No lock is taken."""
     path = settings.path("ops", "decisions")
-    judged = delta.read_arrow(path, ["table", "decision_id"], [("event", "=", "decided"), ("checks", "!=", "[]")]).to_pylist()
+    judged = delta.read_arrow(
+        path, ["table", "decision_id"], [("event", "in", ["decided", "checked"]), ("checks", "!=", "[]")]
+    ).to_pylist()
     marks = delta.read_arrow(path, ["table", "decision_id"], [("event", "=", "applied")]).to_pylist()
     due = {(row["table"], row["decision_id"]) for row in judged} & {(row["table"], row["decision_id"]) for row in marks}
     place = settings.path("ops", "check_results")

@@ -32,6 +32,10 @@ MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name"
             ],
             "u runs after the exchange",
         ),
+        (
+            [{"check": "row_count_ratio", "min": 0.5, "name": "r"}, {**MEAN, "depends_on": ["r"]}],
+            "r looks back, and is skipped where there are too few windows",
+        ),
     ],
 )
 def test_what_cannot_be_depended_on(checks, said):
@@ -53,6 +57,20 @@ def test_the_order_and_the_rows():
     assert {c.id for c in rows_passed_over(third, spec.checks)} == {"small", "has_value"}
     assert {c.id for c in rows_passed_over(small, spec.checks, waived={"has_value"})} == set()
     assert rows_passed_over(first, spec.checks) == []
+
+
+def test_a_batch_check_hides_no_rows():
+    """Rows that fail the first may be published: the last must look at them."""
+    tolerant = {**HAS_VALUE, "on_fail": "quarantine_batch", "threshold": 0.9}
+    last = {"check": "in_range", "column": "hour", "min": 0, "name": "last", "depends_on": ["mean"]}
+    spec = readings(checks=[tolerant, MEAN, last])
+    assert rows_passed_over(spec.checks[2], spec.checks) == []
+
+
+def test_what_was_not_judged_is_in_the_way():
+    spec = readings(checks=[HAS_VALUE, MEAN])
+    (told,) = gate.judge_checks(spec.checks[1:], CONTEXT, NUMBERS["all is well"], ())
+    assert (told.status, told.message) == ("skipped", "not judged: has_value was not judged")
 
 
 NUMBERS = {
@@ -135,7 +153,7 @@ def test_which_checks_run_after_the_exchange():
         checks=[
             {"check": "unique", "columns": ["value"], "name": "held"},
             {"check": "unique", "columns": ["value"], "name": "late", "severity": "warning"},
-            {"check": "unique", "columns": ["hour", "sensor"], "name": "key", "severity": "warning"},
+            {"check": "unique", "columns": ["hour", "sensor"], "name": "on_key", "severity": "warning"},
             {"check": "sql", "name": "filter", "sql": "select * from batch where value > 1", "severity": "info"},
             {"check": "sql", "name": "query", "sql": "select sensor from batch group by sensor", "on_fail": "warn"},
             {"check": "statistic", "column": "value", "of": "mean", "max": 1, "severity": "warning"},

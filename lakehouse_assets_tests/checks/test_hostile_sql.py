@@ -183,6 +183,46 @@ def test_any_other_query_judges_the_batch_and_keeps_its_names(query, bound):
         ANY.validate_python({"check": "sql", "name": "s", "sql": query, "threshold": 0.5})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v rlike '(a|b)*$'",
+        "not v regexp '(a|b)*$'",
+        "regexp_like(v, '^(.*a){12}$')",
+        "regexp(v, '(a+)+$')",
+        "regexp_replace(v, '^(.*a){12}$', '') = 'x'",
+        "regexp_extract(v, '(a|a)*$', 1) = 'x'",
+        "regexp_count(v, '(a+)+$') > 1",
+        "regexp_instr(v, '(a+)+$') > 1",
+        "regexp_substr(v, '(a+)+$') = 'x'",
+        "size(regexp_extract_all(v, '(a+)+$')) > 1",
+        "split(v, '(a+)+$')[0] = 'x'",
+        "v rlike w",
+        "v rlike concat('(a+)', '+$')",
+    ],
+)
+def test_a_pattern_within_sql_is_bounded_too(text):
+    with pytest.raises(ValueError, match=r"run for ever|must be written out|the pattern"):
+        parse_expression(text, "expr")
+
+
+@pytest.mark.parametrize(
+    "text", ["v rlike '^[A-Z]{3}$'", "regexp_replace(v, '[^0-9]', '') = '1'", "split(v, ',')[0] = 'a'", "v like '%a%'"]
+)
+def test_a_plain_pattern_within_sql(text):
+    assert parse_expression(text, "expr")
+
+
+@pytest.mark.parametrize("text", ["v < 'now'", "to_date('today') > v", "v between ' yesterday ' and v", "v > 'NOW UTC'"])
+def test_a_moving_time_is_refused_wherever_it_stands(text):
+    with pytest.raises(ValueError, match="another answer each time"):
+        parse_expression(text, "expr")
+
+
+def test_a_text_that_begins_like_one_is_not():
+    assert parse_expression("v = 'now or never, dear'", "expr")
+
+
 def test_a_parameter_within_a_string_is_text():
     assert sql("select * from batch where v = ':window_end'").condition(CONTEXT) == "(v = ':window_end')"
 

@@ -44,6 +44,15 @@ def test_a_reconciliation_names_columns_of_the_other_table_alone():
     assert [text.split("has no column ")[1].split(";")[0] for text in found] == ["'idd'", "'seats'"]
 
 
+def test_figures_of_personal_columns_of_another_table_are_refused():
+    columns = {"id": {"type": "string", "pii": True}, "site": "string"}
+    people = readings(name="sensors", key=["id"], last_modified=None, columns=columns, checks=[])
+    told = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "max(id)"}
+    key = {"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}
+    (found,) = reference_mistakes(readings(checks=[told, key]), {"sensors": people})
+    assert found == (("checks", 0), "(reconcile_sensors): sensors.id is pii, and figures made of it would be told")
+
+
 def test_golds_columns_are_those_of_its_sql():
     query = GoldQuery("select 1", ("silver_readings",), {"sensor": "int"}, {})
     checks = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}]).checks

@@ -45,7 +45,6 @@ FIGURES = [
     ({}, [5, 5, 5], None, "failed"),
     ({}, [5, 5, 5], float("nan"), "failed"),
     ({}, [5, 5], 500, "skipped"),
-    ({}, [5, 5, None, None], 500, "skipped"),
     ({}, [], 5, "skipped"),
 ]
 
@@ -58,9 +57,20 @@ def test_a_figure_beside_earlier_ones(more, before, value, status):
     assert bool(judged.message) == (status != "passed")
 
 
-def test_a_figure_of_other_sql_is_not_compared():
-    judged = anomaly().judge_against({"value": 5.0}, CONTEXT, past([1, 2, 3], "sum(value)"))
+def test_only_windows_that_have_the_same_figure_are_shown():
+    hours = [START + timedelta(hours=n) for n in range(6)]
+    made = [decided(n + 1, start, value=None if n in (3, 4) else float(n)) for n, start in enumerate(hours)]
+    history = History(made)
+    assert starts(history.before(hours[5], anomaly(windows=3))) == [hours[2], hours[1], hours[0]]
+    assert history.before(hours[5], anomaly(sql="sum(value)", windows=3)) == []
+    judged = anomaly().judge_against({"value": 5.0}, CONTEXT, [])
     assert (judged.status, judged.observed) == ("skipped", {"value": 5.0, "sql": SQL})
+
+
+def test_a_season_that_says_nothing_is_refused():
+    with pytest.raises(ValidationError, match="season: hour says nothing in a daily table"):
+        readings(checks=[{"check": "anomaly", "sql": SQL, "season": "hour"}])
+    assert readings(checks=[{"check": "anomaly", "sql": SQL, "season": "weekday"}])
 
 
 # min, max | rows of the windows before | rows | status

@@ -91,6 +91,21 @@ def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, 
     assert all("sensors has never been published" in r.message for r in decision.reasons)
 
 
+def test_a_table_of_which_nothing_was_accepted_is_no_pass_and_wedges_nobody(spark, settings):
+    held = SENSORS.model_copy(update={"checks": readings(checks=[{"check": "row_count", "min": 5}]).checks})
+    path = land(settings, 1, ["a,north"], header="id,site")
+    (path.parent.parent / "sensors").mkdir()
+    path.rename(path.parent.parent / "sensors" / path.name)
+    heal(spark, settings, [1], held)
+    place(settings, 1, ["a"])
+    decision = judged(spark, settings, 1, spec())
+    assert decision.verdict == "quarantined"
+    assert [(r.check, r.status) for r in decision.reasons] == [("known_sensor", "error")]
+    (stored,) = logs.decisions(settings, "readings")
+    again = replay(runner(spark, settings, spec()), stored)
+    assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
+
+
 def test_what_was_decided_is_decided_again_although_the_other_table_has_changed(spark, settings):
     sensors(spark, settings, 1, "ab")
     place(settings, 1, ["a", "x"])

@@ -11,9 +11,11 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.exchange import SILVER_PROPERTIES
-from lakehouse_assets.layers.gold import GoldRun, publish_gold
+from lakehouse_assets.layers.gold import publish_gold
+from lakehouse_assets.layers.gold_batch import GoldRun
 from lakehouse_assets.orchestration.component import silver_schemas
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.check_results import lagging
 from lakehouse_assets_tests.support import readings, rows_of
 
 SQL = """
@@ -68,6 +70,31 @@ def gold(spark, settings):
     first = made.publish()
     assert (first.verdict, first.recomputed) == ("published", None)
     return made
+
+
+def test_a_check_in_error_stops_no_other_and_never_passes(gold):
+    gold.change("update {silver} set value = 0 where sensor = 'a2'")
+    raises = {"check": "expression", "name": "raises", "expr": "100 / (total - 10) > 0", "severity": "warning"}
+    divides = {"check": "metric", "name": "divides", "sql": "sum(n) / (sum(n) - sum(n))", "max": 1, "severity": "warning"}
+    fine = {"check": "in_range", "column": "n", "max": 2, "name": "fine"}
+    decision = gold.publish(checks=[raises, divides, fine])
+    told = {o["check"]: (o["status"], o["message"]) for o in decision.checks}
+    assert {name: status for name, (status, _) in told.items()} == {"raises": "error", "divides": "error", "fine": "passed"}
+    assert "DIVIDE_BY_ZERO" in told["raises"][1]
+    assert (decision.verdict, gold.rows()) == ("published_with_warnings", gold.whole())
+    held = gold.publish(checks=[{**raises, "severity": "critical"}, fine])
+    assert held.verdict == "quarantined"
+
+
+def test_a_late_check_that_fails_is_told(gold):
+    gold.change("update {silver} set value = 5 where sensor = 'a2'")
+    decision = gold.publish(checks=[{"check": "unique", "columns": ["n"], "severity": "warning"}])
+    assert [(o["check"], o["status"]) for o in decision.checks] == [("unique_n", "failed")]
+    assert decision.verdict == "published_with_warnings"
+    kept = rows_of(gold.settings.path("ops", "check_results"), ["check", "status"])
+    assert kept == [{"check": "unique_n", "status": "failed"}]
+    delta.remove_folder(gold.settings.path("ops", "check_results"))
+    assert lagging(gold.settings) == ["gold_days"]
 
 
 def test_only_the_changed_day_is_derived(gold):

@@ -105,6 +105,24 @@ def test_an_error_is_told_where_it_happens_and_is_no_other_checks(spark, lake):
     assert [s for _, _, s, _ in tried(spark, lake, check(**SMALL), [1, 2, 3], spec=spec)[0]] == ["passed", "passed", "failed"]
 
 
+def test_errors_are_told_by_check_and_quote_nothing_personal(spark, settings):
+    columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
+    spec = readings(columns=columns)
+    days(settings, [10])
+    heal(spark, settings, [1], spec)
+    casts = check(check="expression", name="casts_it", expr="cast(sensor as int) > 0")
+    run = runner(spark, settings, spec)
+    found = try_checks(run, [casts, check(**SMALL), check(check="row_count", min=9, name="many")], [window(1)])
+    told = {t.outcome.check: t.outcome for t in found.trials}
+    assert {name: o.status for name, o in told.items()} == {"casts_it": "error", "small": "passed", "many": "failed"}
+    assert told["casts_it"].message == "(masked: pii)"
+
+
+def test_what_looks_back_is_not_asked_of_silver(spark, lake):
+    with pytest.raises(RefusedError, match="compare windows as they came"):
+        tried(spark, lake, check(check="row_count_ratio", min=0.5), [3], "silver")
+
+
 def test_what_it_depends_on_is_judged_before_it(spark, lake):
     spec = with_check(readings(), check(check="in_range", column="value", max=15, name="first"))
     one = check(**SMALL, depends_on=["first"])
@@ -178,6 +196,8 @@ def test_nothing_is_proposed_of_little(spark, settings):
     [
         (12.94, 100.0, (0, 120)), (0, 1, (0, 1.2)), (5, 5, (4, 6)), (0, 0, (0, 1)), (-3, -1, (-3.4, -0.6)),
         (-1, 100, (-30, 130)), (1e6, 2e6, (8e5, 2.2e6)), (0.001, 0.002, (0.0008, 0.0022)), (-5, 0, (-6, 0)),
+        (123456789, 123456999, (123456740, 123457050)), (1000000.123, 1000000.456, (1000000.05, 1000000.53)),
+        (-1.7e300, 1.7e300, (-2.4e300, 2.4e300)),
     ],
 )  # fmt: skip
 def test_round_bounds(low, high, expected):

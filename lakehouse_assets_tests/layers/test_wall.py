@@ -128,6 +128,28 @@ def test_a_warning_makes_a_verdict_of_its_own(spark, settings):
     assert (decision.verdict, decision.counts.rows_published) == ("published_with_warnings", 2)
 
 
+def test_a_recovery_asks_the_late_checks_of_then(spark, settings):
+    """The rules changed between the crash and the next run: the decision keeps its own (law 3)."""
+    land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])
+
+    def die(step):
+        if step == "silver_committed":
+            raise Killed
+
+    run = runner(spark, settings, readings(checks=LATE), die)
+    extract(run, [window(1)])
+    with pytest.raises(Killed):
+        publish(run, [window(1)])
+    first = {"check": "not_empty", "name": "first"}
+    today = [first, {"check": "distinct_count", "columns": ["sensor"], "min": 9, "severity": "info", "depends_on": ["first"]}]
+    heal(spark, settings, [1], readings(checks=today))
+    (stored,) = logs.decisions(settings, "readings")
+    assert {o["check"] for o in stored.checks} >= {"all_differ", "some_b", "positive"}
+    assert not {o["check"] for o in stored.checks} & {"distinct_count_sensor", "first"}
+    again = replay(runner(spark, settings, readings(checks=today)), stored)
+    assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
+
+
 class Killed(Exception):
     """Stands for the end of the process."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.orchestration.assets import personal_columns
 from lakehouse_assets.orchestration.tables import load_tables
 
 GOOD = """\
@@ -65,6 +66,24 @@ def refused(load, text: str | bytes) -> str:
 
 def names(message: str, *lines: int) -> bool:
     return any(re.search(rf"tables/readings/defs\.yaml:{line}(?!\d)", message) for line in lines)
+
+
+def test_golds_checks_name_columns_of_its_sql(load):
+    text = GOLD.replace("key: [sensor]}", "key: [sensor], checks: [{check: not_null, column: nope}]}")
+    with pytest.raises(ConfigError) as caught:
+        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
+    assert names(str(caught.value), 15), caught.value
+    assert "the SELECT in means.sql has no column nope; it has sensor, mean" in str(caught.value)
+
+
+@pytest.mark.parametrize("sql", ["select Sensor as who", "select SENSOR as WHO", "select upper(sEnsor) as Who"])
+def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
+    text = GOLD.replace("    sensor: string", "    Sensor: {type: string, pii: true}").replace(
+        "key: [sensor]", "key: [Sensor]", 1
+    )
+    (table,), _ = load(text.replace("key: [sensor]", "key: [who]"), means=f"{sql}, value from silver_readings")
+    query = table.query_of(table.spec.gold[0], [])
+    assert personal_columns(query, [table.spec]) == {"who"}
 
 
 def test_what_the_mistakes_are_made_from_loads(load):

@@ -99,13 +99,9 @@ class Anomaly(HistoryCheck):
         value = values.get("value")
         return {"value": value if value is not None and isfinite(value) else None, "sql": self.sql}
 
-    def comparable(self, past: Sequence[Past]) -> list[Past]:
-        """Windows before that have the same figure."""
-        return [p for p in past if p.observed.get("sql") == self.sql and p.observed.get("value") is not None]
-
-    def judge_against(self, values: Mapping[str, Any], context: CheckContext, past: Sequence[Past]) -> Judgement:
-        """As of every history, among the windows that have the figure."""
-        return super().judge_against(values, context, self.comparable(past))
+    def usable(self, past: Past) -> bool:
+        """Whether the same figure was measured in it, and is a number."""
+        return past.observed.get("sql") == self.sql and past.observed.get("value") is not None
 
     def compare(self, values: Mapping[str, Any], past: Sequence[Past]) -> Judgement:
         """Fails beyond the score, and without a value."""

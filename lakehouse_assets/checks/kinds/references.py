@@ -124,7 +124,7 @@ class Reconcile(BatchCheck):
         used = columns_of(parse_aggregate(self.against, "against"))
         for other in self.by.values():
             used |= columns_of(parse_expression(other, "by"))
-        return Reads(self.table, dict.fromkeys(sorted(used - {"p_extracted_at"})))
+        return Reads(self.table, dict.fromkeys(sorted(used - {"p_extracted_at"})), shown=True)
 
     def query_by_window(self, context: CheckContext) -> str | None:
         """``groups`` that the batch has, ``differing`` ones, and the ``worst`` of these as JSON."""

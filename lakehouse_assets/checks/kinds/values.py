@@ -3,8 +3,9 @@
 Belongs here: kinds that compare a value with constants. Does not: texts (text, formats), other columns (relations).
 """
 
+import re
 from datetime import UTC, date, datetime
-from math import isnan
+from math import isfinite
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -33,8 +34,11 @@ class InRange(ColumnCheck):
     @classmethod
     def _a_bound(cls, value: Any) -> Any:
         # YAML's `yes` would become 1; every comparison with NaN is decided by its sort order, not by its value.
-        if isinstance(value, bool) or (isinstance(value, float) and isnan(value)):
+        if isinstance(value, bool) or (isinstance(value, float) and not isfinite(value)):
             raise ValueError(f"{value} is no bound: a number, a date or a time")
+        # As text (of a rule set that is read again) a date stays one.
+        if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+            return date.fromisoformat(value)
         return value
 
     @model_validator(mode="after")
@@ -84,6 +88,8 @@ class InSet(ColumnCheck):
         kinds = {"text" if isinstance(v, str) else "boolean" if isinstance(v, bool) else "number" for v in self.values}
         if len(kinds) > 1:
             raise ValueError(f"values are of different types: {', '.join(sorted(kinds))} (quote them all, or none)")
+        if any(isinstance(v, float) and not isfinite(v) for v in self.values):
+            raise ValueError("values: only finite numbers can be listed")
         return self
 
     def condition(self, context: CheckContext) -> str:

@@ -1,0 +1,188 @@
+"""A gold table's rows, staged and judged: the same gate as silver's, over the rows of a SELECT.
+
+Belongs here: a run of a gold table, its staging, its measures, its outcomes. Does not: logging and publishing (gold).
+"""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.base import Check, CheckContext
+from lakehouse_assets.checks.dependencies import rows_passed_over
+from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.layers import grain
+from lakehouse_assets.layers.afterwards import at_once
+from lakehouse_assets.layers.others import tables_read
+from lakehouse_assets.layers.staging import MOST_COMPILED, write_once
+from lakehouse_assets.measures.duplicates import flag_duplicates
+from lakehouse_assets.measures.isolate import plain
+from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.special import query_failures
+from lakehouse_assets.measures.stage import declared_rules, flagged
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage.session import uncompiled_stages
+
+
+@dataclass(frozen=True)
+class GoldRun:
+    """One run of one gold table, as `Run` is of a table. ``pii``: its columns that are made of personal ones."""
+
+    settings: Settings
+    spec: GoldSpec
+    query: GoldQuery
+    session: Callable[[], SparkSession]
+    run_id: str
+    clock: Callable[[], datetime]
+    pii: frozenset[str] = frozenset()
+    step: Callable[[str], None] = lambda _: None
+
+    @property
+    def table(self) -> str:
+        """Its name in the logs and as an asset."""
+        return f"gold_{self.spec.name}"
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self.settings.path("gold", self.spec.name)
+
+    @property
+    def ruleset_hash(self) -> str:
+        """The first 16 hex digits of the rule set's SHA-256."""
+        return ruleset_hash(self.spec, self.query)
+
+    @property
+    def ruleset(self) -> str:
+        """What it is judged by, as JSON: its SQL, key and checks."""
+        return ruleset(self.spec, self.query)
+
+
+def inputs_of(spec: GoldSpec, query: GoldQuery) -> list[str]:
+    """What a gold table is made of: the tables of its SQL, and those that its checks look into."""
+    return sorted({*query.inputs, *(f"silver_{table}" for table in tables_read(spec.checks))})
+
+
+def ruleset(spec: GoldSpec, query: GoldQuery) -> str:
+    """What a gold table is judged by, as canonical JSON. The types are those that its inputs' contracts give it."""
+    rules = spec.model_copy(update={"sql": query.sql, "description": "", "units": {}}).model_dump(mode="json")
+    return json.dumps({**rules, "types": dict(query.types)}, sort_keys=True)
+
+
+def ruleset_hash(spec: GoldSpec, query: GoldQuery) -> str:
+    """The first 16 hex digits of the rule set's SHA-256: it changes with the SQL, the key and the checks."""
+    return sha256(ruleset(spec, query).encode()).hexdigest()[:16]
+
+
+def input_path(settings: Settings, name: str) -> str:
+    """Where an input lies, by its name in SQL."""
+    layer, _, table = name.partition("_")
+    return settings.path(layer, table)
+
+
+def _context() -> CheckContext:
+    return CheckContext(
+        key=(), window_start_sql="p_extracted_at", window_end_sql="p_extracted_at", batch_view="batch", last_modified=None
+    )
+
+
+def context_at(run: GoldRun, at: datetime) -> CheckContext:
+    """What a check may know of the one batch, decided at this time."""
+    return replace(_context(), key=run.spec.key, window_start_sql=literal(at), window_end_sql=literal(at))
+
+
+def stage_gold(
+    run: GoldRun, inputs: dict[str, int], at: datetime, number: int, parts: grain.Values | None
+) -> tuple[DataFrame, dict[str, str]]:
+    """The staged rows; and what went wrong in row checks that stop the scan, which are then not evaluated."""
+    spark, checks = run.session(), run.spec.checks
+    others: dict[str, DataFrame] = {}
+    for name, version in inputs.items():
+        table = spark.read.format("delta").option("versionAsOf", version).load(input_path(run.settings, name))
+        if run.spec.grain and parts is not None and name in run.spec.grain.inputs:
+            table.where(grain.selects(run.spec.grain.inputs[name], parts)).createOrReplaceTempView(name)
+        else:
+            table.createOrReplaceTempView(name)
+        others[name.removeprefix("silver_")] = table
+    rows = spark.sql(run.query.sql)
+    columns = [identifier(c) for c in rows.columns]
+    rows = rows.select(
+        *columns,
+        F.lit(at).alias("p_extracted_at"),
+        F.lit(number).alias("extraction_seq"),
+        F.md5(F.to_json(F.struct(*columns))).alias("_content_hash"),
+        F.lit(False).alias("_unreadable"),
+    )
+
+    def frame(some: Sequence[Check], broken: Collection[str] = ()) -> DataFrame:
+        return flag_duplicates(flagged(rows, some, _context(), run.pii, others, broken), run.spec.key, None)
+
+    path = run.settings.path("staging", run.table, run.run_id)
+    with uncompiled_stages(spark, len(checks) > MOST_COMPILED):
+        try:
+            return write_once(spark, frame(checks), path), {}
+        except SCAN_ERRORS:
+            broken = {}
+            for check in checks:
+                if check.scope == "row":
+                    alone = [*rows_passed_over(check, checks), check]
+                    broken |= _error_of(run, check, lambda alone=alone: _run(frame(alone)))
+            if not broken:
+                raise
+            return write_once(spark, frame(checks, broken), path), broken
+
+
+def _run(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _error_of(run: GoldRun, check: Check, attempt: Callable[[], object]) -> dict[str, str]:
+    try:
+        attempt()
+    except SCAN_ERRORS as error:
+        return {check.id: gate.MASKED if run.pii else plain(error)}
+    return {}
+
+
+def judge_gold(
+    run: GoldRun, staged: DataFrame, broken: dict[str, str], at: datetime, number: int, parts: grain.Values | None
+) -> tuple[list[gate.Outcome], BatchNumbers]:
+    """Outcomes of the checks that the decision waits for, and the counts. ``broken``: as `stage_gold` gives it."""
+    context = context_at(run, at)
+    awaited = at_once(run.spec.checks, context)
+    riding = {c.id: c.metrics(context) for c in awaited if c.scope == "batch"}
+    rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
+    errors = {(at, number): dict(broken)}
+    try:
+        scanned = scan(staged, rules, riding)
+    except SCAN_ERRORS:
+        for check in awaited:
+            if check.id in riding:
+                metrics = {check.id: riding[check.id]}
+                errors[(at, number)] |= _error_of(run, check, lambda metrics=metrics: scan(staged, [], metrics))
+        scanned = scan(staged, rules, {c: {} if c in errors[(at, number)] else m for c, m in riding.items()})
+    numbers = scanned.get((at, number), BatchNumbers(metrics={check: {} for check in riding}))
+    extra = query_failures(staged, awaited, context, [(at, number)], errors).get((at, number), {})
+    metrics = {check: {**numbers.metrics.get(check, {}), **extra.get(check, {})} for check in riding}
+    numbers = replace(numbers, metrics=metrics, errors=errors.get((at, number), {}))
+    outcomes = gate.judge_checks(awaited, context, numbers, run.pii)
+    if numbers.key_conflicts:
+        text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"
+        outcomes.append(gate.Outcome("key", "unique", "critical", "failed", "batch", numbers.key_conflicts, text))
+    if run.spec.grain and parts is not None:
+        outside = staged.where(f"NOT {grain.selects(run.spec.grain.column, parts)}").count()
+        if outside:
+            column = run.spec.grain.column
+            text = f"{outside} row(s) have a {column} that none of their inputs has: is `grain.inputs` what the SQL says?"
+            outcomes.append(gate.Outcome("grain", "grain", "critical", "failed", "batch", outside, text))
+    run.step("measured_rules")
+    return outcomes, numbers
