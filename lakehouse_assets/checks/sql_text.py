@@ -267,7 +267,7 @@ def _guard_pattern(node: exp.Expr, text: str, what: str) -> None:
         return
     given = node.expressions[1:2] if isinstance(node, exp.Anonymous) else [node.args.get("expression")]
     pattern = given[0] if given else None
-    if not isinstance(pattern, exp.Literal):
+    if not isinstance(pattern, exp.Literal | exp.RawString):
         raise ValueError(f"{what}: a regular expression must be written out, as a text, in {_shown(text)}")
     if why := refusal(pattern.name):
         raise ValueError(f"{what}: the pattern {pattern.name!r} {why}")

@@ -197,6 +197,7 @@ def test_any_other_query_judges_the_batch_and_keeps_its_names(query, bound):
         "regexp_substr(v, '(a+)+$') = 'x'",
         "size(regexp_extract_all(v, '(a+)+$')) > 1",
         "split(v, '(a+)+$')[0] = 'x'",
+        "v rlike r'(a+)+$'",
         "v rlike w",
         "v rlike concat('(a+)', '+$')",
     ],
@@ -207,7 +208,14 @@ def test_a_pattern_within_sql_is_bounded_too(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["v rlike '^[A-Z]{3}$'", "regexp_replace(v, '[^0-9]', '') = '1'", "split(v, ',')[0] = 'a'", "v like '%a%'"]
+    "text",
+    [
+        "v rlike '^[A-Z]{3}$'",
+        r"v rlike r'^\d+$'",
+        "regexp_replace(v, '[^0-9]', '') = '1'",
+        "split(v, ',')[0] = 'a'",
+        "v like '%a%'",
+    ],
 )
 def test_a_plain_pattern_within_sql(text):
     assert parse_expression(text, "expr")
