@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.sources import SCAN_ERRORS, Extraction, open_source
+from lakehouse_assets.sources import SCAN_ERRORS, open_source
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
@@ -62,13 +62,13 @@ def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -
     replacing = any((window.start, seqs[window]) in taken for window in windows)
     extraction = source.read(run.spark, windows)
     try:
-        _write(run, extraction, seqs, replacing)
+        _write(run, extraction.frame, seqs, replacing)
     except SCAN_ERRORS:
         unreadable = source.probe(run.spark, windows)
         if not unreadable:
             raise
         extraction = source.read(run.spark, windows, unreadable=unreadable)
-        _write(run, extraction, seqs, replacing)
+        _write(run, extraction.frame, seqs, replacing)
     run.step("bronze_committed")
     taken = _rows_by_extraction(path)
     version, at = delta.version(path), run.clock()
@@ -118,10 +118,9 @@ def bronze_rows(frame: DataFrame, seqs: Mapping[Window, int]) -> DataFrame:
     )
 
 
-def _write(run: Run, extraction: Extraction, seqs: Mapping[Window, int], replacing: bool) -> None:
-    rows = bronze_rows(extraction.frame, seqs)
-    if len(seqs) > 1 and not extraction.gathered:
-        # Else each task would write a file of its own for each window.
+def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bool) -> None:
+    rows = bronze_rows(frame, seqs)
+    if len(seqs) > 1:
         rows = rows.repartition("p_extracted_at")
     path = run.path("bronze")
     if replacing:

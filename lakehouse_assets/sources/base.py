@@ -24,15 +24,13 @@ class Extraction:
     A row of a good record has ``_corrupt_record`` NULL; else it has the record's text, and its other columns are NULL.
     ``_columns`` and ``columns`` hold safe names. The one row of an unreadable file has an empty ``_columns``.
     ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order;
-    ``lacking``: those of them that one of its readable files does not have. ``gathered``: a window's rows lie together, in
-    one partition of the frame or in those of one large file.
+    ``lacking``: those of them that one of its readable files does not have.
     """
 
     frame: DataFrame
     problems: Mapping[Window, list[str]]
     columns: Mapping[Window, tuple[str, ...]]
     lacking: Mapping[Window, tuple[str, ...]] = field(default_factory=dict)
-    gathered: bool = False
 
 
 class Source(Protocol):

@@ -144,7 +144,7 @@ class FilesReader:
                 shared[file.window].intersection_update(columns[file.path])
         lacking = {window: tuple(n for n in names if n not in shared[window]) for window, names in by_window.items()}
         names_of = {window: tuple(names) for window, names in by_window.items()}
-        return Extraction(local, told, names_of, lacking, gathered=len(files) == len(by_window))
+        return Extraction(local, told, names_of, lacking)
 
     def _placed(
         self, spark: SparkSession, rows: DataFrame, files: Sequence[LandedFile], columns: Mapping[str, Sequence[str]]
