@@ -6,7 +6,8 @@ Belongs here: the graph among the checks of one table. Does not: what a skipped 
 from collections.abc import Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from lakehouse_assets.checks.base import Check, CheckContext, HistoryCheck, RowCheck
+from lakehouse_assets.checks.base import Check, CheckContext, RowCheck
+from lakehouse_assets.checks.history import HistoryCheck
 
 
 def dependency_mistakes(checks: Sequence[Check], key: tuple[str, ...]) -> Iterator[tuple[int, str]]:
@@ -49,6 +50,18 @@ def in_order(checks: Sequence[Check]) -> list[Check]:
     by_id = {check.id: check for check in checks}
     graph = {check.id: [name for name in check.depends_on if name in by_id] for check in checks}
     return [by_id[name] for name in TopologicalSorter(graph).static_order()]
+
+
+def with_prerequisites(checks: Sequence[Check], names: Collection[str]) -> list[Check]:
+    """The checks of these names and all that they wait for, in the order of judging."""
+    by_id = {check.id: check for check in checks}
+    wanted: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        wanted.add(name)
+        left += [first for first in by_id[name].depends_on if first not in wanted]
+    return [check for check in in_order(checks) if check.id in wanted]
 
 
 def rows_passed_over(check: Check, checks: Sequence[Check], waived: Collection[str] = ()) -> list[RowCheck]:

@@ -5,7 +5,7 @@ Belongs here: docstrings and fields → values. Does not: how they are printed.
 
 import re
 from inspect import getdoc
-from typing import Any
+from typing import Any, get_args
 
 from lakehouse_assets.checks.base import Check
 
@@ -17,7 +17,7 @@ def described(kind: type[Check]) -> dict[str, Any]:
     own = {name: field for name, field in kind.model_fields.items() if name not in Check.model_fields and name != "check"}
     schema = kind.model_json_schema()["properties"]
     return {
-        "kind": kind.model_fields["check"].annotation.__args__[0],  # type: ignore[union-attr]
+        "kind": get_args(kind.model_fields["check"].annotation)[0],
         "what": kind.summary,
         "nulls": " ".join(s for s in sentences if re.search(r"\b(NULL|NaN|null|empty|no rows|no value)", s)),
         "example": " ".join(kind.example.split()),

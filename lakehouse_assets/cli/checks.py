@@ -177,6 +177,7 @@ def _check_of(table: Any, given: str) -> Any:
     from pydantic import ValidationError
 
     from lakehouse_assets.contracts.document import read_text
+    from lakehouse_assets.contracts.frozen import reason_of
     from lakehouse_assets.contracts.sharing import CHECK, Shared, Unshared, whole
     from lakehouse_assets.layers.trial import with_check
 
@@ -193,7 +194,7 @@ def _check_of(table: Any, given: str) -> Any:
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in mistake["loc"])
-        raise ConfigError(f"--check: {key}: {mistake['msg'].removeprefix('Value error, ')}") from None
+        raise ConfigError(f"--check: {key}: {reason_of(mistake)}") from None
     return one
 
 

@@ -4,8 +4,8 @@ Belongs here: the base of the configuration's models. Does not: any key of it.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -31,6 +31,11 @@ def _table_name(name: str) -> str:
 
 
 TableName = Annotated[str, AfterValidator(_table_name)]
+
+
+def reason_of(mistake: Mapping[str, Any]) -> str:
+    """What is wrong, of one of pydantic's errors, in the words of who raised it."""
+    return mistake["msg"].removeprefix("Value error, ")
 
 
 def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ import re
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import HistoryCheck
+from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import parse_expression
 from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice

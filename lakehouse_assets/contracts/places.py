@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lakehouse_assets.contracts.document import Document, read_documents
+from lakehouse_assets.contracts.frozen import reason_of
 from lakehouse_assets.contracts.sharing import Defaults, Keys, Pack, Shared, Source, Unshared, Whole, whole
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -66,7 +67,7 @@ def _valid(model: type[Model], document: Document, keys: Keys, written: Any) -> 
         lines = []
         for mistake in error.errors(include_url=False):
             at = [*keys, *mistake["loc"]]
-            lines.append(f"{document.at(at)}: {'.'.join(map(str, at))}: {mistake['msg'].removeprefix('Value error, ')}")
+            lines.append(f"{document.at(at)}: {'.'.join(map(str, at))}: {reason_of(mistake)}")
         raise ConfigError("\n".join(lines)) from None
 
 
@@ -140,7 +141,7 @@ def table_mistakes(document: Document, files: SharedFiles) -> Iterator[str]:
         TableSpec.model_validate(found.attributes)
     except ValidationError as error:
         for mistake in error.errors(include_url=False):
-            yield _line(places, found, mistake["loc"], mistake["msg"].removeprefix("Value error, "))
+            yield _line(places, found, mistake["loc"], reason_of(mistake))
 
 
 def _line(places: Places, found: Whole, loc: Keys, text: str) -> str:

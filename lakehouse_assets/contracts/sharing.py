@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import AnyCheck, kinds
-from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.contracts.frozen import Frozen, reason_of
 
 Keys = tuple[str | int, ...]
 FILLED = re.compile(r"\$(?=\$\{)|(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -145,7 +145,7 @@ def _of_pack(
         wanted = UsedPack.model_validate({"pack": use} if isinstance(use, str) else use)
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
-        raise Unshared((*keys, *mistake["loc"]), mistake["msg"].removeprefix("Value error, ")) from None
+        raise Unshared((*keys, *mistake["loc"]), reason_of(mistake)) from None
     pack = shared.packs.get(wanted.pack)
     if pack is None:
         raise Unshared(keys, f"there is no pack {wanted.pack!r}; there are {', '.join(shared.packs) or 'none'}")
@@ -164,7 +164,7 @@ def _of_pack(
                 name = CHECK.validate_python(_with_defaults(filled, general)).id
             except ValidationError as error:
                 mistake = error.errors(include_url=False)[0]
-                text = f"{'.'.join(map(str, mistake['loc'][1:]))}: {mistake['msg'].removeprefix('Value error, ')}".lstrip(": ")
+                text = f"{'.'.join(map(str, mistake['loc'][1:]))}: {reason_of(mistake)}".lstrip(": ")
                 raise Unshared(keys, f"check {place} of pack {wanted.pack} ({filled.get('check')}): {text}") from None
             if name in found:
                 raise Unshared(keys, f"pack {wanted.pack} makes two checks {name!r}: let `name:` differ, e.g. by `${{column}}`")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import HistoryCheck
+from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.columns import Column

@@ -8,17 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-from lakehouse_assets.checks.base import (
-    Check,
-    CheckContext,
-    HistoryCheck,
-    Judgement,
-    Past,
-    RowCheck,
-    consequence,
-    judge_rows,
-)
+from lakehouse_assets.checks.base import Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
 from lakehouse_assets.checks.dependencies import in_order
+from lakehouse_assets.checks.history import HistoryCheck, Past
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import TableSpec

@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from datetime import datetime
 
-from lakehouse_assets.checks.base import HistoryCheck, Past
+from lakehouse_assets.checks.history import HistoryCheck, Past
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
 

@@ -3,8 +3,8 @@
 Belongs here: the shape between measuring and judging. Does not: either of the two.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -25,3 +25,10 @@ class BatchNumbers:
     failed_rows: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
+
+    def completed(
+        self, checks: Iterable[str], answers: Mapping[str, Mapping[str, Any]], errors: Mapping[str, str]
+    ) -> "BatchNumbers":
+        """These with what the queries of these batch checks answered beside the scan, and what went wrong."""
+        metrics = {check: {**self.metrics.get(check, {}), **answers.get(check, {})} for check in checks}
+        return replace(self, metrics=metrics, errors=errors)

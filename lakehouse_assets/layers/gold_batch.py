@@ -22,15 +22,15 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import tables_read
-from lakehouse_assets.layers.staging import MOST_COMPILED, write_once
+from lakehouse_assets.layers.staging import write_once
 from lakehouse_assets.measures.duplicates import flag_duplicates
-from lakehouse_assets.measures.isolate import plain
+from lakehouse_assets.measures.isolate import evaluate, plain
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import declared_rules, flagged
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage.session import uncompiled_stages
+from lakehouse_assets.storage.session import compiled_as_fits
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def stage_gold(
         return flag_duplicates(flagged(rows, some, _context(), run.pii, others, broken), run.spec.key, None)
 
     path = run.settings.path("staging", run.table, run.run_id)
-    with uncompiled_stages(spark, len(checks) > MOST_COMPILED):
+    with compiled_as_fits(spark, len(checks)):
         try:
             return write_once(spark, frame(checks), path), {}
         except SCAN_ERRORS:
@@ -135,14 +135,10 @@ def stage_gold(
             for check in checks:
                 if check.scope == "row":
                     alone = [*rows_passed_over(check, checks), check]
-                    broken |= _error_of(run, check, lambda alone=alone: _run(frame(alone)))
+                    broken |= _error_of(run, check, lambda alone=alone: evaluate(frame(alone)))
             if not broken:
                 raise
             return write_once(spark, frame(checks, broken), path), broken
-
-
-def _run(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()
 
 
 def _error_of(run: GoldRun, check: Check, attempt: Callable[[], object]) -> dict[str, str]:
@@ -170,10 +166,8 @@ def judge_gold(
                 metrics = {check.id: riding[check.id]}
                 errors[(at, number)] |= _error_of(run, check, lambda metrics=metrics: scan(staged, [], metrics))
         scanned = scan(staged, rules, {c: {} if c in errors[(at, number)] else m for c, m in riding.items()})
-    numbers = scanned.get((at, number), BatchNumbers(metrics={check: {} for check in riding}))
     extra = query_failures(staged, awaited, context, [(at, number)], errors).get((at, number), {})
-    metrics = {check: {**numbers.metrics.get(check, {}), **extra.get(check, {})} for check in riding}
-    numbers = replace(numbers, metrics=metrics, errors=errors.get((at, number), {}))
+    numbers = scanned.get((at, number), BatchNumbers()).completed(riding, extra, errors[(at, number)])
     outcomes = gate.judge_checks(awaited, context, numbers, run.pii)
     if numbers.key_conflicts:
         text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"

@@ -10,7 +10,8 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from lakehouse_assets.checks.base import CheckContext, HistoryCheck
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.sql_text import literal
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.windows import window_at
@@ -77,9 +78,7 @@ def measure(
     extra = query_failures(staged, awaited, context, batches, errors)
     merged = {}
     for batch in batches:
-        n = numbers.get(batch, BatchNumbers(metrics={check: {} for check in riding}))
-        metrics = {check: {**n.metrics.get(check, {}), **extra.get(batch, {}).get(check, {})} for check in riding}
-        merged[batch] = replace(n, metrics=metrics, errors=errors.get(batch, {}))
+        merged[batch] = numbers.get(batch, BatchNumbers()).completed(riding, extra.get(batch, {}), errors.get(batch, {}))
     profiles: dict[Batch, list[Profile]] = {}
     if spec.drift:
         wrong: dict[Batch, str] = {}

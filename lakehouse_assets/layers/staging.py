@@ -13,15 +13,14 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers.others import Others
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.measures.duplicates import key_hash, repeated_keys
-from lakehouse_assets.measures.isolate import culprits
+from lakehouse_assets.measures.isolate import culprits, evaluate
 from lakehouse_assets.measures.stage import row_rules, select_batches, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage.session import uncompiled_stages
+from lakehouse_assets.storage.session import compiled_as_fits
 
 Batch = tuple[datetime, int]
 Broken = dict[str, dict[Batch, str]]
-MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
 FEW = 10_000  # repeated keys up to which the others are spared the sort
 
 
@@ -50,7 +49,7 @@ def stage_batches(
     rows = select_batches(bronze, batches)
     missing = {c.id: others.missing[c.reads.table] for c in spec.checks if c.reads and c.reads.table in others.missing}
     broken: Broken = {check: dict.fromkeys(batches, why) for check, why in missing.items()}
-    with uncompiled_stages(spark, len(spec.checks) > MOST_COMPILED):
+    with compiled_as_fits(spark, len(spec.checks)):
         try:
             return write_once(spark, _sorted_where_needed(rows, spec, waived, broken, others), path), broken
         except SCAN_ERRORS:
@@ -107,10 +106,6 @@ def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], mi
 def _probe(
     name: str, build: Callable[[DataFrame], DataFrame], rows: DataFrame, batches: Collection[Batch], broken: Broken
 ) -> None:
-    found = culprits(sorted(batches), lambda some: _run(build(select_batches(rows, some))))
+    found = culprits(sorted(batches), lambda some: evaluate(build(select_batches(rows, some))))
     if found:
         broken[name] = found
-
-
-def _run(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()

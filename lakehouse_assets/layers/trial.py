@@ -4,14 +4,15 @@ Belongs here: checks by themselves, before the gate (on the source or bronze) or
 Does not: the gate (judge).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame
 
-from lakehouse_assets.checks.base import Check, HistoryCheck
-from lakehouse_assets.checks.dependencies import in_order, rows_passed_over
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.dependencies import rows_passed_over, with_prerequisites
+from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
@@ -23,19 +24,17 @@ from lakehouse_assets.layers.bronze import bronze_rows
 from lakehouse_assets.layers.judge import context_at
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.staging import MOST_COMPILED
-from lakehouse_assets.measures.duplicates import unrepeated
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.samples import PER_CHECK, failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
-from lakehouse_assets.measures.stage import check_context, declared_rules, flagged, row_rules, select_batches, stage
+from lakehouse_assets.measures.stage import check_context, declared_rules, row_rules, select_batches, stage
+from lakehouse_assets.measures.standalone import flagged
 from lakehouse_assets.sources import open_source
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets.storage.session import uncompiled_stages
+from lakehouse_assets.storage.session import compiled_as_fits
 
 Batch = tuple[datetime, int]
-PLACES = ("source", "bronze", "silver")
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
         spec = with_check(spec, check)
     run, names = replace(run, spec=spec), {check.id for check in checks}
     data = _data(run, windows, place, names)
-    wanted = _with_prerequisites(spec, names)
+    wanted = with_prerequisites(spec.checks, names)
     numbers, samples = _measure(run, data, wanted, names)
     looks_back = any(isinstance(check, HistoryCheck) for check in wanted)
     known = logs.decisions(run.settings, spec.name, evidence=False, checks=looks_back)
@@ -119,16 +118,6 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
         else:
             history.forget(start)
     return Tried(found, samples)
-
-
-def _with_prerequisites(spec: TableSpec, names: Collection[str]) -> list[Check]:
-    by_id = {other.id: other for other in spec.checks}
-    wanted, left = set(), list(names)
-    while left:
-        name = left.pop()
-        wanted.add(name)
-        left += [first for first in by_id[name].depends_on if first not in wanted]
-    return [other for other in in_order(spec.checks) if other.id in wanted]
 
 
 def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str]) -> _Data:
@@ -157,13 +146,11 @@ def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str
     return _Data(run.spark.read.format("delta").load(run.path("bronze")), spec, place, batches)
 
 
-def _staged(run: Run, data: _Data, batches: Sequence[Batch]) -> DataFrame:
-    others = others_now(run)
-    rows = select_batches(data.frame, batches)
+def _staged(data: _Data, batches: Sequence[Batch], others: Mapping[str, DataFrame]) -> DataFrame:
+    rows, spec = select_batches(data.frame, batches), data.spec
     if data.place == "silver":
-        rows = flagged(rows, data.spec.checks, check_context(data.spec), data.spec.pii_columns, others.frames)
-        return unrepeated(rows.selectExpr("*", "false AS _unreadable"))
-    return stage(rows, data.spec, others=others.frames)
+        return flagged(rows, spec.checks, check_context(spec), others, pii=spec.pii_columns)
+    return stage(rows, spec, others=others)
 
 
 def _measure(
@@ -171,7 +158,8 @@ def _measure(
 ) -> tuple[dict[Batch, BatchNumbers], dict[str, list[str]]]:
     """Numbers of these checks by batch, and values that fail them. A check that stops the scan is in error where it does."""
     context = check_context(data.spec)
-    missing = others_now(run).missing
+    others = others_now(run)
+    missing = others.missing
     errors: dict[Batch, dict[str, str]] = {
         batch: {c.id: missing[c.reads.table] for c in wanted if c.reads and c.reads.table in missing} for batch in data.batches
     }
@@ -181,7 +169,7 @@ def _measure(
     def measured(some: Sequence[Batch], data: _Data = data, asked: Sequence[Check] = wanted) -> None:
         riding = {c.id: c.metrics(context) for c in asked if c.scope == "batch"}
         rules = declared_rules(data.spec.checks, context) if data.place == "silver" else row_rules(data.spec)
-        staged = _staged(run, data, some).persist()
+        staged = _staged(data, some, others.frames).persist()
         try:
             scanned = scan(staged, [rule.id for rule in rules], riding)
             extra = query_failures(staged, asked, context, some, errors)
@@ -194,10 +182,10 @@ def _measure(
         for batch in some:
             new, old = scanned.get(batch, BatchNumbers()), found.get(batch, BatchNumbers())
             failed = {c.id: new.failed_rows[c.id] for c in asked if c.id in new.failed_rows}
-            metrics = {c: {**new.metrics.get(c, {}), **extra.get(batch, {}).get(c, {})} for c in riding}
-            found[batch] = replace(new, failed_rows={**old.failed_rows, **failed}, metrics={**old.metrics, **metrics})
+            new = new.completed(riding, extra.get(batch, {}), {})
+            found[batch] = replace(new, failed_rows={**old.failed_rows, **failed}, metrics={**old.metrics, **new.metrics})
 
-    with uncompiled_stages(run.spark, len(data.spec.checks) > MOST_COMPILED):
+    with compiled_as_fits(run.spark, len(data.spec.checks)):
         wrong = culprits(sorted(data.batches), measured)
         # Something stops the scan of these: each check is asked by itself, with those whose rows it passes over.
         for check in wanted if wrong else ():

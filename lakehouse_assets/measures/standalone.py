@@ -5,7 +5,6 @@ other tables' versions, drift's sketches (profile takes the same `flagged` rows)
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -51,8 +50,7 @@ def measure_checks(
     extra = query_failures(rows, checks, context, sorted(numbers), errors)
     measured = {}
     for batch, found in numbers.items():
-        metrics = {check: {**found.metrics[check], **extra[batch].get(check, {})} for check in riding}
-        measured[batch] = replace(found, metrics=metrics, errors=errors[batch])
+        measured[batch] = found.completed(riding, extra[batch], errors[batch])
     return measured
 
 
@@ -62,10 +60,13 @@ def flagged(
     context: CheckContext,
     others: Mapping[str, DataFrame] | None = None,
     broken: Collection[str] = (),
+    pii: Collection[str] = (),
 ) -> DataFrame:
-    """The rows with a staging's flags, lazily: what nobody asks for is not computed. ``broken``: checks not to evaluate."""
+    """The rows with a staging's flags, lazily: what nobody asks for is not computed. ``broken``: checks not to evaluate.
+    ``pii``: columns whose values no reason tells.
+    """
     rows = frame.withColumn("_unreadable", F.lit(False))
-    rows = stage.flagged(rows, checks, context, (), others or {}, broken)
+    rows = stage.flagged(rows, checks, context, pii, others or {}, broken)
     # To find out which rows of a key contradict each other takes a sort: only where it is asked for.
     if not any("_conflict" in sql for check in checks for sql in check.metrics(context).values()):
         return unrepeated(rows)

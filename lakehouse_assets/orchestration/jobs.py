@@ -4,6 +4,7 @@ Belongs here: ops that call a layer and report what they changed to the instance
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -41,14 +42,17 @@ class Rebuild(dg.Config):
     table: str
 
 
+def spec_named(specs: Sequence[TableSpec], name: str) -> TableSpec:
+    """The table of this name. Raises RefusedError, naming those that there are."""
+    by_name = {spec.name: spec for spec in specs}
+    if name not in by_name:
+        raise RefusedError(f"there is no table {name!r}; there are {', '.join(sorted(by_name))}")
+    return by_name[name]
+
+
 def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefinition]:
     """The jobs `release_quarantine`, `discard_quarantine` and `rebuild_silver`."""
-    by_name = {spec.name: spec for spec in specs}
-
-    def spec_of(name: str) -> TableSpec:
-        if name not in by_name:
-            raise RefusedError(f"there is no table {name!r}; there are {', '.join(sorted(by_name))}")
-        return by_name[name]
+    spec_of = partial(spec_named, specs)
 
     def report(context: dg.OpExecutionContext, spec: TableSpec, key: str, decision: Decision) -> None:
         # The window's silver changed outside its asset's run: said on the same assets, so that gold follows.

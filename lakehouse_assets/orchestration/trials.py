@@ -10,11 +10,12 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
-from lakehouse_assets.checks.base import HistoryCheck
+from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.trial import Trial, try_checks
 from lakehouse_assets.orchestration.assets import table_run
+from lakehouse_assets.orchestration.jobs import spec_named
 from lakehouse_assets.orchestration.metadata import samples_markdown
 from lakehouse_assets.reports.markdown import table
 from lakehouse_assets.settings import Settings
@@ -38,13 +39,10 @@ def trial_job(settings: Settings, specs: Sequence[TableSpec]) -> dg.JobDefinitio
     """The job. Its result is an observation of `silver_<table>`, so that it stands in the asset's history; no check's own
     history and no window changes.
     """
-    by_name = {spec.name: spec for spec in specs}
 
     @dg.op(name="ask", required_resource_keys={"spark"})
     def ask(context: dg.OpExecutionContext, config: Asked) -> dict[str, int]:
-        spec = by_name.get(config.table)
-        if spec is None:
-            raise RefusedError(f"there is no table {config.table!r}; there are {', '.join(sorted(by_name))}")
+        spec = spec_named(specs, config.table)
         all_of = [check for check in spec.checks if config.on != "silver" or not isinstance(check, HistoryCheck)]
         wanted = [check for check in spec.checks if check.id in config.checks] if config.checks else all_of
         if unknown := sorted(set(config.checks) - {check.id for check in wanted}):

@@ -33,6 +33,7 @@ S3_JARS = re.compile(r"(org\.apache\.hadoop_hadoop-aws|org\.reactivestreams_|org
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3 = JARS / "s3"
 LOG4J = Path(__file__).with_name("log4j2.properties")
+MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
 
 
 def require_java() -> None:
@@ -125,13 +126,13 @@ def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
 
 
 @contextmanager
-def uncompiled_stages(spark: SparkSession, when: bool) -> Iterator[None]:
-    """Within it, ``when`` said so, Spark does not make one method of a whole stage. Of some hundred rules it would be a method
-    that takes more memory to compile than a run has.
+def compiled_as_fits(spark: SparkSession, checks: int) -> Iterator[None]:
+    """Within it, Spark does not make one method of a whole stage where there are many checks. Of some hundred it would be a
+    method that takes more memory to compile than a run has.
     """
     key = "spark.sql.codegen.wholeStage"
     before = str(spark.conf.get(key, "true"))
-    if when:
+    if checks > MOST_COMPILED:
         spark.conf.set(key, "false")
     try:
         yield

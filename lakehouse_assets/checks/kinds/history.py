@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import CheckContext, HistoryCheck, Judgement, Past
+from lakehouse_assets.checks.base import CheckContext, Judgement
 from lakehouse_assets.checks.bounds import bounded, judge_bounds
+from lakehouse_assets.checks.history import HistoryCheck, Past
 from lakehouse_assets.checks.sql_text import columns_of, of_clean_rows, parse_aggregate
 
 
