@@ -6,13 +6,16 @@ Belongs here: the shape and what can be judged from it alone. Does not: the stat
 import json
 from functools import lru_cache
 from math import ceil
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.frozen import Frozen
 
+RELATIONS, VOLUME = "relations", "volume"
+MOST_ADDED = 60
+MOST_RELATED = 20  # features of one `by`: each pair of them is an aggregate of its own
 MEANS_THE_SAME = ("unit", "description", "pii")  # what may change of a column without changing its values
 
 
@@ -27,6 +30,8 @@ class FeatureSpec(Frozen):
     column."""
     by: str | None = None
     """A column whose every value is judged by itself (a stratum), at most 64."""
+    unit: str | None = None
+    """What a value is told in; without it, the unit of the column called `name`, where there is one."""
 
     @model_validator(mode="before")
     @classmethod
@@ -57,12 +62,27 @@ class DriftSpec(Frozen):
     warn_at: float = Field(default=0.05, gt=0, lt=1)
     """A p-value up to this is reported."""
     # 20 is also where a merged baseline is large enough to be compared with (twenty times the batch).
-    warn_from: int = Field(default=20, ge=2)
+    warn_from: int = Field(default=20, ge=20)
     """Nothing is said before so many windows are known."""
     hold_from: int = Field(default=99, ge=2)
     """Nothing is held before so many windows are known."""
     min_effect: float = Field(default=0.05, ge=0, lt=10)
     """A feature whose tail-weighted distance is not above this is never the reason, however rare it is."""
+    min_volume_change: float = Field(default=0.5, ge=0, lt=1)
+    """A window whose rows are within this share of the median window's is never held for their number: 0.5 is half to twice."""
+    cold_start: Literal["learn", "warn", "stop"] = "learn"
+    """What becomes of a window while no window is known: it is learnt, learnt with a warning, or held (until a baseline
+    is seeded)."""
+    lasting_at: float = Field(default=0.02, ge=0, lt=1)
+    """A p-value up to this of what adds up over the last windows is reported; 0 turns it off."""
+    lasting_over: tuple[int, ...] = (3,)
+    """How many windows are added up; each length is looked at."""
+    remember: int = Field(default=400, ge=20)
+    """The newest accepted windows that make the baseline; older ones are left out."""
+    max_shift: float = Field(default=0.1, gt=0, le=1)
+    """The largest KS distance of the baseline from the pinned one (`lakehouse baseline pin`); beyond it, learning stops."""
+    relations: bool = True
+    """Whether the numeric features of one `by`, at most 20, are also compared together: their means and covariances."""
     sketch_k: int = Field(default=4096, ge=8, le=65535)
     """Accuracy of the sketches (KLL): 4096 is a rank error of 0.0007, 80 KB for ten million rows."""
 
@@ -73,6 +93,12 @@ class DriftSpec(Frozen):
             if feature.name.lower() in seen:
                 raise ValueError(f"two features are called {feature.name!r}; give one of them another name")
             seen.add(feature.name.lower())
+            if feature.name.lower() == VOLUME or feature.name.lower().split(" by ")[0] == RELATIONS:
+                raise ValueError(f"{feature.name!r} is what the gate calls something of its own; give the feature another name")
+        if any(not 2 <= length <= MOST_ADDED for length in self.lasting_over):
+            raise ValueError(f"lasting_over: each length is between 2 and {MOST_ADDED} windows")
+        if self.remember < self.hold_from:
+            raise ValueError(f"remember {self.remember} is below hold_from {self.hold_from}: nothing could ever be held")
         if self.warn_at < self.hold_at:
             raise ValueError(f"warn_at {self.warn_at} is below hold_at {self.hold_at}; a warning must come first")
         if self.hold_from < self.warn_from:

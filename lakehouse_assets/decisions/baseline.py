@@ -1,96 +1,181 @@
-"""What a batch is compared with: the merged distributions of the accepted windows, and how far each of them was off.
+"""What a batch is compared with: the merged distributions of the newest accepted windows, and how far each of them was off.
 
-Belongs here: the baseline, the history of statistics, and the book that keeps both. Does not: judging, or storing.
+Belongs here: the baseline, the pinned reference, and the book that keeps baseline and history. Does not: judging, or storing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
-from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.distances import Distance, Floats, Steps, distances, steps_of
+from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
+from lakehouse_assets.decisions.categories import Categories, categories_apart, categories_of
+from lakehouse_assets.decisions.chance import missing_surprise, volume_surprise
+from lakehouse_assets.decisions.distances import Steps, distances, steps_of
+from lakehouse_assets.decisions.measured_history import History, Statistics
 from lakehouse_assets.decisions.profiles import Key, Profile
+from lakehouse_assets.decisions.relations import Measured, Relations, apart
 
-Statistics = Mapping[Key, Mapping[str, float]]
+# Old windows are left out by the block, so that a window costs one merge, and memory that of so many distributions.
+BLOCKS = 20
+REFERENCE_STEPS = 2048
+
+Shape = Steps | Categories | Relations
+T = TypeVar("T", bound="_Adds")
+
+
+class _Adds(Protocol):
+    def plus(self, other: Any, /) -> Any: ...
+
+
+class Moved(NamedTuple):
+    """How far the baseline of a feature is from the pinned one: a KS distance (of categories: the largest change of a
+    share)."""
+
+    key: Key
+    distance: float
+
+
+def shape_of(measured: Measured) -> Shape | None:
+    """What is merged and compared of a measurement; None where it has no value. Raises SketchError."""
+    if isinstance(measured, Relations):
+        return measured if measured.rows else None
+    return categories_of(measured) if measured.kind == "category" else steps_of(measured)
+
+
+class _Newest(Generic[T]):
+    """The sum of the newest ``most`` items and up to a twentieth more: a function of the items and their order alone."""
+
+    def __init__(self, most: int) -> None:
+        self._block = max(1, most // BLOCKS)
+        self._most = most
+        self._blocks: list[tuple[T, int]] = []
+        self.total: T | None = None
+        self.windows = 0
+
+    def add(self, item: T) -> None:
+        if self._blocks and self._blocks[-1][1] < self._block:
+            merged, count = self._blocks[-1]
+            self._blocks[-1] = merged.plus(item), count + 1
+        else:
+            self._blocks.append((item, 1))
+        self.windows += 1
+        total = self.total.plus(item) if self.total is not None else item
+        if self.windows - self._blocks[0][1] >= self._most:
+            self.windows -= self._blocks.pop(0)[1]
+            total = self._blocks[0][0]
+            for merged, _ in self._blocks[1:]:
+                total = total.plus(merged)
+        self.total = total
 
 
 class Baseline:
-    """The accepted windows' distributions, merged by feature and stratum. ``len()``: the windows that it holds."""
+    """The accepted windows' distributions, merged by feature and stratum. ``len()``: the windows that it was given."""
 
-    def __init__(self, windows: Iterable[Sequence[Profile]] = ()) -> None:
-        self._steps: dict[Key, Steps] = {}
-        self._windows: dict[Key, int] = {}
+    def __init__(self, windows: Iterable[Sequence[Measured]] = (), remember: int = 400) -> None:
+        self._remember = remember
+        self._newest: dict[Key, _Newest[Any]] = {}
+        self._volumes: list[int] = []
+        self._missing: dict[Key, list[tuple[int, int]]] = {}
+        self._reference: dict[Key, Shape] = {}
+        self._moved: tuple[Moved, ...] | None = None
         self._count = 0
-        for profiles in windows:
-            self.add(profiles)
+        for measured in windows:
+            self.add(measured)
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, profiles: Sequence[Profile]) -> dict[Key, Steps]:
+    def add(self, measured: Sequence[Measured]) -> dict[Key, Shape]:
         """Take in one more window; gives back what was read of it. Raises SketchError, and then nothing is taken in."""
-        read = {p.key: steps for p in profiles if (steps := steps_of(p)) is not None}
-        for key, steps in read.items():
-            known = self._steps.get(key)
-            self._steps[key] = known.plus(steps) if known else steps
-            self._windows[key] = self._windows.get(key, 0) + 1
+        read = {m.key: shape for m in measured if (shape := shape_of(m)) is not None}
+        for key, shape in read.items():
+            known = self._newest.get(key)
+            if known is None or not _alike(known.total, shape):
+                known = self._newest[key] = _Newest(self._remember)
+            known.add(shape)
+        for m in measured:
+            if isinstance(m, Profile):
+                counted = self._missing.setdefault(m.key, [])
+                counted.append((m.rows - m.valid, m.rows))
+                del counted[: -self._remember]
+        first = next((m.feature for m in measured if isinstance(m, Profile)), None)
+        self._volumes.append(sum(m.rows for m in measured if isinstance(m, Profile) and m.feature == first))
+        del self._volumes[: -self._remember]
         self._count += 1
+        self._moved = None
         return read
 
-    def steps(self, key: Key) -> Steps | None:
+    def volumes(self) -> Sequence[int]:
+        """Rows of each window."""
+        return self._volumes
+
+    def shape(self, key: Key) -> Shape | None:
         """The merged distribution of a feature and stratum, if any window has had it."""
-        return self._steps.get(key)
+        newest = self._newest.get(key)
+        return newest.total if newest else None
+
+    def steps(self, key: Key) -> Steps | None:
+        """The same, of a number."""
+        shape = self.shape(key)
+        return shape if isinstance(shape, Steps) else None
+
+    def missing(self, key: Key) -> Sequence[tuple[int, int]]:
+        """Of each window: rows without a value, and rows."""
+        return self._missing.get(key, ())
 
     def windows(self, key: Key) -> int:
-        """How many windows had values of it."""
-        return self._windows.get(key, 0)
+        """How many windows of it the baseline holds."""
+        newest = self._newest.get(key)
+        return newest.windows if newest else 0
 
     @property
     def keys(self) -> tuple[Key, ...]:
         """Every feature and stratum that it knows."""
-        return tuple(self._steps)
+        return tuple(self._newest)
+
+    @property
+    def pinned(self) -> bool:
+        """Whether there is a reference."""
+        return bool(self._reference)
+
+    def pin(self, reference: Mapping[Key, Shape] | None = None) -> None:
+        """Make what it holds now the reference that it must stay near; or another's."""
+        held = {key: newest.total for key, newest in self._newest.items() if newest.total is not None}
+        self._reference = dict(held if reference is None else reference)
+        self._moved = None
+
+    @property
+    def reference(self) -> Mapping[Key, Shape]:
+        """What was pinned."""
+        return self._reference
+
+    def moved(self) -> tuple[Moved, ...]:
+        """How far each pinned feature and stratum has moved since, the farthest first."""
+        if self._moved is None:
+            found = [
+                Moved(key, _distance(now, then))
+                for key, then in self._reference.items()
+                if (now := self.shape(key)) is not None and _alike(now, then)
+            ]
+            self._moved = tuple(sorted(found, key=lambda m: -m.distance))
+        return self._moved
 
 
-class History:
-    """The statistics of past windows, oldest first: ``{(feature, stratum): {"ks": …, "tail": …}}`` each."""
+def _alike(one: Shape | None, other: Shape) -> bool:
+    """Whether two distributions can be merged or compared: a feature that was a text and is a number now is learnt anew."""
+    if isinstance(one, Relations) and isinstance(other, Relations):
+        return one.features == other.features
+    return type(one) is type(other)
 
-    def __init__(self, windows: Iterable[Statistics] = ()) -> None:
-        self._columns: dict[Key, int] = {}
-        self._values = np.full((0, 0, 2), np.nan)
-        for statistics in windows:
-            self.add(statistics)
 
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def add(self, statistics: Statistics) -> int:
-        """Append one window; gives back its row."""
-        row = len(self)
-        self._resize(row + 1, statistics)
-        for key, found in statistics.items():
-            self._values[row, self._columns[key]] = found["ks"], found["tail"]
-        return row
-
-    def amend(self, row: int, key: Key, distance: Distance) -> None:
-        """Put another measurement in the place of a row's own."""
-        self._resize(len(self), (key,))
-        self._values[row, self._columns[key]] = distance
-
-    def matrix(self, keys: Sequence[Key]) -> Floats:
-        """(windows, keys, 2: ks and tail), NaN where a window has no such statistic."""
-        found = np.full((len(self), len(keys), 2), np.nan)
-        known = [i for i, key in enumerate(keys) if key in self._columns]
-        found[:, known] = self._values[:, [self._columns[keys[i]] for i in known]]
-        return found
-
-    def _resize(self, rows: int, keys: Iterable[Key]) -> None:
-        for key in keys:
-            self._columns.setdefault(key, len(self._columns))
-        if (rows, len(self._columns)) != self._values.shape[:2]:
-            grown = np.full((rows, len(self._columns), 2), np.nan)
-            grown[: self._values.shape[0], : self._values.shape[1]] = self._values
-            self._values = grown
+def _distance(now: Shape, then: Shape) -> float:
+    if isinstance(now, Steps) and isinstance(then, Steps):
+        return distances(now.thinned(REFERENCE_STEPS) if now.values.size > REFERENCE_STEPS else now, then).ks
+    if isinstance(now, Categories) and isinstance(then, Categories):
+        return max((abs(after - before) for _, before, after in categories_apart(now, then).changed), default=0.0)
+    assert isinstance(now, Relations) and isinstance(then, Relations)  # noqa: S101 (asked by `_alike`)
+    found = apart(now, then)
+    # Of two normal distributions with these moments; in the middle, where KS is reached, the weight is at least 2.
+    return max(found.effects["means"], found.effects["scatter"]) / 2 if found else 0.0
 
 
 class Book:
@@ -102,35 +187,65 @@ class Book:
     measured again, against the others of them; and this, too, is a function of the accepted windows and their order.
     """
 
-    def __init__(self, spec: DriftSpec) -> None:
+    def __init__(self, spec: DriftSpec, reference: Mapping[Key, Shape] | None = None) -> None:
         self.spec = spec
-        self.baseline = Baseline()
-        self.history = History()
-        self._entries: list[tuple[Any, tuple[Profile, ...], Statistics]] = []
-        self._first: dict[Key, list[tuple[int, Steps]]] = {}
+        self.baseline = Baseline(remember=spec.remember)
+        self.history = History(spec.remember)
+        self.baseline.pin(reference or {})
+        self._entries: list[tuple[Any, tuple[Measured, ...], Statistics]] = []
+        self._first: dict[Key, list[tuple[Any, Shape]]] = {}
+        self._counted: dict[Key, list[tuple[Any, int, int]]] = {}
 
-    def learn(self, window: Any, profiles: Sequence[Profile], statistics: Statistics) -> None:
+    def learn(self, window: Any, measured: Sequence[Measured], statistics: Statistics) -> None:
         """Take in an accepted window: its profiles, and its verdict's statistics. Raises SketchError as `Baseline.add`."""
-        read = self.baseline.add(profiles)
-        self._entries.append((window, tuple(profiles), statistics))
-        row = self.history.add(statistics)
-        for key, steps in read.items():
-            early = self._first.setdefault(key, [])
+        read = self.baseline.add(measured)
+        self._entries.append((window, tuple(measured), statistics))
+        self.history.add(window, statistics)
+        for key, shape in read.items():
             if self.baseline.windows(key) > self.spec.warn_from:
                 continue
-            early.append((row, steps))
+            early = self._first.setdefault(key, [])
+            early.append((window, shape))
             if len(early) == self.spec.warn_from:
-                merged = self.baseline.steps(key)
-                assert merged is not None  # noqa: S101 (it has just been added to)
+                merged = self.baseline.shape(key)
                 for place, each in early:
-                    self.history.amend(place, key, distances(each, merged, batch_is_inside=True))
+                    self.history.amend(place, key, _among(each, merged))
                 early.clear()
+        counts = [(m.key, m.rows - m.valid, m.rows) for m in measured if isinstance(m, Profile)]
+        for key, missing, rows in [*counts, ((VOLUME, None), 0, self.baseline.volumes()[-1])]:
+            self._learn_counts(window, key, missing, rows)
+
+    def _learn_counts(self, window: Any, key: Key, missing: int, rows: int) -> None:
+        early = self._counted.setdefault(key, [])
+        if len(early) >= self.spec.warn_from:
+            return
+        early.append((window, missing, rows))
+        if len(early) < self.spec.warn_from:
+            return
+        for i, (place, m, n) in enumerate(early):
+            others = early[:i] + early[i + 1 :]
+            if key == (VOLUME, None):
+                again = {"volume": volume_surprise(n, [o[2] for o in others])}
+            else:
+                again = {"missing": missing_surprise(m, n, [o[1:] for o in others])}
+            self.history.amend(place, key, again)
+
+    def pin(self, reference: Mapping[Key, Shape] | None = None) -> None:
+        """From now on the baseline is compared with what it is at this moment; or with another's `Baseline.reference`."""
+        self.baseline.pin(reference)
+
+    def unpin(self) -> None:
+        """No longer compare it with anything pinned."""
+        self.baseline.pin({})
+
+    def reset(self) -> None:
+        """Forget every window; what is pinned stays."""
+        self.__dict__.update(vars(Book(self.spec, self.baseline.reference)))
 
     def forget(self, window: Any) -> None:
         """Drop a window whose extraction is no longer the accepted one, as if it had never been taken in."""
         if any(entry[0] == window for entry in self._entries):
-            kept = self._without(window)
-            self.baseline, self.history, self._entries, self._first = kept.baseline, kept.history, kept._entries, kept._first
+            self.__dict__.update(vars(self._without(window)))
 
     def without_window(self, window: Any) -> tuple[Baseline, History]:
         """What ``window`` is to be judged by: everything known but itself. Not a copy: neither is to be changed."""
@@ -138,8 +253,22 @@ class Book:
         return kept.baseline, kept.history
 
     def _without(self, window: Any) -> "Book":
-        kept = Book(self.spec)
+        # What was pinned was looked at by a person: a window that is replaced later does not change it.
+        kept = Book(self.spec, self.baseline.reference)
         for entry in self._entries:
             if entry[0] != window:
                 kept.learn(*entry)
         return kept
+
+
+def _among(one: Shape, merged: Shape | None) -> dict[str, float]:
+    """The statistics of one of the windows that ``merged`` is made of, against the others."""
+    if isinstance(one, Steps) and isinstance(merged, Steps):
+        return distances(one, merged, batch_is_inside=True)._asdict()
+    if isinstance(one, Categories) and isinstance(merged, Categories):
+        found = categories_apart(one, merged, batch_is_inside=True)
+        return {"g": found.g, "tail": found.tail}
+    if isinstance(one, Relations) and isinstance(merged, Relations):
+        from_it = apart(one, merged.minus(one))
+        return from_it.statistics if from_it else {}
+    return {}

@@ -20,14 +20,16 @@ MOST_STEPS = 65_536
 
 
 class Distance(NamedTuple):
-    """``ks`` in [0, 1]; ``tail`` in [0, 10]."""
+    """``ks`` in [0, 1]; ``tail`` in [0, 10]; ``signed`` in [-1, 1]: sup(F - G) - sup(G - F), above 0 where the batch is
+    higher."""
 
     ks: float
     tail: float
+    signed: float = 0.0
 
 
 # All values gone: the batch's F̂ stays 0 while the baseline's climbs to 1, so both distances are at their largest.
-FARTHEST = Distance(1.0, 1.0 / TAIL_FLOOR**0.5)
+FARTHEST = Distance(1.0, 1.0 / TAIL_FLOOR**0.5, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,10 @@ class Steps:
 def steps_of(profile: Profile) -> Steps | None:
     """The profile's sketch as a step function: exact up to k values, within the sketch's rank error beyond.
 
-    None where the profile has no finite value. Raises SketchError when the sketch cannot be read.
+    Counted values are exact. None where the profile has no finite value. Raises SketchError when the sketch cannot be read.
     """
+    if profile.kind == "number" and profile.counts:
+        return Steps.of([value for value, _ in profile.counts], [rows for _, rows in profile.counts])  # type: ignore[arg-type]
     sketch = read_sketch(profile)
     if sketch is None:
         return None
@@ -117,7 +121,9 @@ def distances(batch: Steps, baseline: Steps, *, batch_is_inside: bool = False) -
     if rest <= 0:
         raise ValueError("there is no baseline besides the batch itself")
     below = np.clip(other / rest, 0.0, 1.0)
-    gap = np.abs(own / batch.total - below)
+    lower = below - own / batch.total
+    gap = np.abs(lower)
     weighted = gap / np.sqrt(np.maximum(below * (1.0 - below), TAIL_FLOOR))
     # Rounded, so that equal distances are equal whatever the order in which weights were added up.
-    return Distance(round(float(gap.max()), 9), round(float(weighted.max()), 9))
+    signed = max(float(lower.max()), 0.0) - max(float(-lower.min()), 0.0)
+    return Distance(round(float(gap.max()), 9), round(float(weighted.max()), 9), round(signed, 9))

@@ -1,6 +1,7 @@
 """Is this batch distributed as the accepted windows before it: statistics, standardized, ranked among their own past.
 
-Belongs here: the judgement and its words. Does not: distances, what is kept of the past (baseline), or what follows (gate).
+Belongs here: the judgement. Does not: its statistics (compared), sums over windows (lasting), the words, or what follows
+(gate).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,51 +11,31 @@ from typing import Any, Literal
 import numpy as np
 
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.baseline import Baseline, Book, History
-from lakehouse_assets.decisions.distances import FARTHEST, Distance, Floats, distances, steps_of
-from lakehouse_assets.decisions.profiles import Key, Profile, SketchError, describe
+from lakehouse_assets.decisions import chance, words
+from lakehouse_assets.decisions.baseline import Baseline, Book, shape_of
+from lakehouse_assets.decisions.categories import Categories
+from lakehouse_assets.decisions.compared import FAMILIES, FeatureResult, compare_all, family
+from lakehouse_assets.decisions.distances import Steps
+from lakehouse_assets.decisions.lasting import Lasting, lasting
+from lakehouse_assets.decisions.measured_history import Floats, History
+from lakehouse_assets.decisions.profiles import Key, Profile, SketchError
+from lakehouse_assets.decisions.ranks import largest, rank, standardized
+from lakehouse_assets.decisions.relations import Measured
 
 __all__ = ["Baseline", "Book", "DriftVerdict", "FeatureResult", "History", "judge_drift", "statistics_from_dict"]
 
-Status = Literal["learning", "calibrated_warn_only", "calibrated", "error"]
+Status = Literal["cold_start", "uncalibrated", "calibrated_warn_only", "calibrated", "error"]
 Action = Literal["pass", "warn", "hold"]
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
-# A statistic that never varied: any change of a thousandth counts as one deviation, rounding counts as none.
-LEAST_SPREAD = 1e-3
-
-
-@dataclass(frozen=True)
-class FeatureResult:
-    """One feature and stratum of the batch. Quantiles (at `SHARES`) and ``median_shift`` are in the feature's unit.
-
-    ``score``: the larger of its two statistics, in deviations of that statistic's own history; ``p_value``: its rank among
-    the ``windows`` that have one. Both are None while it is being learnt. ``silent``: rows, but no value in any.
-    """
-
-    feature: str
-    stratum: str | None
-    ks: float | None = None
-    tail: float | None = None
-    score: float | None = None
-    p_value: float | None = None
-    windows: int = 0
-    silent: bool = False
-    quantiles: tuple[float, ...] | None = None
-    baseline_quantiles: tuple[float, ...] | None = None
-    median_shift: float | None = None
-
-    @property
-    def key(self) -> Key:
-        """Feature and stratum."""
-        return (self.feature, self.stratum)
 
 
 @dataclass(frozen=True)
 class DriftVerdict:
-    """The judgement. ``p_value`` and ``score`` are None while learning, in error, and for a batch without rows.
+    """The judgement. ``p_value`` and ``score`` are None at a cold start, in error, and for a batch without rows; uncalibrated,
+    ``p_value`` is the least of Monte Carlo's, corrected by Holm.
 
     ``windows_known``: windows with a statistic of the best-known feature. ``statistics``: what the history is to keep of this
     window, if it is accepted. ``absent``: what the baseline knows and this batch has no row of (reported, not judged).
+    ``lasting``: what adds up over the last windows. ``learns``: False where the baseline has left its pinned reference behind.
     """
 
     status: Status
@@ -69,134 +50,185 @@ class DriftVerdict:
     worst: FeatureResult | None = None
     absent: tuple[Key, ...] = ()
     statistics: Mapping[Key, Mapping[str, float]] = field(default_factory=dict)
+    lasting: Lasting | None = None
+    learns: bool = True
+    since: Any = None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the p-value is a rank among windows of history."""
+        return self.status in ("calibrated", "calibrated_warn_only")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe; `statistics_from_dict` reads the statistics back from it."""
-        plain = {k: getattr(self, k) for k in ("status", "action", "message", "p_value", "score", "windows_known")}
+        plain = {k: getattr(self, k) for k in ("status", "action", "message", "p_value", "score", "windows_known", "learns")}
         plain |= {"windows_until_warn": self.windows_until_warn, "windows_until_hold": self.windows_until_hold}
-        plain["results"] = [_plain(result) for result in self.results]
-        plain["worst"] = _plain(self.worst) if self.worst else None
+        plain["results"] = [result.to_dict() for result in self.results]
+        plain["worst"] = self.worst.to_dict() if self.worst else None
         plain["absent"] = [list(key) for key in self.absent]
-        plain["statistics"] = [[feature, stratum, s["ks"], s["tail"]] for (feature, stratum), s in self.statistics.items()]
+        plain["statistics"] = [[feature, stratum, dict(s)] for (feature, stratum), s in self.statistics.items()]
+        plain["lasting"] = self.lasting.to_dict() if self.lasting else None
+        plain["since"] = None if self.since is None else str(self.since)
         return plain
-
-
-def _plain(result: FeatureResult) -> dict[str, Any]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(result).items()}
 
 
 def statistics_from_dict(verdict: Mapping[str, Any]) -> dict[Key, dict[str, float]]:
     """The statistics in a verdict's `to_dict`. Raises KeyError when it is not one."""
-    return {(feature, stratum): {"ks": ks, "tail": tail} for feature, stratum, ks, tail in verdict["statistics"]}
+    found = {}
+    for feature, stratum, *rest in verdict["statistics"]:
+        # Lakes made before have the two distances as two numbers.
+        found[feature, stratum] = dict(rest[0] if isinstance(rest[0], Mapping) else zip(("ks", "tail"), rest, strict=True))
+    return found
 
 
-def standardized(history: Floats, now: Floats) -> Floats:
-    """Each row in deviations from the mean of all *other* rows, the last of which is ``now``.
-
-    ``history``: (windows, m), ``now``: (m,), NaN where unknown; gives (windows + 1, m). Every row is treated alike, the new one
-    too: that symmetry is what makes the rank of the last one a p-value.
-    """
-    rows = np.vstack([history, now])
-    known = ~np.isnan(rows)
-    # Centred first, or the difference of squares below would lose what it is after.
-    rows = rows - np.nan_to_num(np.nanmean(np.where(known.any(axis=0), rows, 0.0), axis=0))
-    filled = np.where(known, rows, 0.0)
-    others = np.maximum(known.sum(axis=0) - 1, 1)
-    mean = (filled.sum(axis=0) - filled) / others
-    square = ((filled**2).sum(axis=0) - filled**2) / others
-    spread = np.sqrt(np.maximum(square - mean**2, LEAST_SPREAD**2))
-    return np.where(known, (filled - mean) / spread, np.nan)
-
-
-def judge_drift(profiles: Sequence[Profile], baseline: Baseline, history: History, spec: DriftSpec) -> DriftVerdict:
+def judge_drift(
+    measured: Sequence[Measured],
+    baseline: Baseline,
+    history: History,
+    spec: DriftSpec,
+    *,
+    window: Any = None,
+    since: Any = None,
+    by_chance: Mapping[Key, tuple[str, float]] | None = None,
+) -> DriftVerdict:
     """Judge one batch by what is known when it is decided. Never raises for what a batch may hold: that is an error, held.
 
-    Two distances per feature and stratum; each standardized by its own past, leaving itself out; their maximum ranked among
-    the past windows' maxima, p = (1 + #{h ≥ s}) / (B + 1): a conformal p-value (Vovk, Gammerman and Shafer, 2005), valid
-    for windows that are exchangeable, however dependent the readings within one are. A silent feature (rows, no value) is as
-    far off as can be; a stratum without rows is no evidence. A feature takes part once it has enough windows of its own.
+    Every statistic of every feature and stratum is standardized by its own past, leaving itself out; their maximum is
+    ranked among the past windows' maxima (`ranks.rank`). A silent feature (rows, no value) is as far off as can be; a
+    stratum without rows is no evidence. A statistic takes part once it has enough windows of its own. Until history is
+    long enough, p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `History`; ``since``: the
+    first of the unbroken run of windows before it that were off in the same way, for the message; ``by_chance``: p-values under
+    chance of what the profiles alone cannot say (relations), used while uncalibrated.
     """
     declared = {feature.name for feature in spec.features}
-    given = [profile for profile in profiles if profile.feature in declared]
-    missing = [feature.name for feature in spec.features if feature.name not in {p.feature for p in given}]
+    given = [m for m in measured if not isinstance(m, Profile) or m.feature in declared]
+    there = {m.feature for m in given if isinstance(m, Profile)}
+    missing = [feature.name for feature in spec.features if feature.name not in there]
     if missing:
         return DriftVerdict("error", "hold", f"not measured, although declared: {', '.join(missing)}")
     try:
-        results = [_measured(profile, baseline) for profile in given]
+        results = compare_all(given, baseline, spec)
     except (SketchError, ValueError) as error:
         return DriftVerdict("error", "hold", f"the features cannot be compared: {error}")
-    keys = [result.key for result in results]
-    statistics = {r.key: {"ks": r.ks, "tail": r.tail} for r in results if r.ks is not None and r.tail is not None}
+    keys = {result.key for result in results}
+    statistics = {r.key: dict(r.statistics) for r in results if r.statistics}
     absent = tuple(key for key in baseline.keys if key[0] in declared and key not in keys)
-    past = history.matrix(keys)
-    counts = (~np.isnan(past[:, :, 0])).sum(axis=0)
+    columns = [(i, name) for i, r in enumerate(results) for name in r.statistics if family(name)]
+    past = history.matrix([(results[i].key, name) for i, name in columns])
+    counts = (~np.isnan(past)).sum(axis=0)
     # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
     known = max(int(counts.max(initial=0)), learnt)
     until = {"windows_until_warn": max(0, spec.warn_from - known), "windows_until_hold": max(0, spec.hold_from - known)}
-    kept: dict[str, Any] = {"windows_known": known, **until, "absent": absent, "statistics": statistics}
+    kept: dict[str, Any] = {"windows_known": known, **until, "absent": absent, "statistics": statistics, "since": since}
     status: Status = "calibrated" if known >= spec.hold_from else "calibrated_warn_only"
-    status = "learning" if known < spec.warn_from else status
-    if not any(profile.rows for profile in given):
+    if known < spec.warn_from:
+        status = "uncalibrated" if known else "cold_start"
+    if not any(m.rows for m in given if isinstance(m, Profile)):
         return DriftVerdict(status, "pass", "the batch has no rows to compare", results=tuple(results), **kept)
-    # Ten windows say nothing of what is rare: a feature must be as well known as the rule asks before it can hold a batch.
+    if status == "cold_start":
+        action: Action = {"learn": "pass", "warn": "warn", "stop": "hold"}[spec.cold_start]  # type: ignore[assignment]
+        return DriftVerdict(status, action, words.cold_start(spec), results=tuple(results), **kept)
+    if status == "uncalibrated":
+        verdict = _by_chance(given, results, baseline, spec, kept, by_chance or {})
+    else:
+        verdict = _ranked(results, columns, past, counts, spec, status, kept)
+    return _over_time(verdict, baseline, history, spec, window)
+
+
+def _ranked(results, columns, past, counts, spec: DriftSpec, status: Status, kept: dict[str, Any]) -> DriftVerdict:
+    # Ten windows say nothing of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
     needed = spec.hold_from if status == "calibrated" else spec.warn_from
-    taking = [i for i, r in enumerate(results) if r.ks is not None and counts[i] >= needed]
-    if status == "learning" or not taking:
-        more = until["windows_until_warn"]
-        text = f"learning what is normal: {known} windows known, {more} more until drift can be warned of"
-        text = text if status == "learning" else "nothing in this batch is known well enough to be compared"
+    taking = [c for c in range(len(columns)) if counts[c] >= needed]
+    if not taking:
+        text = "nothing in this batch is known well enough to be compared"
         return DriftVerdict(status, "pass", text, results=tuple(results), **kept)
-    now = np.array([(results[i].ks, results[i].tail) for i in taking], dtype=float)
-    both = standardized(past[:, taking].reshape(len(past), -1), now.ravel()).reshape(len(past) + 1, len(taking), 2)
-    scores = np.where(np.isnan(both), -np.inf, both).max(axis=2)
-    for place, i in enumerate(taking):
-        p = _rank(scores[:-1, place], scores[-1, place])
-        results[i] = replace(results[i], score=float(scores[-1, place]), p_value=p, windows=int(counts[i]))
-    # What is too small to matter is never the reason; leaving it out can only raise the p-value.
-    large = [i for i in taking if (results[i].tail or 0.0) > spec.min_effect]
-    worst = max((results[i] for i in large), key=lambda r: r.score or 0.0, default=None)
-    p_value = _rank(scores[:-1].max(axis=1), worst.score) if worst and worst.score is not None else 1.0
+    p_value, score, worst = 1.0, None, None
+    for members, times in FAMILIES.items():
+        own = [c for c in taking if family(columns[c][1]) == members]
+        now = np.array([results[i].statistics[name] for i, name in (columns[c] for c in own)], dtype=float)
+        found = _strangest(
+            results, [columns[c] for c in own], standardized(past[:, own], now), counts[own], spec.min_effect, times
+        )
+        # Of two that are as rare, the one that is farther off.
+        if found is not None and (times * found[0], -found[1]) < (p_value, -(score or 0.0)):
+            p_value, score, worst = times * found[0], found[1], results[found[2]]
     action: Action = "pass"
     if p_value <= spec.warn_at:
         action = "hold" if status == "calibrated" and p_value <= spec.hold_at else "warn"
-    message = _words(action, worst, p_value, known)
-    score = worst.score if worst else None
-    return DriftVerdict(status, action, message, p_value, score, results=tuple(results), worst=worst, **kept)
+    text = words.of_rank(action, worst, p_value, kept["windows_known"], kept["since"])
+    return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, **kept)
 
 
-def _rank(past: Floats, now: float) -> float:
-    """The share of windows, this one included, that are at least as strange; ties count against strangeness."""
-    known = past[past > -np.inf]
-    return float((1 + np.count_nonzero(known >= now - 1e-9)) / (known.size + 1))
+def _strangest(results, columns, scores: Floats, counts, least: float, times: int) -> tuple[float, float, int] | None:
+    """p-value, score and place of the strangest of these columns that is large enough to matter; every result is told
+    its own.
+    """
+    best: tuple[float, int] | None = None
+    for i in sorted({i for i, _ in columns}):
+        own = [place for place, column in enumerate(columns) if column[0] == i]
+        top = largest(scores[:, own])
+        winner = own[int(np.nan_to_num(scores[-1, own], nan=-np.inf).argmax())]
+        p = rank(top[:-1], float(top[-1]))
+        if results[i].p_value is None or p < results[i].p_value:
+            told = {"score": float(top[-1]), "statistic": columns[winner][1], "p_value": p, "windows": int(counts[own].max())}
+            among_all = min(1.0, times * rank(largest(scores[:-1]), float(top[-1])))
+            results[i] = replace(results[i], **told, corrected=min(among_all, results[i].corrected or 1.0))
+        # What is too small to matter is never the reason; leaving it out can only raise the p-value.
+        large = [float(scores[-1, place]) for place in own if results[i].effects.get(columns[place][1], 0.0) > least]
+        if large and (best is None or max(large) > best[0]):
+            best = (max(large), i)
+    return (rank(largest(scores[:-1]), best[0]), *best) if best else None
 
 
-def _measured(profile: Profile, baseline: Baseline) -> FeatureResult:
-    batch, normal = steps_of(profile), baseline.steps(profile.key)
-    found = FeatureResult(profile.feature, profile.stratum, silent=batch is None and profile.rows > 0)
-    distance: Distance | None = None
-    if normal is not None:
-        found = replace(found, baseline_quantiles=tuple(normal.quantiles(SHARES).tolist()))
-        distance = distances(batch, normal) if batch is not None else FARTHEST if found.silent else None
-    if batch is not None:
-        found = replace(found, quantiles=tuple(batch.quantiles(SHARES).tolist()))
-    if found.quantiles and found.baseline_quantiles:
-        found = replace(found, median_shift=found.quantiles[2] - found.baseline_quantiles[2])
-    return found if distance is None else replace(found, ks=distance.ks, tail=distance.tail)
+def _by_chance(
+    given, results, baseline: Baseline, spec: DriftSpec, kept, more: Mapping[Key, tuple[str, float]]
+) -> DriftVerdict:
+    """Monte Carlo in the place of history, two p-values for a number, corrected together; only a warning can
+    come of it."""
+    profiles = {m.key: m for m in given if isinstance(m, Profile)}
+    tests: list[tuple[int, str, float]] = []
+    asked = 2 * sum(1 for r in results if r.tail is not None) + len(results)
+    for i, result in enumerate(results):
+        if result.key in more:
+            tests.append((i, *more[result.key]))
+        profile, normal = profiles.get(result.key), baseline.shape(result.key)
+        if profile is None or normal is None:
+            continue
+        batch = shape_of(profile)
+        if result.silent:
+            tests.append((i, "tail", 1.0 / (asked * chance.DRAWS)))
+        elif isinstance(batch, Categories) and isinstance(normal, Categories):
+            tests.append((i, "g", chance.monte_carlo_categories(batch, normal, result.key, asked)))
+        elif isinstance(batch, Steps) and isinstance(normal, Steps):
+            found = chance.monte_carlo(batch, normal, result.key, asked)
+            tests += [(i, name, p) for name, p in zip(("ks", "tail"), found, strict=True)]
+        if "missing" in result.statistics:
+            tests.append((i, "missing", 10.0 ** -result.statistics["missing"]))
+    worst: FeatureResult | None = None
+    for (i, name, _), p in zip(tests, chance.holm([p for _, _, p in tests]), strict=True):
+        before = results[i].corrected
+        if before is None or p < before:
+            results[i] = replace(results[i], corrected=p, statistic=name)
+        if results[i].effects.get(name, 0.0) > spec.min_effect and (worst is None or p < (worst.corrected or 1.0)):
+            worst = replace(results[i], corrected=p, statistic=name)
+    p_value = worst.corrected if worst and worst.corrected is not None else 1.0
+    action: Action = "warn" if p_value <= spec.warn_at else "pass"
+    text = words.by_chance(action, worst, p_value, kept["windows_known"], kept["windows_until_warn"], kept["since"])
+    return DriftVerdict("uncalibrated", action, text, p_value, results=tuple(results), worst=worst, **kept)
 
 
-def _words(action: Action, worst: FeatureResult | None, p_value: float, known: int) -> str:
-    if worst is None or worst.p_value is None:
-        return f"nothing differs from the baseline by enough to matter ({known} windows known)"
-    if action == "pass":
-        return f"like the {known} windows before (p = {p_value:.3g}); farthest off is {describe(worst.key)}"
-    shift = worst.median_shift
-    if worst.silent:
-        what = "every value is missing"
-    elif shift and abs(shift) > 1e-9:
-        what = f"median {abs(shift):.3g} {'higher' if shift > 0 else 'lower'} than the baseline"
-    else:
-        what = f"same median as the baseline, another spread or shape (KS {worst.ks:.2g})"
-    beyond = round(worst.p_value * (worst.windows + 1)) - 1
-    rank = f"every one of {worst.windows} windows" if beyond == 0 else f"all but {beyond} of {worst.windows} windows"
-    return f"{describe(worst.key)}: {what}; beyond {rank} before (p = {p_value:.3g})"
+def _over_time(verdict: DriftVerdict, baseline: Baseline, history: History, spec: DriftSpec, window: Any) -> DriftVerdict:
+    """With what adds up over windows, and with how far the baseline itself has moved: both can only warn."""
+    found = lasting(verdict.results, history, spec, window)
+    verdict = replace(verdict, lasting=found)
+    if found is not None and found.p_value <= spec.lasting_at and verdict.action == "pass":
+        worst = next(r for r in verdict.results if r.key == (found.feature, found.stratum))
+        text = words.of_lasting(found, worst)
+        verdict = replace(verdict, action="warn", message=text, worst=worst, since=found.since)
+    moved = baseline.moved()
+    if moved and moved[0].distance > spec.max_shift:
+        action: Action = "warn" if verdict.action == "pass" else verdict.action
+        text = f"{verdict.message}; {words.of_moved(moved[0], spec)}"
+        verdict = replace(verdict, action=action, message=text, learns=False)
+    return verdict

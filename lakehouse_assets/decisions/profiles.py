@@ -8,11 +8,14 @@ import math
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
 
 Key = tuple[str, str | None]
+
+# Categories kept one by one, and values of a number that are counted instead of sketched.
+MOST_CATEGORIES = 1000
 
 _KLL_FAMILY, _KLL_LEAST_WIDTH, _KLL_SHORT_PREAMBLE, _KLL_FULL_PREAMBLE = 15, 8, 2, 5
 
@@ -27,7 +30,11 @@ class Profile:
 
     ``rows`` counts all; ``nulls``, ``nans`` and ``infinities`` those without a finite value. Moments and extremes are of
     the finite values, in the feature's unit, ``None`` where there is none. ``sketch``: a DataSketches KLL sketch of doubles,
-    serialized as Spark's ``kll_sketch_agg_double`` does it; ``None`` where there is no finite value.
+    serialized as Spark's ``kll_sketch_agg_double`` does it; ``None`` where there is no finite value. ``distinct``: an estimate.
+
+    ``counts``: values with the rows that have each, ascending by value. Of a number that has few values: all of them, exactly,
+    in the place of a sketch. Of a category (texts): the `MOST_CATEGORIES` most frequent; ``others`` counts the rows
+    beyond them.
     """
 
     feature: str
@@ -41,6 +48,10 @@ class Profile:
     minimum: float | None = None
     maximum: float | None = None
     sketch: bytes | None = None
+    kind: Literal["number", "category"] = "number"
+    distinct: float | None = None
+    counts: tuple[tuple[float | str, int], ...] | None = None
+    others: int = 0
 
     @property
     def key(self) -> Key:
@@ -54,11 +65,12 @@ class Profile:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe: the sketch in base64, a number that JSON does not know as None."""
-        exact = ("feature", "stratum", "rows", "nulls", "nans", "infinities")
+        exact = ("feature", "stratum", "rows", "nulls", "nans", "infinities", "kind", "others")
         found: dict[str, Any] = {name: getattr(self, name) for name in exact}
-        for name in ("mean", "std", "minimum", "maximum"):
+        for name in ("mean", "std", "minimum", "maximum", "distinct"):
             number = getattr(self, name)
             found[name] = None if number is None or not math.isfinite(number) else float(number)
+        found["counts"] = None if self.counts is None else [list(pair) for pair in self.counts]
         found["sketch"] = None if self.sketch is None else base64.b64encode(self.sketch).decode("ascii")
         return found
 
@@ -70,7 +82,9 @@ class Profile:
             decoded = None if sketch is None else base64.b64decode(sketch, validate=True)
         except ValueError as error:
             raise SketchError(f"{data.get('feature')}: the kept sketch is not base64") from error
-        return cls(**{**data, "sketch": decoded})
+        counts = data.get("counts")
+        kept = None if counts is None else tuple((value, int(rows)) for value, rows in counts)
+        return cls(**{**data, "sketch": decoded, "counts": kept})
 
 
 def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
@@ -79,7 +93,7 @@ def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
     Raises SketchError when it cannot be deserialized, or when there are values and no sketch of them.
     """
     if profile.sketch is None:
-        if profile.valid > 0:
+        if profile.valid > 0 and profile.counts is None:
             raise SketchError(f"{describe(profile.key)}: {profile.valid} values and no sketch of them")
         return None
     if not _is_whole(profile.sketch):

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_assets.decisions.baseline import Book, History
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.baseline import Book
 from lakehouse_assets.decisions.distances import Steps, distances
+from lakehouse_assets.decisions.measured_history import History
 from lakehouse_assets.decisions.profiles import Profile, SketchError
 from lakehouse_assets_tests.decisions.test_drift import SPEC, TWO, batch, judge, learnt
 from lakehouse_assets_tests.decisions.test_profiles import profile
@@ -20,7 +22,7 @@ def test_the_first_windows_are_measured_against_each_other():
     samples = [rng.normal(size=30) for _ in range(25)]
     for i, sample in enumerate(samples):
         book.learn(i, [profile(sample)], judge(book, profile(sample)).statistics)
-    matrix = book.history.matrix([("f", None)])[:, 0]
+    matrix = book.history.matrix([(("f", None), name) for name in ("ks", "tail", "signed")])
     for i in range(20):
         others = np.concatenate([s for j, s in enumerate(samples[:20]) if j != i])
         assert matrix[i] == pytest.approx(distances(Steps.of(samples[i]), Steps.of(others)), abs=1e-8)
@@ -60,8 +62,27 @@ def test_a_kept_profile_that_cannot_be_read_is_not_learnt_in_part():
 
 def test_history_with_gaps():
     a, b = ("a", None), ("b", "x")
-    history = History([{a: {"ks": 0.1, "tail": 0.2}}, {}, {b: {"ks": 0.3, "tail": 0.4}}])
-    found = history.matrix([b, a, ("c", None)])
-    assert found.shape == (3, 3, 2)
-    assert found[2, 0].tolist() == [0.3, 0.4]
-    assert np.isnan(found).sum() == 18 - 4
+    history = History(windows=[(1, {a: {"ks": 0.1, "tail": 0.2}}), (2, {}), (3, {b: {"ks": 0.3}})])
+    found = history.matrix([(b, "ks"), (a, "tail"), (("c", None), "ks")])
+    assert found.shape == (3, 3)
+    assert (found[2, 0], found[0, 1]) == (0.3, 0.2)
+    assert np.isnan(found).sum() == 9 - 2
+    history.amend(2, b, {"ks": 0.5, "g": 0.1})
+    history.amend("unknown", b, {"ks": 9.0})
+    assert history.matrix([(b, "ks"), (b, "g")])[1].tolist() == [0.5, 0.1]
+
+
+def test_only_the_newest_windows_are_remembered():
+    history = History(remember=3)
+    for i in range(5):
+        history.add(i, {("a", None): {"ks": i / 10}})
+    assert (list(history.windows), len(history)) == ([2, 3, 4], 3)
+    assert history.matrix([(("a", None), "ks")])[:, 0].tolist() == [0.2, 0.3, 0.4]
+    book = Book(DriftSpec(features=["f"], remember=100))
+    samples = np.random.default_rng(0).normal(size=(130, 5))
+    for i, sample in enumerate(samples):
+        book.learn(i, [profile(sample)], {})
+    held = book.baseline.windows(("f", None))
+    assert 100 <= held <= 105
+    assert book.baseline.steps(("f", None)).total == 5 * held
+    assert np.array_equal(book.baseline.steps(("f", None)).values, np.unique(samples[-held:]))
