@@ -5,11 +5,15 @@ Belongs here: rows → profiles on real Spark. Does not: merging or comparing th
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.profiles import read_sketch
-from lakehouse_assets.measures.profile import MAX_STRATA, profile
+from lakehouse_assets.decisions.categories import categories_of
+from lakehouse_assets.decisions.distances import distances, steps_of
+from lakehouse_assets.decisions.profiles import MOST_CATEGORIES, Profile, merge_profiles, read_sketch
+from lakehouse_assets.decisions.relations import Relations, merge_relations
+from lakehouse_assets.measures.profile import COUNTED, MAX_STRATA, profile
 
 FIRST, SECOND = ((datetime(2024, 1, day, tzinfo=UTC), 1) for day in (1, 2))
 NAN, INF = float("nan"), float("inf")
@@ -31,8 +35,8 @@ def staged(spark):
     return spark.createDataFrame(ROWS, names).selectExpr("*", "cast(at AS timestamp) AS p_extracted_at", "1 AS extraction_seq")
 
 
-def found(staged, *features):
-    profiles, crowded = profile(staged, DriftSpec.model_validate({"features": list(features)}))
+def found(staged, *features, **more):
+    profiles, crowded = profile(staged, DriftSpec.model_validate({"features": list(features), **more}))
     assert not crowded
     return {(batch, *each.key): each for batch, given in profiles.items() for each in given}
 
@@ -66,8 +70,12 @@ def test_features_of_several_strata_are_what_each_is_by_itself(staged):
     given.append({"name": "by_kind", "expr": "n", "by": "kind"})
     alone = {key: one for feature in given for key, one in found(staged, feature).items()}
     together = found(staged, *given)
-    assert together == alone
-    assert len(together) == 2 + 2 * (3 + 1) + 3
+    assert {key: one for key, one in together.items() if isinstance(one, Profile)} == alone
+    assert len(alone) == 2 + 2 * (3 + 1) + 3
+    related = {key: one.features for key, one in together.items() if isinstance(one, Relations)}
+    assert related == {
+        (batch, "relations by site", s): ("by_site", "twice") for batch, *_, s in alone if (batch, "twice", s) in alone
+    }
 
 
 def test_too_many_strata_are_told(spark):
@@ -76,3 +84,98 @@ def test_too_many_strata_are_told(spark):
     features = [{"name": "x", "expr": "id", "by": "id"}, "id"]
     assert profile(crowd, DriftSpec.model_validate({"features": features}))[1] == {FIRST}
     assert profile(crowd.where(f"id < {MAX_STRATA}"), DriftSpec.model_validate({"features": features}))[1] == set()
+
+
+def test_a_number_of_few_values_is_counted_exactly(staged):
+    one = found(staged, "n")[FIRST, "n", None]
+    assert one.counts == ((10.0, 1), (20.0, 1), (40.0, 1), (50.0, 1), (60.0, 1))
+    assert (one.sketch, one.distinct, one.nulls, one.minimum, one.maximum) == (None, 5.0, 1, 10.0, 60.0)
+
+
+def test_texts_and_truths_are_categories(staged):
+    told = found(staged, "kind", {"name": "large", "expr": "n > 30"})
+    kind, large = told[FIRST, "kind", None], told[FIRST, "large", None]
+    assert (kind.kind, kind.counts, kind.others, kind.distinct) == ("category", (("x", 1), ("y", 5)), 0, 2.0)
+    assert (large.kind, large.counts, large.nulls) == ("category", (("false", 2), ("true", 3)), 1)
+
+
+def many(spark, sql, rows=20_000):
+    return spark.range(rows).selectExpr(
+        *sql, "timestamp'2024-01-01' AS p_extracted_at", "1 AS extraction_seq", "true AS _newest"
+    )
+
+
+def test_of_many_categories_the_most_frequent_are_kept(spark):
+    """One more than are kept by name, of two frequencies; then more than are counted exactly, with one that stands out."""
+    rows = f"id % {MOST_CATEGORIES + 200}"
+    one = found(many(spark, [f"concat('c', CASE WHEN {rows} > 99 THEN {rows} ELSE 7 END) AS c"]), "c")[FIRST, "c", None]
+    assert one.counts is not None
+    assert (len(one.counts), one.distinct) == (MOST_CATEGORIES, MOST_CATEGORIES + 101.0)
+    assert sum(rows for _, rows in one.counts) + one.others == 20_000
+    crowd = many(spark, [f"CASE WHEN id % 2 = 0 THEN 'often' ELSE concat('c', id % {COUNTED * 8}) END AS c"])
+    one = found(crowd, "c")[FIRST, "c", None]
+    assert one.counts is not None
+    assert dict(one.counts)["often"] == pytest.approx(10_000, rel=0.01)
+    assert one.distinct == pytest.approx(COUNTED * 4, rel=0.15)
+
+
+def test_a_number_of_many_values_keeps_a_sketch_and_an_estimate(spark):
+    told = found(many(spark, ["id", "id / 7.0D AS part"]), "id", "part")
+    assert [told[FIRST, name, None].counts for name in ("id", "part")] == [None, None]
+    for name in ("id", "part"):
+        assert told[FIRST, name, None].distinct == pytest.approx(20_000, rel=0.15)
+        assert read_sketch(told[FIRST, name, None]).n == 20_000  # type: ignore[union-attr]
+
+
+def test_relations_are_of_the_rows_that_have_every_number(spark):
+    """Numbers whose squares dwarf their variance, one of them missing in places, and a NaN: numpy is asked for the same."""
+    sql = ["1013 + 0.001D * (id % 97) AS pressure", "CASE WHEN id % 5 = 0 THEN NULL ELSE 1.6e9D + 3 * (id % 89) END AS at"]
+    sql.append("CASE WHEN id % 7 = 0 THEN double('NaN') ELSE id % 83 END AS level")
+    ids = np.arange(20_000)
+    whole = ids[(ids % 5 != 0) & (ids % 7 != 0)]
+    given = np.column_stack([1013 + 0.001 * (whole % 97), 1.6e9 + 3 * (whole % 89), whole % 83])
+    for features in (
+        ("pressure", "at", "level"),
+        ("pressure", "at", {"name": "level", "expr": "max(level) over (partition by id)"}),
+    ):
+        table = many(spark, ["id", *sql])
+        one = found(table, *features)[FIRST, "relations", None]
+        assert (one.features, one.rows) == (("pressure", "at", "level"), len(whole))
+        np.testing.assert_allclose(one.mean, given.mean(axis=0), rtol=1e-12)
+        expected = np.cov((given - given[0]).T, ddof=0)
+        np.testing.assert_allclose(one.matrix(), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_relations_that_nobody_wants_are_not_measured(staged):
+    assert {key[1] for key in found(staged, "n", "v", relations=False)} == {"n", "v"}
+    assert {key[1] for key in found(staged, "n", "v")} == {"n", "v", "relations"}
+
+
+def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
+    """Three windows of unequal size and centre, then their rows as one."""
+    sql = ["id % 41 AS n", "randn(3) + id / 9000 AS x", "randn(5) * 8 + 1013 AS y", "concat('c', id % 300) AS c", "id % 3 AS g"]
+    day = "timestampadd(DAY, CASE WHEN id < 1000 THEN 0 WHEN id < 12000 THEN 1 ELSE 2 END, timestamp'2024-01-01')"
+    parts = many(spark, ["id", *sql]).selectExpr("* except(p_extracted_at)", f"{day} AS p_extracted_at").persist()
+    features = ["c", *({"name": name, "expr": name, "by": "g"} for name in ("n", "x", "y"))]
+    apart = found(parts, *features)
+    union = found(parts.selectExpr("* except(p_extracted_at)", "timestamp'2024-01-01' AS p_extracted_at"), *features)
+    assert len(apart) == 3 * len(union) == 3 * (1 + 3 * 4)
+    for (_, *key), whole in union.items():
+        each = [one for (_, *other), one in sorted(apart.items(), key=lambda item: item[0][0]) if other == key]
+        if isinstance(whole, Relations):
+            merged = merge_relations(each)
+            assert (merged.rows, merged.features) == (whole.rows, whole.features)
+            np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
+            np.testing.assert_allclose(merged.comoments, whole.comoments, rtol=1e-9)
+            continue
+        assert sum(one.rows for one in each) == whole.rows
+        if whole.kind == "category":
+            a, b, c = map(categories_of, each)
+            assert (dict(a.plus(b).plus(c).counts), 0) == (dict(categories_of(whole).counts), whole.others)
+            continue
+        steps = steps_of(each[0]).plus(steps_of(each[1])).plus(steps_of(each[2]))
+        exact = whole.counts is not None
+        assert distances(steps_of(whole), steps).ks <= (1e-9 if exact else 0.002)
+        merged = merge_profiles(each)
+        assert (merged.rows, merged.minimum, merged.maximum) == (whole.rows, whole.minimum, whole.maximum)
+        assert (merged.mean, merged.std) == (pytest.approx(whole.mean, rel=1e-12), pytest.approx(whole.std, rel=1e-9))
