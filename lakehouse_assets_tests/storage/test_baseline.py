@@ -1,0 +1,163 @@
+"""The baseline's table: lakes that were made before, categories and relations among the profiles, what people did to it.
+
+Belongs here: rows ↔ book, without a JVM. Does not: judging (decisions), or the acts themselves (layers).
+"""
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from datasketches import kll_doubles_sketch
+
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.decisions.relations import Relations, relations_of
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.baseline import SCHEMA, Entry, read_baseline, read_entries, write_profiles, write_seed
+from lakehouse_assets.storage.baseline_log import BaselineEvent, baseline_events, log_baseline_event
+from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.support import readings
+
+SPEC = readings(checks=[], drift={"features": ["value", "hour", "sensor"]})
+OLD = pa.schema([field for field in SCHEMA if field.name not in ("kind", "distinct", "counts", "others", "relations")])
+
+
+def number(name: str, values, **more) -> Profile:
+    sketch = kll_doubles_sketch(256)
+    sketch.update(np.asarray(values, dtype=float))
+    mean, std = float(np.mean(values)), float(np.std(values, ddof=1))
+    kept = {"minimum": min(values), "maximum": max(values), "sketch": bytes(sketch.serialize())}
+    return Profile(name, None, len(values), mean=mean, std=std, **{**kept, **more})
+
+
+def measured(day: int) -> list:
+    values, hours = [float(day + i) for i in range(9)], [float(i % 3) for i in range(9)]
+    counted = number("hour", hours, sketch=None, counts=((0.0, 3), (1.0, 3), (2.0, 3)), distinct=3.0)
+    names = Profile("sensor", None, 9, 1, kind="category", distinct=2.0, counts=(("a", 5), ("it's", 2)), others=1)
+    together = relations_of({"value": np.array(values), "hour": np.array(hours)})
+    return [number("value", values), counted, names, together]
+
+
+def decided(day: int, **changes):
+    drift = {"statistics": [["value", None, {"ks": 0.1 * day, "tail": 0.2}], ["relations", None, {"means": 0.3}]]}
+    given = {"ruleset": SPEC.ruleset(), "teaches": True, "drift": drift, "profiles": tuple(m.to_dict() for m in measured(day))}
+    return logbook.decided(day, **{**given, **changes})
+
+
+def learnt(settings, *days: int):
+    made = logbook.write(settings, [decided(day) for day in days])
+    write_profiles(settings, "readings", made, again=False)
+    return made
+
+
+def event(kind, after: int, number: int, **extra) -> BaselineEvent:
+    at = datetime(2024, 7, 1, 0, number, tzinfo=UTC)
+    return BaselineEvent("readings", kind, after, at, "ann", "because", f"run-{kind}-{number}", extra)
+
+
+def described(book):
+    baseline = book.baseline
+    return {key: (baseline.windows(key), repr(baseline.shape(key))) for key in baseline.keys} | {"history": len(book.history)}
+
+
+def test_what_is_written_is_what_is_read(settings):
+    made = learnt(settings, 1)
+    (entry,) = read_entries(settings, SPEC, made, 1)
+    assert list(entry.measured) == measured(1)
+    assert entry.statistics == {("value", None): {"ks": 0.1, "tail": 0.2}, ("relations", None): {"means": 0.3}}
+    assert (entry.number, entry.seeded) == (1, False)
+
+
+def test_a_lake_made_before_stays_readable_and_learns_on(settings):
+    """Two windows in the old schema, with statistics as two numbers; the third brings the columns that are new."""
+    plain = [{k: v for k, v in vars(number("value", [1.0, 2.0, day])).items() if k in OLD.names} for day in (3.0, 4.0)]
+    before = logbook.write(settings, [decided(day, profiles=(), drift=None) for day in (1, 2)])
+    statistics = json.dumps([["value", None, 0.25, 0.5]])
+    rows = []
+    for row, d in zip(plain, before, strict=True):
+        of = {"p_extracted_at": d.p_extracted_at, "extraction_seq": 1, "decision_id": d.decision_id}
+        rows.append({**row, **of, "decision_number": d.number, "statistics": statistics})
+    delta.append_arrow(pa.Table.from_pylist(rows, OLD), settings.path("baseline", "readings"))
+    old = read_entries(settings, SPEC, before, 2)
+    assert [entry.measured[0].kind for entry in old] == ["number", "number"]
+    assert old[0].statistics == {("value", None): {"ks": 0.25, "tail": 0.5}}
+    made = [*before, *learnt(settings, 3)]
+    found = read_entries(settings, SPEC, made, 3)
+    assert found[:2] == old
+    assert list(found[2].measured) == measured(3)
+    book = read_baseline(settings, SPEC, made, 3)
+    assert {key[0]: book.baseline.windows(key) for key in book.baseline.keys} == {
+        "value": 3,
+        "hour": 1,
+        "sensor": 1,
+        "relations": 1,
+    }
+
+
+def test_relations_of_a_feature_whose_meaning_changed_are_left_out(settings):
+    made = learnt(settings, 1)
+    changed = readings(checks=[], drift={"features": [{"name": "value", "expr": "value * 2"}, "hour", "sensor"]})
+    (entry,) = read_entries(settings, changed, made, 1)
+    assert [one.key[0] for one in entry.measured] == ["hour", "sensor"]
+    assert entry.statistics == {}
+    assert not any(isinstance(one, Relations) for one in entry.measured)
+
+
+def test_a_version_knows_what_was_done_up_to_it(settings):
+    """Learnt 1 and 2, pinned, learnt 3, reset, learnt 4, let go: each version is what it was then."""
+    made = learnt(settings, 1, 2)
+    log_baseline_event(settings, event("pin", 2, 1))
+    made += learnt(settings, 3)
+    log_baseline_event(settings, event("reset", 3, 2))
+    made += learnt(settings, 4)
+    log_baseline_event(settings, event("unpin", 4, 3))
+    made += learnt(settings, 5)
+    key = ("value", None)
+    told = {}
+    for version in range(1, 6):
+        book = read_baseline(settings, SPEC, made, version)
+        told[version] = (book.baseline.windows(key), book.baseline.pinned)
+    assert told == {1: (1, False), 2: (2, True), 3: (0, True), 4: (1, False), 5: (2, False)}
+    assert [e.kind for e in baseline_events(settings, "readings", 3)] == ["pin", "reset"]
+    pinned = read_baseline(settings, SPEC, made, 3).baseline.reference[key]
+    assert sorted(pinned.values) == sorted({float(day + i) for day in (1, 2) for i in range(9)})
+
+
+def test_what_was_pinned_stays_when_a_window_of_it_is_replaced(settings):
+    made = learnt(settings, 1, 2)
+    log_baseline_event(settings, event("pin", 2, 1))
+    again = decided(3, p_extracted_at=made[0].p_extracted_at, extraction_seq=2)
+    made += logbook.write(settings, [again])
+    write_profiles(settings, "readings", [again], again=False)
+    superseded = decided(
+        3, p_extracted_at=made[0].p_extracted_at, extraction_seq=1, superseded_by=again.decision_id, teaches=False
+    )
+    made += logbook.write(settings, [superseded], applied=False)
+    book = read_baseline(settings, SPEC, made, 3)
+    assert [entry.number for entry in read_entries(settings, SPEC, made, 3)] == [2, 3]
+    assert min(book.baseline.reference["value", None].values) == 1.0
+    assert min(book.baseline.steps(("value", None)).values) == 2.0
+
+
+def test_a_seed_counts_once_it_is_logged_and_until_the_window_itself_is_accepted(settings):
+    seeded = event("seed", 0, 1, ruleset=SPEC.ruleset(), source="x")
+    days = [datetime(2024, 1, day, tzinfo=UTC) for day in (1, 2)]
+    entries = [Entry(at, 0, tuple(measured(day)), {("value", None): {"ks": 0.5}}, True) for day, at in enumerate(days, 1)]
+    write_seed(settings, seeded, entries)
+    assert read_entries(settings, SPEC, [], 0) == []
+    log_baseline_event(settings, seeded)
+    assert read_entries(settings, SPEC, [], 0) == entries
+    made = learnt(settings, 2)
+    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 2)] == [(1, True), (2, False)]
+    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 1)] == [(1, True), (2, True)]
+    log_baseline_event(settings, event("reset", 2, 2))
+    assert read_entries(settings, SPEC, made, 2) == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_profiles_are_written_once(settings, again):
+    made = learnt(settings, 1)
+    write_profiles(settings, "readings", made, again=True)
+    write_profiles(settings, "readings", [] if again else made, again=True)
+    assert len(delta.read_arrow(settings.path("baseline", "readings"))) == len(measured(1))
