@@ -1,0 +1,135 @@
+"""A drift decision as a reader sees it: the table of features, the status in words, and the plots.
+
+Belongs here: kept `drift` → markdown. Does not: judging.
+"""
+
+import base64
+
+import numpy as np
+import pytest
+
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.distances import Steps
+from lakehouse_assets.decisions.drift import Book, judge_drift
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.decisions.relations import relations_of
+from lakehouse_assets.reports.baselines import feature_rows, short_rows
+from lakehouse_assets.reports.drift import feature_table, status_of
+from lakehouse_assets.reports.plots import two_distributions, two_shares
+
+LEVELS = {"hold_at": 0.05, "hold_from": 30, "warn_at": 0.05, "warn_from": 20, "lasting_at": 0}
+KNOWN = 32
+FEATURES = [{"name": "level", "unit": "kPa"}, "depth", "kind"]
+SPEC = DriftSpec.model_validate({**LEVELS, "features": FEATURES})
+
+
+def measured(seed: int, shift: float = 0.0, kinds=(("calm", 150), ("wild|<b>", 50))):
+    dice = np.random.default_rng(seed)
+    level = np.round(dice.normal(100 + shift, 1, 200), 3)
+    depth = np.round(level + dice.normal(0, 0.5, 200), 3)
+    found = []
+    for name, values in (("level", level), ("depth", depth)):
+        given, rows = np.unique(values, return_counts=True)
+        counts = tuple(zip(given.tolist(), rows.tolist(), strict=True))
+        figures = {"mean": float(values.mean()), "std": float(values.std(ddof=1))}
+        extremes = {"minimum": float(given[0]), "maximum": float(given[-1])}
+        found.append(Profile(name, None, 210, 10, counts=counts, distinct=float(len(counts)), **figures, **extremes))
+    kind = Profile(
+        "kind", None, sum(rows for _, rows in kinds), kind="category", counts=tuple(kinds), distinct=float(len(kinds))
+    )
+    return [*found, kind, relations_of({"level": level, "depth": depth})]
+
+
+@pytest.fixture
+def book():
+    known = Book(SPEC)
+    for seed in range(KNOWN):
+        given = measured(seed)
+        known.learn(seed, given, judge_drift(given, *known.without_window(seed), SPEC, window=seed).statistics)
+    return known
+
+
+def cells(text: str, feature: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(f"| {feature} |"))
+    return [cell.strip().replace("\\", "") for cell in line.strip("|").split(" | ")]
+
+
+def test_every_feature_is_told_the_strangest_first(book):
+    drift = judge_drift(measured(99, shift=2.0), *book.without_window(99), SPEC, window=99).to_dict()
+    text = feature_table(drift)
+    first = text.splitlines()[2]
+    assert first.startswith(("| level", "| depth", "| relations"))
+    level = cells(text, "level")
+    assert float(level[3]) > SPEC.min_effect
+    assert float(level[4]) == pytest.approx(1 / (KNOWN + 1), abs=1e-3)
+    assert float(level[5]) < 1e-6
+    assert level[6].startswith("+")
+    assert level[6].endswith("kPa")
+    assert "→" in level[7]
+    assert level[8] == "4.76% (before: 4.76%)"
+    assert status_of(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
+
+
+def test_what_changed_of_categories_is_told_escaped(book):
+    drift = judge_drift(measured(99, kinds=(("calm", 40), ("odd`|", 160))), *book.without_window(99), SPEC, window=99).to_dict()
+    text = feature_table(drift)
+    line = next(line for line in text.splitlines() if line.startswith("| kind"))
+    assert "\\`\\|" in line
+    assert "&lt;b" in line
+    assert "75.0% → 20.0%".replace("-", "\\-") in line.replace("\\", "")
+
+
+def test_how_far_it_can_be_believed():
+    book = Book(SPEC)
+    assert status_of(judge_drift(measured(1), *book.without_window(1), SPEC).to_dict()).startswith("cold start")
+    book.learn(1, measured(1), {})
+    told = status_of(judge_drift(measured(2), *book.without_window(2), SPEC).to_dict())
+    assert told.startswith("uncalibrated")
+    assert "1 windows known; 19 more until a window can be warned of" in told
+    assert "29 more until a window can be held for" in told
+
+
+def test_a_decision_of_an_older_lake_is_still_told():
+    old = {
+        "feature": "v",
+        "stratum": "a",
+        "ks": 0.3,
+        "tail": 0.7,
+        "score": 4.0,
+        "p_value": 0.01,
+        "windows": 100,
+        "silent": False,
+    }
+    old |= {"quantiles": [1, 2, 3, 4, 5], "baseline_quantiles": [0, 1, 2, 3, 4], "median_shift": 1.0}
+    drift = {"status": "learning", "windows_known": 3, "windows_until_warn": 17, "results": [old]}
+    assert cells(feature_table(drift), "v")[1:5] == ["a", "ks 0.3, tail 0.7", "0.7", "0.01"]
+    assert status_of(drift).startswith("learning; 3 windows known; 17 more")
+
+
+def test_what_a_baseline_holds(book):
+    rows = {row["feature"]: row for row in feature_rows(book.baseline, [measured(seed) for seed in range(KNOWN)])}
+    level = np.concatenate([np.round(np.random.default_rng(seed).normal(100, 1, 200), 3) for seed in range(KNOWN)])
+    assert (rows["level"]["rows"], rows["level"]["windows"], rows["level"]["moved"]) == (KNOWN * 210, KNOWN, None)
+    assert rows["level"]["missing"] == pytest.approx(10 / 210)
+    assert rows["level"]["mean"] == pytest.approx(level.mean())
+    assert rows["level"]["std"] == pytest.approx(level.std(ddof=1))
+    assert (rows["level"]["minimum"], rows["level"]["maximum"]) == (level.min(), level.max())
+    assert rows["level"]["distinct"] == len(np.unique(level))
+    assert rows["level"]["quantiles"]["0.5"] == np.sort(level)[KNOWN * 100 - 1]
+    assert rows["kind"]["categories"] == {"calm": 0.75, "wild|<b>": 0.25}
+    assert rows["relations"]["correlations"][0][:2] == ["level", "depth"]
+    assert rows["relations"]["correlations"][0][2] == pytest.approx(0.894, abs=0.02)
+    assert [row["feature"] for row in short_rows(rows.values())] == list(rows)
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        lambda: two_distributions("a $ title", Steps.of([1.0, 2.0]), Steps.of([2.0, 3.0])),
+        lambda: two_shares("a $ title $", {"a$b": 0.5, "c$": 0.5}, {"a$b": 0.2, "c$": 0.7, "x" * 90: 0.1}),
+    ],
+)
+def test_a_plot_is_a_picture_and_always_the_same(drawn):
+    one = drawn()
+    assert one == drawn()
+    assert base64.b64decode(one.split("base64,")[1].rstrip(")")).startswith(b"\x89PNG")
