@@ -113,7 +113,8 @@ def missing_surprise(missing: int, rows: int, past: Sequence[tuple[int, int]]) -
     that of a beta-binomial fitted by moments (Kleinman, 1973), evaluated as the beta distribution of the same mean and
     variance, which needs no sum over rows. 0 without windows.
     """
-    given = np.array([(m, n) for m, n in past if n > 0], dtype=float)
+    given = np.array(past, dtype=float).reshape(-1, 2)
+    given = given[given[:, 1] > 0]
     if rows <= 0 or not len(given):
         return 0.0
     counts, sizes = given[:, 0], given[:, 1]

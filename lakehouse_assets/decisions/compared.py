@@ -9,6 +9,8 @@ from math import log10
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.baseline import Baseline
 from lakehouse_assets.decisions.categories import Categories, categories_apart, categories_of
@@ -104,7 +106,8 @@ def compare_profile(profile: Profile, baseline: Baseline) -> FeatureResult:
     past = baseline.missing(profile.key)
     if not past or not profile.rows:
         return result
-    missing, before = profile.rows - profile.valid, sum(m for m, _ in past) / max(sum(n for _, n in past), 1)
+    missing, (without, rows) = profile.rows - profile.valid, np.sum(past, axis=0).tolist()
+    before = without / max(rows, 1)
     share = missing / profile.rows
     surprise = missing_surprise(missing, profile.rows, past)
     effect = abs(surely(missing, profile.rows, before) - before) / max(before * (1.0 - before), TAIL_FLOOR) ** 0.5

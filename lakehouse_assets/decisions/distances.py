@@ -62,7 +62,7 @@ class Steps:
     def weight_up_to(self, points: Floats, *, inclusive: bool) -> Floats:
         """Rows ≤ (inclusive) or < each of the points; the points' shape."""
         places = np.searchsorted(self.values, points, side="right" if inclusive else "left")
-        return np.concatenate(([0.0], self.cumulated))[places]
+        return np.where(places > 0, self.cumulated[places - 1], 0.0)
 
     def quantiles(self, shares: ArrayLike) -> Floats:
         """For each share the smallest value that at least this share of the rows does not exceed."""

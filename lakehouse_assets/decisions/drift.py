@@ -156,6 +156,11 @@ def _ranked(results, columns, past, counts, spec: DriftSpec, status: Status, kep
     action: Action = "pass"
     if p_value <= spec.warn_at:
         action = "hold" if status == "calibrated" and p_value <= spec.hold_at else "warn"
+    if worst is not None and worst.correlations and action != "pass":
+        # A feature that is off by itself says more than that it is off together with others.
+        level = spec.hold_at if action == "hold" else spec.warn_at
+        alone = [r for r in results if not r.correlations and r.effect > spec.min_effect and (r.corrected or 1.0) <= level]
+        worst = max(alone, key=lambda r: r.score or 0.0, default=worst)
     text = words.of_rank(action, worst, p_value, kept["windows_known"], kept["since"])
     return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, **kept)
 

@@ -6,6 +6,7 @@ Belongs here: the shape, merging, and the distances. Does not: measuring it (mea
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,26 +167,46 @@ def apart(batch: Relations, baseline: Relations) -> Apart | None:
     length = float(np.sqrt(shift @ shift))
     statistics = {"means": length, "scatter": float(np.sqrt(max(0.0, float((along - 1.0 - np.log(along)).sum()))))}
     widest = max(along, key=lambda ratio: abs(np.log(ratio)))
-    effects = {"means": normal_tail_distance(length, 1.0), "scatter": normal_tail_distance(0.0, float(widest) ** 0.5)}
+    effects = {"means": _shifted(length), "scatter": _spread(float(widest))}
     for name, ratio in zip(names, np.sqrt(np.maximum(np.diag(new), LEAST_RATIO)).tolist(), strict=True):
         statistics[f"spread {name}"] = abs(float(np.log(ratio)))
-        effects[f"spread {name}"] = normal_tail_distance(0.0, ratio)
+        effects[f"spread {name}"] = _spread(ratio**2)
     correlations = _correlations(names, old, new)
     for one, other, r, s in correlations:
         pair = f"pair {one} ~ {other}"
         # Fisher's z: from 0.98 to 0.99 is as much as from 0 to 0.33.
         statistics[pair] = abs(float(np.arctanh(s) - np.arctanh(r)))
         ratios = (1.0 + s) / (1.0 + r), (1.0 - s) / (1.0 - r)
-        effects[pair] = max(normal_tail_distance(0.0, max(ratio, LEAST_RATIO) ** 0.5) for ratio in ratios)
+        effects[pair] = max(map(_spread, ratios))
     return Apart(_rounded(statistics), _rounded(effects), correlations)
 
 
-@lru_cache(maxsize=4096)
 def normal_tail_distance(shift: float, deviation: float) -> float:
     """sup|G - F| / √max(F(1 - F), 0.01) of G = N(shift, deviation²) from F = N(0, 1)."""
     below = ndtr(_GRID)
     gap = np.abs(ndtr((_GRID - shift) / deviation) - below)
     return float((gap / np.sqrt(np.maximum(below * (1.0 - below), TAIL_FLOOR))).max())
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Floats, Floats, Floats, Floats]:
+    """Shifts and logarithms of deviations, each with its distance: twenty features have hundreds of them to look up."""
+    shifts, logs = np.linspace(0.0, 6.0, 601), np.linspace(-7.0, 7.0, 1401)
+    return (
+        shifts, np.array([normal_tail_distance(shift, 1.0) for shift in shifts.tolist()]),
+        logs, np.array([normal_tail_distance(0.0, deviation) for deviation in np.exp(logs).tolist()]),
+    )  # fmt: skip
+
+
+def _shifted(shift: float) -> float:
+    shifts, found, _, _ = _tables()
+    return float(np.interp(shift, shifts, found))
+
+
+def _spread(ratio: float) -> float:
+    """Of two normal distributions the variances of which have this ratio."""
+    _, _, logs, found = _tables()
+    return float(np.interp(0.5 * log(max(ratio, LEAST_RATIO)), logs, found))
 
 
 def _rounded(given: dict[str, float]) -> dict[str, float]:

@@ -1,0 +1,169 @@
+"""`lakehouse drift test`: two files, the gate's decision, and what is refused.
+
+Belongs here: the command and `compare`, which it is made of. Does not: the statistics (decisions).
+"""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from lakehouse_assets.cli import app
+from lakehouse_assets.decisions.compare import compare
+from lakehouse_assets.errors import CheckFailedError, RefusedError
+
+
+def rows(n, seed=0, correlation=0.8, **change):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=n)
+    b = correlation * a + np.sqrt(1 - correlation**2) * rng.normal(size=n)
+    c, k = np.round(rng.lognormal(size=n), 2), rng.choice(list("xyz"), n, p=[0.5, 0.3, 0.2])
+    found = pd.DataFrame({"a": a, "b": b, "c": c, "k": k})
+    return found.assign(**{name: make(found, rng) for name, make in change.items()})
+
+
+BASE = rows(40_000, 1)
+WINDOWS = BASE.assign(day=np.repeat(np.arange(120), 334)[:40_000])
+
+
+def run(tmp_path, batch, baseline, *options, suffix="csv"):
+    paths = [tmp_path / f"{name}.{suffix}" for name in ("batch", "baseline")]
+    for path, frame in zip(paths, (batch, baseline), strict=True):
+        frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
+    arguments = ["drift", "test", str(paths[0]), "--baseline", str(paths[1]), "--json", *options]
+    result = CliRunner().invoke(app, arguments, standalone_mode=False)
+    if result.exception:
+        raise result.exception
+    return json.loads(result.stdout)
+
+
+def test_the_answer(tmp_path):
+    found = run(tmp_path, rows(2000, 2, a=lambda f, _: f["a"] + 0.5), BASE)
+    assert (found["drifted"], found["calibrated"], found["status"]) == (True, False, "uncalibrated")
+    assert found["p_value"] <= 0.05
+    assert found["windows_until_calibrated"] == 19
+    by_name = {feature["name"]: feature for feature in found["features"]}
+    assert {"a", "b", "c", "k", "relations"} <= by_name.keys()
+    assert {"name", "statistic", "distance", "p_value", "drifted"} <= by_name["a"].keys()
+    assert (by_name["a"]["drifted"], by_name["c"]["drifted"], by_name["k"]["drifted"]) == (True, False, False)
+    assert by_name["a"]["median_shift"] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "csv.gz", "tsv"])
+def test_clean_files_of_every_kind(tmp_path, suffix):
+    batch, baseline = rows(2000, 3), BASE
+    if suffix == "tsv":
+        (tmp_path / "batch.tsv").write_text(batch.to_csv(sep="\t", index=False))
+        (tmp_path / "baseline.tsv").write_text(baseline.to_csv(sep="\t", index=False))
+        arguments = ["drift", "test", str(tmp_path / "batch.tsv"), "--baseline", str(tmp_path / "baseline.tsv"), "--json"]
+        found = json.loads(CliRunner().invoke(app, arguments, standalone_mode=False).stdout)
+    else:
+        found = run(tmp_path, batch, baseline, suffix=suffix)
+    assert (found["drifted"], len(found["features"])) == (False, 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "culprit", "words"),
+    [
+        ({"a": lambda f, _: f["a"] + 0.5}, "a", "a is 0."),
+        ({"c": lambda f, _: f["c"].where(f.index % 10 > 0)}, "c", "% of c are missing, where 0.00% were"),
+        ({"k": lambda f, r: r.choice(list("xyzw"), len(f), p=[0.5, 0.3, 0.1, 0.1])}, "k", "new: w"),
+        ({"b": lambda f, r: r.normal(size=len(f))}, "relations", "a and b no longer go together as before: correlation 0.8"),
+        ({"a": lambda f, _: np.nan}, "a", "every value of a is missing"),
+    ],
+)
+@pytest.mark.parametrize("history", [False, True])
+def test_what_has_drifted_is_named(change, culprit, words, history):
+    if history:
+        found = compare(rows(334, 4, **change), WINDOWS, history="day")
+        # With 120 windows the least p-value of missing values is 2/121: enough to warn, not to hold.
+        assert (found.verdict.status, found.verdict.action) == ("calibrated", "warn" if culprit == "c" else "hold")
+    else:
+        found = compare(rows(2000, 4, **change), BASE)
+        assert (found.verdict.status, found.verdict.action) == ("uncalibrated", "warn")
+    assert found.verdict.worst.feature == culprit
+    assert words in found.verdict.message
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_a_history_calibrates_where_chance_alone_would_be_wrong():
+    # Every window has an offset of its own: chance calls each of them drift, history knows better.
+    rng = np.random.default_rng(5)
+    windows = [rng.normal(rng.normal(0, 0.3), 1.0, 400) for _ in range(130)]
+    baseline = pd.DataFrame({"x": np.concatenate(windows[:100]), "w": np.repeat(np.arange(100), 400)})
+    naive = sum(compare(pd.DataFrame({"x": x}), baseline.drop(columns="w")).drifted for x in windows[100:])
+    known = sum(compare(pd.DataFrame({"x": x}), baseline, history="w").drifted for x in windows[100:])
+    assert naive >= 15
+    assert known <= 5
+
+
+def test_arrays():
+    rng = np.random.default_rng(6)
+    assert compare(rng.normal(0.5, 1, 1000), rng.normal(size=20_000)).drifted
+    assert not compare(rng.normal(size=1000), rng.normal(size=20_000)).drifted
+    assert compare(rng.normal(0.5, 1, 1000), rng.normal(size=20_000)).features == ("value",)
+
+
+def test_the_history_column_must_be_there_and_full(tmp_path):
+    with pytest.raises(RefusedError, match=r"no column 'month' \(it has a, b, c, k, day\)"):
+        run(tmp_path, rows(10), WINDOWS, "--history-column", "month")
+    with pytest.raises(RefusedError, match="each row of the baseline must say"):
+        compare(rows(10), WINDOWS.assign(day=WINDOWS["day"].where(WINDOWS["day"] > 3)), history="day")
+
+
+@pytest.mark.parametrize(
+    ("batch", "baseline", "words"),
+    [
+        (rows(0), BASE, "the batch has no rows"),
+        (rows(9), rows(0), "the baseline has no rows"),
+        (rows(9)[["a"]], BASE[["b"]], "no column in common"),
+        (rows(9, a=lambda f, _: "text"), BASE, "'a' holds text in the batch and numbers in the baseline"),
+    ],
+)
+def test_what_is_refused(batch, baseline, words):
+    with pytest.raises(RefusedError, match=words):
+        compare(batch, baseline)
+
+
+def test_what_is_left_out_is_told():
+    batch = rows(2000, 7).assign(only=1, id=[f"id{i}" for i in range(2000)])
+    found = compare(batch, BASE.assign(other=1, id=[f"row{i}" for i in range(40_000)]))
+    reasons = {
+        "only": "only the batch has it",
+        "other": "only the baseline has it",
+        "id": "nearly every row has a value of its own",
+    }
+    assert found.left_out == reasons
+    with pytest.raises(RefusedError, match="no column 'nope'"):
+        compare(batch, BASE, features=["nope"])
+    assert compare(batch, BASE, features=["a"]).features == ("a",)
+
+
+def test_files_that_are_not_there_or_cannot_be_read(tmp_path):
+    good, bad, odd = tmp_path / "good.csv", tmp_path / "bad.parquet", tmp_path / "odd.xlsx"
+    rows(50).to_csv(good, index=False)
+    bad.write_text("no parquet")
+    odd.write_text("x")
+    for path, words in ((tmp_path / "none.csv", "there is no file"), (bad, "cannot be read"), (odd, "must end with")):
+        result = CliRunner().invoke(app, ["drift", "test", str(path), "--baseline", str(good)], standalone_mode=False)
+        assert isinstance(result.exception, RefusedError)
+        assert words in str(result.exception)
+
+
+def test_exit_codes_and_the_table_on_the_terminal(tmp_path):
+    good, off = tmp_path / "good.csv", tmp_path / "off.csv"
+    BASE.to_csv(good, index=False)
+    rows(2000, 8, a=lambda f, _: f["a"] + 1).to_csv(off, index=False)
+    shown = CliRunner().invoke(app, ["drift", "test", str(off), "--baseline", str(good)], standalone_mode=False)
+    assert shown.exception is None
+    assert "drifted: uncalibrated: a is" in shown.stdout
+    asked = CliRunner().invoke(app, ["drift", "test", str(off), "--baseline", str(good), "--fail"], standalone_mode=False)
+    assert isinstance(asked.exception, CheckFailedError)
+    code = "import sys; sys.argv = ['lakehouse', 'drift', 'test', 'none.csv', '--baseline', 'none.csv']; "
+    command = [sys.executable, "-c", code + "from lakehouse_assets.cli import main; main()"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, "there is no file none.csv" in done.stderr) == (5, True)
