@@ -4,10 +4,10 @@ Belongs here: rows → profiles and relations of the rows that would be publishe
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window as W
@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from lakehouse_assets.checks.sql_text import add_partition, identifier, parse_expression
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
-from lakehouse_assets.decisions.profiles import MOST_CATEGORIES, Profile
-from lakehouse_assets.decisions.relations import Measured, Relations
+from lakehouse_assets.decisions.relations import Measured
+from lakehouse_assets.measures.profile_rows import KEYS, category, joined, number, relations
 from lakehouse_assets.measures.scan import moment
 
 MAX_STRATA = 64
@@ -26,7 +26,6 @@ MOST_RELATED = 20
 CATEGORY_LENGTH = 200
 # Values that are counted one by one: as many as Spark's sketch of frequent items holds exactly at this size.
 COUNTED = 1536
-KEYS = ("window", "extraction_seq", "place", "stratum")
 
 Batch = tuple[datetime, int]
 
@@ -40,11 +39,12 @@ class _Group(NamedTuple):
     discrete: frozenset[int]
 
 
-def profile(staged: DataFrame, drift: DriftSpec) -> tuple[dict[Batch, list[Measured]], set[Batch]]:
+def profile(staged: DataFrame, drift: DriftSpec, only: Batch | None = None) -> tuple[dict[Batch, list[Measured]], set[Batch]]:
     """Profiles and relations of every batch, in one job, and the batches that have more than 64 strata of a feature.
 
-    A feature that is a text or true/false is a category; every other is a number. Collects at most 65 rows a batch and `by`
-    (twice, where they are aggregated apart), of at most 1,536 counted values a feature.
+    A feature that is a text or true/false is a category; every other is a number. ``only``: the batch that all rows are of,
+    where there is but one: they are then not grouped by it, which is a quarter of the work. Collects at most 65 rows a batch
+    and `by` (twice, where they are aggregated apart), of at most 1,536 counted values a feature.
     """
     published = staged.where(F.col("_newest"))
     groups = _groups(published, drift)
@@ -60,19 +60,25 @@ def profile(staged: DataFrame, drift: DriftSpec) -> tuple[dict[Batch, list[Measu
     figures = _figures(numbers, texts, max(len(_related(group, drift)) for group in groups))
     finite = values.select("*", *[_finite(slot) for slot in numbers])
     whole = finite.select("*", _complete(groups, drift).alias("complete"))
-    rows = _aggregated(whole, sketches, figures, apart=not _looks_around(drift))
+    constant = _constant(groups, only)
+    keys = [key for key in KEYS if key not in constant]
+    rows = _aggregated(whole, keys, sketches, figures, apart=not _looks_around(drift))
+    rows = rows.select("*", *[value.alias(key) for key, value in constant.items()])
     nth = F.dense_rank().over(W.partitionBy("window", "extraction_seq", "place").orderBy("stratum"))
     extremes = [extreme for slot in numbers for extreme in _extremes(slot)]
     collected = rows.select("*", *extremes, nth.alias("nth")).where(F.col("nth") <= MAX_STRATA + 1).collect()
     crowded = {(moment(row["window"]), row["extraction_seq"]) for row in collected if row["nth"] > MAX_STRATA}
     found: dict[Batch, list[Measured]] = {}
-    for row in _joined(collected):
+    for row in joined(collected):
+        if not row["rows"]:
+            # Without anything to group by there is a row of nothing.
+            continue
         group = groups[row["place"]]
         measured = found.setdefault((moment(row["window"]), row["extraction_seq"]), [])
-        measured += [_number(drift.features[position].name, row, slot) for slot, position in enumerate(group.numbers)]
-        measured += [_category(drift.features[position].name, row, slot) for slot, position in enumerate(group.texts)]
+        measured += [number(drift.features[position].name, row, slot) for slot, position in enumerate(group.numbers)]
+        measured += [category(drift.features[position].name, row, slot) for slot, position in enumerate(group.texts)]
         if related := _related(group, drift):
-            measured.append(_relations(group.by, tuple(drift.features[p].name for p in related), row))
+            measured.append(relations(group.by, tuple(drift.features[p].name for p in related), row))
     return found, crowded
 
 
@@ -181,22 +187,29 @@ def _figures(numbers: Sequence[int], texts: Iterable[int], related: int) -> list
     return found
 
 
-def _aggregated(values: DataFrame, sketches: list[Column], figures: list[Column], *, apart: bool) -> DataFrame:
+def _constant(groups: Sequence[_Group], only: Batch | None) -> dict[str, Column]:
+    """The keys that are the same in all rows, of the names in `KEYS`."""
+    found = {}
+    if only:
+        micros = (only[0] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        found |= {"window": F.lit(micros), "extraction_seq": F.lit(only[1])}
+    if len(groups) == 1:
+        found["place"] = F.lit(0)
+        if groups[0].by is None:
+            found["stratum"] = F.lit(None).cast("string")
+    return found
+
+
+def _aggregated(
+    values: DataFrame, keys: Sequence[str], sketches: list[Column], figures: list[Column], *, apart: bool
+) -> DataFrame:
     """``apart``: sketches and figures as two aggregates of one job. Each reads the columns; but the figures are then compiled,
     which makes both together cheaper than one. Not where a window function would sort the rows twice.
     """
     if not apart:
-        return values.groupBy(*KEYS).agg(*sketches, *figures)
-    one, other = values.groupBy(*KEYS).agg(*sketches), values.groupBy(*KEYS).agg(*figures)
+        return values.groupBy(*keys).agg(*sketches, *figures)
+    one, other = values.groupBy(*keys).agg(*sketches), values.groupBy(*keys).agg(*figures)
     return one.unionByName(other, allowMissingColumns=True)
-
-
-def _joined(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        known = found.setdefault(tuple(row[key] for key in KEYS), {})
-        known.update({name: value for name, value in row.asDict().items() if value is not None or name not in known})
-    return list(found.values())
 
 
 def _extremes(slot: int) -> list[Column]:
@@ -207,58 +220,3 @@ def _extremes(slot: int) -> list[Column]:
         F.expr(f"CASE WHEN {some} THEN kll_sketch_get_quantile_double(sketch{slot}, {rank}) END").alias(f"{name}{slot}")
         for name, rank in asked.items()
     ]
-
-
-def _number(feature: str, row: dict[str, Any], slot: int) -> Profile:
-    given, nans, valid, sketch = (row[f"{name}{slot}"] for name in ("given", "nans", "valid", "sketch"))
-    counts = _exact(row.get(f"counted{slot}"), valid)
-    return Profile(
-        feature=feature,
-        stratum=row["stratum"],
-        rows=row["rows"],
-        nulls=row["rows"] - given,
-        nans=nans,
-        infinities=given - nans - valid,
-        mean=row[f"mean{slot}"],
-        std=row[f"std{slot}"],
-        minimum=row[f"minimum{slot}"],
-        maximum=row[f"maximum{slot}"],
-        sketch=bytes(sketch) if valid and sketch is not None and counts is None else None,
-        distinct=float(len(counts) if counts else row[f"distinct{slot}"]),
-        counts=None if counts is None else tuple(sorted(counts.items())),
-    )
-
-
-def _category(feature: str, row: dict[str, Any], slot: int) -> Profile:
-    """The most frequent by name, ties by the alphabet, so that the same rows give the same profile."""
-    told, listed = row[f"told{slot}"], row[f"categories{slot}"]
-    every = {item["item"]: item["count"] for item in listed if item["item"] is not None}
-    ranked = sorted(every.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CATEGORIES]
-    exact = sum(every.values()) == told
-    return Profile(
-        feature=feature,
-        stratum=row["stratum"],
-        rows=row["rows"],
-        nulls=row["rows"] - told,
-        kind="category",
-        distinct=float(len(every) if exact else row[f"kinds{slot}"]),
-        counts=tuple(sorted(ranked)) if told else None,
-        # Of more values than are counted one by one, Spark's figures are upper bounds.
-        others=max(0, told - sum(rows for _, rows in ranked)),
-    )
-
-
-def _exact(listed: Sequence[Row] | None, valid: int) -> dict[float, int] | None:
-    """Rows by value, where there are few values and all of them were counted."""
-    if not valid or listed is None:
-        return None
-    found = {item["item"]: item["count"] for item in listed if item["item"] is not None}
-    return found if len(found) <= MOST_CATEGORIES and sum(found.values()) == valid else None
-
-
-def _relations(by: str | None, features: tuple[str, ...], row: dict[str, Any]) -> Relations:
-    rows, places = row["completes"], range(len(features))
-    mean = tuple(row[f"centre{i}"] if rows else 0.0 for i in places)
-    pairs = [(i, j) for i in places for j in places[i:]]
-    comoments = tuple(row[f"co{i}_{j}"] * rows if rows else 0.0 for i, j in pairs)
-    return Relations(by, row["stratum"], features, rows, mean, comoments)

@@ -45,6 +45,18 @@ def counts(one):
     return (one.rows, one.nulls, one.nans, one.infinities, one.valid)
 
 
+@pytest.mark.parametrize("features", [["v", "n", "kind"], ["v", {"name": "site_n", "expr": "n", "by": "site"}, "kind"]])
+def test_one_batch_by_itself_is_the_same(staged, features):
+    drift = DriftSpec.model_validate({"features": features})
+    every, _ = profile(staged, drift)
+    for batch in (FIRST, SECOND):
+        alone = staged.where(f"p_extracted_at = '{batch[0]:%Y-%m-%d}'")
+        one, _ = profile(alone, drift, batch)
+        assert list(one) == [batch]
+        assert {m.key: m for m in one[batch]} == {m.key: m for m in every[batch]}
+    assert profile(staged.where("false"), drift, FIRST) == ({}, set())
+
+
 def test_what_is_no_number_is_counted_and_not_measured(staged):
     one = found(staged, "v")[FIRST, "v", None]
     assert counts(one) == (6, 1, 1, 2, 2)
