@@ -53,11 +53,16 @@ def quarantine_release(
     override: Annotated[
         list[str] | None, typer.Option(help="A check that loses its effect; again for more; * for all.")
     ] = None,
+    teach: Annotated[
+        bool | None,
+        typer.Option("--teach/--no-teach", help="Whether it joins the baseline (default: unless drift is overridden)."),
+    ] = None,
     by: By = None,
     seq: Seq = 0,
 ) -> None:
     """Judge a held window again by today's rules, or override checks by name."""
-    _act("release_quarantine", "release", table, window, because, by, seq, {"override": override or []})
+    more = {"override": override or [], "teach": {None: "unless_overridden", True: "yes", False: "no"}[teach]}
+    _act("release_quarantine", "release", table, window, because, by, seq, more)
 
 
 @quarantine_app.command("discard")

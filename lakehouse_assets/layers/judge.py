@@ -16,13 +16,14 @@ from lakehouse_assets.checks.sql_text import literal
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import gate, ledger
-from lakehouse_assets.decisions.drift import DriftVerdict, judge_drift
+from lakehouse_assets.decisions.drift import Book, DriftVerdict, judge_drift
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.decisions.relations import Measured
 from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.since import drifting_since
 from lakehouse_assets.layers.staging import Broken, stage_batches
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.profile import MAX_STRATA, profile
@@ -39,13 +40,24 @@ Batch = tuple[datetime, int]
 
 @dataclass(frozen=True)
 class Act:
-    """What a judgement is: by itself or a person's release, overriding what, why; and the other tables that it saw."""
+    """What a judgement is: by itself or a person's release, overriding what, why; and the other tables that it saw.
+
+    ``teach``: whether it is to teach the baseline, where a person has said so.
+    """
 
     kind: Kind = "judged"
     waived: tuple[str, ...] = ()
     by: str | None = None
     because: str | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
+    teach: bool | None = None
+
+    def teaches(self, drift: DriftVerdict | None) -> bool:
+        """Unless a person says otherwise, an override publishes what was found strange, which must not become normal. Beyond
+        its pinned reference a baseline learns nothing, whoever says so.
+        """
+        wanted = self.teach if self.teach is not None else not {"drift", "*"} & set(self.waived)
+        return drift is not None and drift.learns and wanted
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class Judged:
 
 def measure(
     run: Run, staged: DataFrame, broken: Broken, batches: Collection[Batch]
-) -> tuple[dict[Batch, BatchNumbers], dict[Batch, list[Profile]]]:
+) -> tuple[dict[Batch, BatchNumbers], dict[Batch, list[Measured]]]:
     """At most two grouped aggregations; one more for each check that cannot ride along."""
     spec, context = run.spec, check_context(run.spec)
     awaited = at_once(spec.checks, context)
@@ -79,14 +91,14 @@ def measure(
     merged = {}
     for batch in batches:
         merged[batch] = numbers.get(batch, BatchNumbers()).completed(riding, extra.get(batch, {}), errors.get(batch, {}))
-    profiles: dict[Batch, list[Profile]] = {}
+    profiles: dict[Batch, list[Measured]] = {}
     if spec.drift:
         wrong: dict[Batch, str] = {}
 
         def measured(some: Sequence[Batch]) -> None:
             assert spec.drift is not None  # noqa: S101 (asked above)
             rows = staged if len(some) == len(batches) else select_batches(staged, some)
-            found, crowded = profile(rows, spec.drift)
+            found, crowded = profile(rows, spec.drift, some[0] if len(some) == 1 else None)
             profiles.update(found)
             text = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
             wrong.update(dict.fromkeys(crowded & set(some), text))
@@ -130,6 +142,7 @@ def judge(
     waived: Collection[str] = (),
     by: str | None = None,
     because: str | None = None,
+    teach: bool | None = None,
 ) -> Judged:
     """Judge these extractions, oldest window first, each by what is known when it is decided."""
     batches = [(e.p_extracted_at, e.extraction_seq) for e in extractions]
@@ -137,7 +150,7 @@ def judge(
     staged, broken = stage_batches(run, batches, run.run_id, waived, others)
     run.step("staged")
     numbers, profiles = measure(run, staged, broken, batches)
-    act = Act(kind, tuple(sorted(waived)), by, because, others.inputs)
+    act = Act(kind, tuple(sorted(waived)), by, because, others.inputs, teach)
     decisions = decide(run, extractions, known, numbers, profiles, act)
     samples = failing_samples(staged) if any(n.failing or any(n.failed_rows.values()) for n in numbers.values()) else {}
     return Judged(decisions, staged, samples)
@@ -148,7 +161,7 @@ def decide(
     extractions: Sequence[ExtractionRecord],
     known: Sequence[Decision],
     numbers: dict[Batch, BatchNumbers],
-    profiles: dict[Batch, list[Profile]],
+    profiles: dict[Batch, list[Measured]],
     act: Act,
     ever: Collection[str] | None = None,
 ) -> list[Decision]:
@@ -168,7 +181,7 @@ def decide(
         n, number = numbers[batch], start + len(new) + 1
         drift: DriftVerdict | None = None
         if spec.drift and book and n.newest and "drift" not in n.errors:
-            drift = judge_drift(profiles.get(batch, []), *book.without_window(record.p_extracted_at), spec.drift)
+            drift = _drift(run, record.p_extracted_at, profiles.get(batch, []), book, made)
         outcomes = gate.built_in(spec, n) + gate.columns_outcomes(spec, record.columns, ever, n.rows_in, record.lacking)
         context, before = context_at(run, record.p_extracted_at), partial(history.before, record.p_extracted_at)
         outcomes += gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
@@ -193,8 +206,7 @@ def decide(
             run_id=run.run_id,
             decided_at=run.clock(),
             drift_p_value=drift.p_value if drift else None,
-            # An override publishes what was found strange: it must not become what is normal.
-            teaches=drift is not None and not {"drift", "*"} & set(act.waived),
+            teaches=act.teaches(drift),
             waived=act.waived,
             by=act.by,
             because=act.because,
@@ -206,8 +218,8 @@ def decide(
         replaced = ledger.replaced_by(batch, made) if decision.accepted else []
         new_here = [decision, *[_superseded(old, decision) for old in replaced]]
         if book and decision.accepted:
-            for old in replaced:
-                book.forget(old.p_extracted_at)
+            # An earlier extraction, or what was seeded for the window.
+            book.forget(record.p_extracted_at)
             if decision.teaches and drift:
                 book.learn(record.p_extracted_at, profiles.get(batch, []), drift.statistics)
         if decision.accepted:
@@ -215,6 +227,17 @@ def decide(
         new += [decision]
         made += new_here
     return made[len(known) :]
+
+
+def _drift(run: Run, start: datetime, measured: Sequence[Measured], book: Book, made: Sequence[Decision]) -> DriftVerdict:
+    """The judgement; of a window that drifts, with the window since which it has been so."""
+    spec = book.spec
+    baseline, history = book.without_window(start)
+    found = judge_drift(measured, baseline, history, spec, window=start)
+    if found.action == "pass" or found.worst is None or found.since is not None:
+        return found
+    since = drifting_since(run.settings, run.spec.name, made, start, found.worst.key)
+    return judge_drift(measured, baseline, history, spec, window=start, since=since) if since else found
 
 
 def _with_results(run: Run, known: Sequence[Decision]) -> list[Decision]:

@@ -23,16 +23,28 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
 
-def release(run: Run, start: datetime, seq: int | None, *, waived: Collection[str], by: str, because: str) -> Decision:
+def release(
+    run: Run,
+    start: datetime,
+    seq: int | None,
+    *,
+    waived: Collection[str],
+    by: str,
+    because: str,
+    teach: bool | None = None,
+) -> Decision:
     """Judge a held batch again, by today's rules; checks in ``waived`` (``*``: all that can be) lose their effect.
 
-    Raises RefusedError when nothing of the batch is held, or a later extraction was accepted.
+    ``teach``: whether the window joins the baseline; not said, it does unless drift is overridden. Raises RefusedError when
+    nothing of the batch is held, or a later extraction was accepted.
     """
     with table_lock(run.settings, run.spec.name):
         recover(run)
         known, _, record = _held(run, start, seq)
         _refuse_unknown(run, waived)
-        judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because)
+        if teach and run.spec.drift is None:
+            raise RefusedError(f"{run.spec.name} declares no drift: there is no baseline to teach")
+        judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because, teach=teach)
         logs.log_decisions(run.settings, judged.decisions)
         run.step("decisions_logged")
         made = apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)

@@ -6,7 +6,7 @@ Belongs here: the same judgement from the same evidence. Does not: judging anew 
 from dataclasses import replace
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.decisions.relations import read_measured
 from lakehouse_assets.layers.exchange import check_afterwards
 from lakehouse_assets.layers.judge import Act, decide, measure
 from lakehouse_assets.layers.others import others_at
@@ -32,8 +32,10 @@ def replay(run: Run, decision: Decision) -> Decision:
     staged, broken = stage_batches(then, [batch], place, decision.waived, others_at(then, decision.inputs))
     numbers, _ = measure(then, staged, broken, [batch])
     known = [d for d in logs.decisions(run.settings, run.spec.name, evidence=False) if d.number < decision.number]
-    profiles = {batch: [Profile.from_dict(p) for p in decision.profiles]}
-    act = Act(decision.kind, decision.waived, decision.by, decision.because, decision.inputs)
+    profiles = {batch: [read_measured(p) for p in decision.profiles]}
+    # What a person said of a release is kept as what came of it.
+    teach = decision.teaches if decision.kind == "released" else None
+    act = Act(decision.kind, decision.waived, decision.by, decision.because, decision.inputs, teach)
     made = decide(then, [record], known, numbers, profiles, act, ever=seen)
     made = check_afterwards(then, made[:1], staged, log=False)
     delta.remove_folder(run.settings.path("staging", run.spec.name, place))

@@ -5,7 +5,7 @@ Belongs here: ops that call a layer and report what they changed to the instance
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
@@ -34,6 +34,9 @@ class Release(Act):
     """``override``: checks that lose their effect (``*``: all that can); empty: judged by today's rules alone."""
 
     override: list[str] = []
+    teach: Literal["unless_overridden", "yes", "no"] = Field(
+        default="unless_overridden", description="whether it joins the baseline; by itself it does unless drift is overridden"
+    )
 
 
 class Rebuild(dg.Config):
@@ -79,7 +82,13 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         window = _window(spec, config.window)
         run = table_run(spec, settings, context, context.resources.spark)
         decision = acts.release(
-            run, window.start, config.extraction_seq or None, waived=config.override, by=config.by, because=config.because
+            run,
+            window.start,
+            config.extraction_seq or None,
+            waived=config.override,
+            by=config.by,
+            because=config.because,
+            teach={"yes": True, "no": False}.get(config.teach),
         )
         report(context, spec, window.key, decision)
 

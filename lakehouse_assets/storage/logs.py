@@ -117,6 +117,13 @@ def decisions(
     ]
 
 
+def drift_of(settings: Settings, table: str, first: datetime, last: datetime) -> dict[str, dict[str, Any]]:
+    """What decisions on the windows from ``first`` to ``last`` said of drift, by their ids; nothing where they said nothing."""
+    chosen = [("table", "=", table), ("p_extracted_at", ">=", first), ("p_extracted_at", "<=", last), ("event", "=", "decided")]
+    rows = delta.read_arrow(settings.path("ops", "decisions"), ["decision_id", "drift"], chosen).to_pylist()
+    return {row["decision_id"]: json.loads(row["drift"]) for row in rows if row["drift"]}
+
+
 def _decision(row: dict[str, Any], mark: dict[str, Any] | None, later: dict[str, Any] | None) -> Decision:
     inputs = json.loads(row["inputs"] or "{}")
     more: dict[str, Any] = later or {"reasons": [], "checks": None}

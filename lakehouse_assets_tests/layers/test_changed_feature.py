@@ -9,8 +9,8 @@ import pytest
 
 from lakehouse_assets_tests.support import heal, land, readings, window
 
-KNOWN = 12
-DRIFT = {"hold_at": 0.1, "hold_from": 9, "warn_at": 0.2, "warn_from": 4, "sketch_k": 256}
+KNOWN = 22
+DRIFT = {"hold_at": 0.05, "hold_from": 20, "warn_at": 0.05, "warn_from": 20, "sketch_k": 256}
 
 
 def featured(expr: str):
