@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import group_of
-from lakehouse_assets.orchestration.metadata import samples_markdown
+from lakehouse_assets.orchestration.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.reports.markdown import table
 
 BUILT_IN = {
@@ -78,6 +78,8 @@ def check_results(
         skipped = [(window, o) for window, o in found if o["status"] == "skipped"]
         windows = list(dict.fromkeys(window for window, _ in bad))
         metadata: dict[str, Any] = {"windows_checked": len(decisions), "windows_failed": len(windows)}
+        if spec.name == "drift":
+            metadata |= _drift(decisions, windows)
         if found and found[-1][1]["observed"]:
             metadata["observed_last"] = dg.MetadataValue.json(found[-1][1]["observed"])
         if skipped:
@@ -104,6 +106,14 @@ def check_results(
             description=_sentence(windows, bad, f"{len(decisions)} {each}") + _of_skipped(skipped),
             metadata=metadata,
         )
+
+
+def _drift(decisions: Mapping[str, Decision], failed: Sequence[str]) -> dict[str, Any]:
+    """Of the last window that failed, or else of the last one."""
+    judged = [window for window, decision in decisions.items() if decision.drift and (not failed or window in failed)]
+    if not judged:
+        return {}
+    return {"window": judged[-1], **drift_metadata(decisions[judged[-1]].drift or {})}
 
 
 def _of_skipped(skipped: Sequence[tuple[str, dict[str, Any]]]) -> str:

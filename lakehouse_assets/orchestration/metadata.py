@@ -12,6 +12,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.reports.drift import feature_table, status_of
 from lakehouse_assets.reports.markdown import escape, table
 
 
@@ -99,6 +100,16 @@ def decision_metadata(decision: Decision | None, rows: int | None = None) -> dic
     if decision.reasons:
         rows_of = [(r.check, r.severity, r.effect, r.rows, r.message) for r in decision.reasons]
         shown["reasons"] = dg.MetadataValue.md(table(("check", "severity", "effect", "rows", "message"), rows_of))
+    return shown
+
+
+def drift_metadata(drift: Mapping[str, Any]) -> dict[str, Any]:
+    """What the drift check shows of one window: how far it can be believed, since when, and every feature."""
+    shown: dict[str, Any] = {"status": drift["status"], "believe": status_of(drift), "says": drift["message"]}
+    if drift.get("since"):
+        shown["since"] = str(drift["since"])
+    if drift.get("results"):
+        shown["features"] = dg.MetadataValue.md(feature_table(drift))
     return shown
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from lakehouse_assets.reports.markdown import table
 
-HEADER = ("feature", "stratum", "statistic", "distance", "p", "p if rows were independent", "shift", "before → now", "missing")
+HEADER = (
+    *("feature", "stratum", "statistic", "distance", "p", "p over all features", "p if rows were independent"),
+    *("shift", "before → now", "missing"),
+)
 SHOWN = 50
 _WORDS = {
     "cold_start": "cold start: there was nothing to compare with",
@@ -51,9 +54,10 @@ def _row(result: Mapping[str, Any]) -> Sequence[Any]:
     return (
         result["feature"],
         result["stratum"],
-        ", ".join(f"{each} {statistics[each]:.3g}" for each in shown if each != "signed"),
+        ", ".join(f"{each} {statistics[each]:.3g}" for each in [one for one in shown if one != "signed"][:4]),
         _figure(result.get("effect", result.get("tail"))),
-        _figure(_p_value(result)),
+        _figure(result.get("p_value")),
+        _figure(result.get("corrected")),
         _figure(result.get("naive_p_value")),
         "" if shift is None else f"{shift:+.3g}{unit}",
         _before_and_now(result),
@@ -63,7 +67,7 @@ def _row(result: Mapping[str, Any]) -> Sequence[Any]:
 
 def _p_value(result: Mapping[str, Any]) -> float | None:
     """Of a rank; while history is too short, of chance."""
-    return result["p_value"] if result.get("p_value") is not None else result.get("chance")
+    return result["p_value"] if result.get("p_value") is not None else result.get("corrected")
 
 
 def _before_and_now(result: Mapping[str, Any]) -> str:
@@ -76,8 +80,7 @@ def _before_and_now(result: Mapping[str, Any]) -> str:
             f"{word}: {', '.join(result[key][:3])}" for key, word in (("new", "new"), ("vanished", "gone")) if result.get(key)
         ]
         return "; ".join(told)
-    pairs = result.get("correlations") or ([result["pair"]] if result.get("pair") else [])
-    if pairs:
+    if pairs := result.get("correlations"):
         ranked = sorted(pairs, key=lambda pair: -abs(pair[3] - pair[2]))[:3]
         return "; ".join(f"correlation of {a} and {b} {before:.2f} → {now:.2f}" for a, b, before, now in ranked)
     now, before = result.get("quantiles"), result.get("baseline_quantiles")

@@ -62,11 +62,12 @@ def test_every_feature_is_told_the_strangest_first(book):
     level = cells(text, "level")
     assert float(level[3]) > SPEC.min_effect
     assert float(level[4]) == pytest.approx(1 / (KNOWN + 1), abs=1e-3)
-    assert float(level[5]) < 1e-6
-    assert level[6].startswith("+")
-    assert level[6].endswith("kPa")
-    assert "→" in level[7]
-    assert level[8] == "4.76% (before: 4.76%)"
+    assert float(level[6]) < 1e-6
+    assert level[7].startswith("+")
+    assert level[7].endswith("kPa")
+    assert "→" in level[8]
+    assert "correlation of level and depth" in cells(text, "relations")[8]
+    assert level[9] == "4.76% (before: 4.76%)"
     assert status_of(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
 
 
