@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakehouse_assets.orchestration.announce import announcer_sensor
 from lakehouse_assets.orchestration.assets import table_definitions
+from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
 from lakehouse_assets.orchestration.publish import publisher_sensor
@@ -41,7 +42,7 @@ def build_definitions(
     sensors = [watcher_sensor(settings, specs), announcer_sensor(settings, specs), publisher_sensor(settings), automation]
     shared = dg.Definitions(
         sensors=sensors,
-        jobs=[*jobs, trial_job(settings, specs)],
+        jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, specs)],
         schedules=[*housekeeping(settings, specs), *proofs(jobs, specs)],
         resources={"spark": spark_resource(settings), **(overrides or {})},
         # One process per run: the default would start a JVM for every step.

@@ -17,9 +17,13 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
+from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
 from lakehouse_assets.orchestration.tables import load_tables
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.storage.baseline import write_profiles
+from lakehouse_assets.storage.baseline_log import BaselineEvent, log_baseline_event
+from lakehouse_assets_tests import logbook
 
 WINDOW = "2013-01-01"
 TABLES = ", ".join(table.spec.name for table in load_tables())
@@ -140,11 +144,67 @@ def test_quarantine_show_of_an_empty_lake():
         ("quarantine", "show", "nope", "--window", WINDOW),
         ("quarantine", "release", "nope", "--window", WINDOW, "--because", "x"),
         ("quarantine", "discard", "nope", "--window", WINDOW, "--because", "x"),
+        ("baseline", "show", "nope"),
+        ("baseline", "pin", "nope", "--because", "x"),
+        ("baseline", "reset", "nope", "--because", "x"),
+        ("baseline", "seed", "nope", "--from", "y", "--because", "x"),
     ],
     ids=" ".join,
 )
 def test_an_unknown_table(command):
     assert refused(*command) == f"there is no table 'nope'; there are {TABLES}"
+
+
+def test_a_baseline_of_which_nothing_is_known():
+    found = said("baseline", "show", "weather", "--json")
+    assert (found["version"], found["windows"], found["pinned"], found["learning"]) == (0, 0, False, True)
+    assert (found["features"], found["events"]) == ([], [])
+    assert "no window has been learnt yet" in run("baseline", "show", "weather").stdout
+    assert "no baseline version 7" in refused("baseline", "show", "weather", "--version", "7")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("pin",), "nothing to pin"),
+        (("pin", "--clear"), "not pinned"),
+        (("reset",), "nothing to forget"),
+        (("seed", "--from", "nowhere"), "nowhere is no Delta table"),
+    ],
+    ids=str,
+)
+def test_acts_on_a_baseline_that_there_is_nothing_to_act_on_of(command, message):
+    """Through Dagster, on the instance of this lake; no JVM is needed to see that there is nothing."""
+    assert message in refused("baseline", command[0], "weather", "--because", "x", *command[1:])
+
+
+def test_what_a_baseline_holds_is_shown():
+    """As decisions have taught it, and as it was at a version."""
+    settings = Settings.from_environment()
+    spec = load_tables()[[table.spec.name for table in load_tables()].index("weather")].spec
+    assert spec.drift is not None
+    feature = spec.drift.features[0]
+    counts = tuple((float(value), 10) for value in range(20))
+    one = Profile(feature.name, "LGA", 210, 10, mean=9.5, std=5.78, minimum=0.0, maximum=19.0, counts=counts, distinct=20.0)
+    made = []
+    for number in (1, 2):
+        drift = {"statistics": [[feature.name, "LGA", {"ks": 0.1}]]}
+        more = {"ruleset": spec.ruleset(), "teaches": True, "drift": drift, "profiles": (one.to_dict(),)}
+        made += logbook.write(settings, [logbook.decided(number, "weather", **more)])
+    write_profiles(settings, "weather", made, again=False)
+    log_baseline_event(
+        settings, BaselineEvent("weather", "pin", 2, datetime.now(UTC), "ann", "a good year", "run", {"windows": 2})
+    )
+    found = said("baseline", "show", "weather", "--json")
+    assert (found["version"], found["windows"], found["pinned"]) == (2, 2, True)
+    assert found["events"][0]["because"] == "a good year"
+    (row,) = found["features"]
+    assert (row["feature"], row["stratum"], row["windows"], row["rows"]) == (feature.name, "LGA", 2, 420)
+    assert (row["distinct"], row["quantiles"]["0.5"], row["moved"]) == (20.0, 9.0, 0.0)
+    assert row["mean"] == pytest.approx(9.5)
+    earlier = said("baseline", "show", "weather", "--version", "1", "--json")
+    assert (earlier["windows"], earlier["pinned"], earlier["events"]) == (1, False, [])
+    assert "a good year" in run("baseline", "show", "weather").stdout
 
 
 @pytest.mark.parametrize("key", ["2013-1", "2013-02-30", "yesterday", "2013-01-01-00:00", ""])

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.checks import check_app
 from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, out, show, tables_of, window_range
+from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.errors import LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
@@ -18,7 +20,9 @@ from lakehouse_assets.settings import PROJECT_ROOT, Settings
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, help="A lakehouse that keeps bad data out and mends its gaps."
 )
+app.add_typer(baseline_app, name="baseline")
 app.add_typer(check_app, name="check")
+app.add_typer(drift_app, name="drift")
 app.add_typer(quarantine_app, name="quarantine")
 
 

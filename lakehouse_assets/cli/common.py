@@ -38,6 +38,11 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
     out.print(drawn)
 
 
+def show_one(value: dict[str, Any]) -> None:
+    """One thing, as JSON."""
+    print(json.dumps(value, default=_plain, indent=2))  # noqa: T201
+
+
 def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 

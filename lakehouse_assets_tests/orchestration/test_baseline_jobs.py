@@ -1,0 +1,80 @@
+"""A baseline's jobs and a release that teaches, as the CLI runs them: a cold start that stops, and both ways out of it.
+
+Belongs here: what goes through Dagster and what shows there. Does not: the acts themselves (layers).
+"""
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.headless import run_job
+from lakehouse_assets_tests.e2e.world import World
+from lakehouse_assets_tests.support import land, readings
+
+WHO = {"table": "readings", "by": "ann", "because": "a new sensor"}
+FEATURES = ["value", {"name": "site", "expr": "left(sensor, 1)"}]
+
+
+@pytest.fixture
+def world(spark, tmp_path):
+    """Two days have arrived, and nothing is known."""
+    drift = {"features": FEATURES, "cold_start": "stop"}
+    extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "end": datetime(2024, 1, 5, tzinfo=UTC)}
+    spec = readings(checks=[], drift=drift, extraction=extraction)
+    made = World(spark, tmp_path, [LakehouseTable(spec, Path("nowhere"))])
+    for day in (1, 2):
+        dice = random.Random(day)
+        land(made.settings, day, [f"s{n},{n % 24},{dice.gauss(10, 1):.3f},2024-01-01T00:00:00Z" for n in range(100)])
+    made.run()
+    return made
+
+
+def verdicts(world):
+    return [decision.verdict for _, decision in sorted(world.standing("readings").items())]
+
+
+def act(world, job, op, **more):
+    return run_job(world.definitions, world.instance, job, op, {**WHO, **more}).output_for_node(op)
+
+
+def test_release_and_teach_is_a_way_out_of_a_cold_start(world):
+    assert verdicts(world) == ["quarantined", "quarantined"]
+    config = {**WHO, "window": "2024-01-01", "override": ["drift"], "teach": "yes"}
+    run_job(world.definitions, world.instance, "release_quarantine", "release", config)
+    learnt = world.instance.get_latest_materialization_event(dg.AssetKey("baseline_readings")).asset_materialization
+    assert (learnt.partition, learnt.metadata["teaches"].value) == ("2024-01-01", True)
+    run_job(world.definitions, world.instance, "release_quarantine", "release", {**WHO, "window": "2024-01-02"})
+    assert [verdict.startswith("published") for verdict in verdicts(world)] == [True, True]
+    assert act(world, "pin_baseline", "pin")["windows"] == 2
+    assert act(world, "pin_baseline", "pin", clear=True)["event"] == "unpin"
+    with pytest.raises(RefusedError, match="not pinned"):
+        act(world, "pin_baseline", "pin", clear=True)
+    assert act(world, "reset_baseline", "reset")["windows"] == 2
+
+
+def test_a_seed_is_the_other_and_the_check_shows_what_it_compared(world, tmp_path):
+    path = str(tmp_path / "old")
+    days = "timestampadd(DAY, cast(floor(id / 100) AS int), timestamp'2023-12-01') AS taken"
+    world.spark.range(2500).selectExpr("concat('s', id % 9) AS sensor", "10 + randn(3) AS value", days).write.format(
+        "delta"
+    ).save(path)
+    assert act(world, "seed_baseline", "seed", source=path, window_column="taken")["windows"] == 25
+    observed = world.instance.fetch_observations("baseline_readings", limit=1).records[0].asset_observation
+    assert observed.metadata["because"].value == "a new sensor"
+    with pytest.raises(RefusedError, match="seeded already"):
+        act(world, "seed_baseline", "seed", source=path, window_column="taken")
+    for window in ("2024-01-01", "2024-01-02"):
+        run_job(world.definitions, world.instance, "release_quarantine", "release", {**WHO, "window": window})
+    assert [verdict.startswith("published") for verdict in verdicts(world)] == [True, True]
+    check = dg.AssetCheckKey(dg.AssetKey("silver_readings"), "drift")
+    record = world.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
+    told = record.event.dagster_event.event_specific_data.metadata
+    assert told["status"].value == "calibrated_warn_only"
+    assert "more until a window can be held for drift" in told["believe"].value
+    assert "| value |" in told["features"].value
+    assert "| site |" in told["features"].value
