@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions import chance, words
 from lakehouse_assets.decisions.baseline import Baseline, Book, shape_of
 from lakehouse_assets.decisions.categories import Categories
@@ -156,13 +156,20 @@ def _ranked(results, columns, past, counts, spec: DriftSpec, status: Status, kep
     action: Action = "pass"
     if p_value <= spec.warn_at:
         action = "hold" if status == "calibrated" and p_value <= spec.hold_at else "warn"
-    if worst is not None and worst.correlations and action != "pass":
-        # A feature that is off by itself says more than that it is off together with others.
-        level = spec.hold_at if action == "hold" else spec.warn_at
-        alone = [r for r in results if not r.correlations and r.effect > spec.min_effect and (r.corrected or 1.0) <= level]
-        worst = max(alone, key=lambda r: r.score or 0.0, default=worst)
+    if worst is not None and action != "pass":
+        worst = _told(worst, results, spec.hold_at if action == "hold" else spec.warn_at, spec.min_effect)
     text = words.of_rank(action, worst, p_value, kept["windows_known"], kept["since"])
     return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, **kept)
+
+
+def _told(worst: FeatureResult, results: Sequence[FeatureResult], level: float, least: float) -> FeatureResult:
+    """Of several that are off, the one that says most: the volume, since fewer rows are farther off in everything; a feature by
+    itself before features together.
+    """
+    off = [r for r in results if r.corrected is not None and r.corrected <= level and r.effect > least]
+    volume = [r for r in off if r.feature == VOLUME]
+    alone = [r for r in off if not r.correlations] if worst.correlations else []
+    return max(volume or alone, key=lambda r: r.score or 0.0, default=worst)
 
 
 def _strangest(results, columns, scores: Floats, counts, least: float, times: int) -> tuple[float, float, int] | None:
