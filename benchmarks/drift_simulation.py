@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from lakehouse_assets.decisions.compared import FeatureResult, family
-from lakehouse_assets.decisions.distances import Steps, distances
+from lakehouse_assets.decisions.distances import MOST_STEPS, Steps, distances
 from lakehouse_assets.decisions.measured_history import History
 from lakehouse_assets.decisions.ranks import largest, rank, standardized
 from lakehouse_assets.decisions.relations import Relations, apart, merge_relations, relations_of
@@ -76,6 +76,11 @@ def steps_of_values(values: Floats) -> Steps:
     return Steps.of(values)
 
 
+def _thinned(steps: Steps) -> Steps:
+    """As `Steps.plus` does it for a baseline of many values."""
+    return steps.thinned(MOST_STEPS) if steps.values.size > 2 * MOST_STEPS else steps
+
+
 def _relations(window: Floats) -> Relations:
     return relations_of({str(i): window[:, i] for i in range(window.shape[1])})
 
@@ -84,7 +89,7 @@ def learn(windows: list[Floats]) -> Learnt:
     """The gate's first windows: merged, and each measured against the others."""
     columns = range(windows[0].shape[1])
     parts = [[steps_of_values(window[:, i]) for i in columns] for window in windows]
-    merged = [steps_of_values(np.concatenate([window[:, i] for window in windows])) for i in columns]
+    merged = [_thinned(steps_of_values(np.concatenate([window[:, i] for window in windows]))) for i in columns]
     each = [_relations(window) for window in windows]
     together = merge_relations(each)
     rows: list[dict[tuple[int, str], tuple[float, float]]] = []
