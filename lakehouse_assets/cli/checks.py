@@ -54,13 +54,16 @@ def check_list(table: Annotated[str | None, typer.Option(help="Only this table."
 @check_app.command("validate")
 def check_validate() -> None:
     """Whether every defs.yaml and its SQL is right, and names columns that the source has. No JVM, nothing is run."""
-    from lakehouse_assets.orchestration.validate import source_mistakes, unused_packs
+    from lakehouse_assets.orchestration.validate import source_mistakes, unfitting_patterns, unused_packs
 
     tables = tables_of()
-    mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables)
+    unfitting, notes = unfitting_patterns(tables)
+    mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unfitting
     for table in tables:
         for gold in table.spec.gold:
             table.query_of(gold, [t.spec for t in tables])
+    for note in notes:
+        out.print(note, markup=False, highlight=False, soft_wrap=True)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: right", markup=False)
