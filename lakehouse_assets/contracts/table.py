@@ -150,7 +150,7 @@ class TableSpec(Frozen):
 
     def _references(self) -> list[tuple[str, list[str]]]:
         found = [("key", list(self.key)), ("last_modified", [self.last_modified] if self.last_modified else [])]
-        found += [(f"checks.{i} ({check.id})", list(check.columns_used)) for i, check in enumerate(self.checks)]
+        found += [(f"checks.{i} ({check.id})", check.unknown_columns(self.columns)) for i, check in enumerate(self.checks)]
         if self.extraction.delete_when:
             found.append(
                 ("extraction.delete_when", sorted(columns_of(parse_expression(self.extraction.delete_when, "delete_when"))))

@@ -1,11 +1,11 @@
 """`baseline/<table>`: the accepted windows' profiles and statistics, append-only, addressed by their decision's id.
 
-Belongs here: rows ↔ profiles, and the book of a baseline version. Does not: what it is compared with.
+Belongs here: rows ↔ profiles, the book of a baseline version, the extremes in it. Does not: what it is compared with.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
@@ -34,6 +34,16 @@ SCHEMA = pa.schema(
         pa.field("statistics", pa.string()),
     ]
 )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A column in one window, all strata together: its rows, those of them without a value, the extremes of finite values."""
+
+    rows: int
+    nulls: int
+    minimum: float | None
+    maximum: float | None
 
 
 def write_profiles(settings: Settings, table: str, made: Sequence[Decision], *, again: bool) -> None:
@@ -83,3 +93,31 @@ def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision]
             kept = {key: found for key, found in kept.items() if then.get(key[0]) == now.get(key[0])}
             book.learn(rows[0]["p_extracted_at"], profiles, kept)
     return book
+
+
+def seen_by_window(settings: Settings, spec: TableSpec, known: Sequence[Decision]) -> dict[str, list[Seen]]:
+    """What the stored profiles say of each column that drift watches as it is, by accepted window. No JVM; reads no sketch.
+
+    A column is left out where an accepted window has no profile of it, or one of another meaning: its figures would be of
+    some windows only. What an override let through is passed over, as it is by the baseline.
+    """
+    features = {f.name: f.expr for f in (spec.drift.features if spec.drift else ()) if f.expr in spec.columns}
+    live = [d for d in ledger.accepted(known).values() if d.counts.rows_published and not {"drift", "*"} & set(d.waived)]
+    if not features or not live:
+        return {}
+    columns = ["decision_id", "feature", "rows", "nulls", "minimum", "maximum"]
+    strata: dict[tuple[str, str], list[dict]] = {}
+    for row in delta.read_arrow(settings.path("baseline", spec.name), columns).to_pylist():
+        strata.setdefault((row["decision_id"], row["feature"]), []).append(row)
+    now, found = meanings(spec.ruleset()), {}
+    for name, column in features.items():
+        if all((d.decision_id, name) in strata and meanings(d.ruleset).get(name) == now[name] for d in live):
+            found[column] = [_seen(strata[d.decision_id, name]) for d in live]
+    return found
+
+
+def _seen(strata: Sequence[dict]) -> Seen:
+    lows = [row["minimum"] for row in strata if row["minimum"] is not None]
+    highs = [row["maximum"] for row in strata if row["maximum"] is not None]
+    rows, nulls = sum(row["rows"] for row in strata), sum(row["nulls"] for row in strata)
+    return Seen(rows, nulls, min(lows, default=None), max(highs, default=None))
