@@ -42,7 +42,7 @@ def build_definitions(
     sensors = [watcher_sensor(settings, specs), announcer_sensor(settings, specs), publisher_sensor(settings), automation]
     shared = dg.Definitions(
         sensors=sensors,
-        jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, specs)],
+        jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, tables)],
         schedules=[*housekeeping(settings, specs), *proofs(jobs, specs)],
         resources={"spark": spark_resource(settings), **(overrides or {})},
         # One process per run: the default would start a JVM for every step.

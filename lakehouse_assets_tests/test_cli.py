@@ -19,6 +19,7 @@ from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
+from lakehouse_assets.orchestration import validate
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage.baseline import write_profiles
@@ -107,6 +108,16 @@ def test_check_validate_where_nothing_has_landed():
     result = run("check", "validate")
     assert result.exit_code == 0, result.output
     assert result.stdout.endswith(": right\n")
+
+
+def test_check_validate_tells_what_is_no_mistake(monkeypatch):
+    note = "defs.yaml:9: packs: '*_at' (times.checks.0.for_columns) fits no column here"
+    monkeypatch.setattr(validate, "unfitting_patterns", lambda _: ([], [note]))
+    result = run("check", "validate")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(note + "\n")
+    monkeypatch.setattr(validate, "unfitting_patterns", lambda _: ([note], []))
+    assert str(run("check", "validate").exception) == note
 
 
 def test_check_validate_looks_at_the_newest_file(empty_lake):

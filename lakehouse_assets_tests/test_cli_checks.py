@@ -4,7 +4,6 @@ Belongs here: the commands that start Spark. Does not: the others (test_cli), or
 """
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -13,23 +12,35 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.cli import checks as commands
+from lakehouse_assets.cli import trials as commands
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
+from lakehouse_assets.layers.gold import publish_gold
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.trials import gold_run
 from lakehouse_assets_tests.support import heal, land, readings
 
 FAR = "{check: in_range, column: value, max: 50}"
 
 
+GOLD = {
+    "name": "sensors",
+    "sql": "sensors.sql",
+    "key": ["sensor"],
+    "checks": [{"check": "in_range", "column": "most", "max": 100, "name": "most_fits"}],
+}
+
+
 @pytest.fixture
-def lake(spark, settings, monkeypatch):
+def lake(spark, settings, monkeypatch, tmp_path):
     """Three windows, and no end of the session that the tests share."""
     for day, value in ((1, 10), (2, 20), (3, 90)):
         land(settings, day, [f"s{n},{n},{value},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
     heal(spark, settings, [1, 2, 3])
+    (tmp_path / "sensors.sql").write_text("select sensor, max(value) as most from silver_readings group by sensor")
+    table = LakehouseTable(readings(gold=[GOLD]), tmp_path)
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
-    monkeypatch.setattr(commands, "tables_of", lambda _: [LakehouseTable(readings(), Path())])
+    monkeypatch.setattr(commands, "tables_of", lambda *_: [table])
     monkeypatch.setattr(commands, "stop_spark", lambda: None)
     return settings
 
@@ -81,6 +92,39 @@ def test_a_check_that_there_is_not(lake, check, error, said):
 def test_a_window_that_there_is_not(lake):
     assert "keys look like 2024-01-01" in str(run("run", "readings", "not_empty", "--window", "yesterday").exception)
     assert "is in bronze" in str(run("run", "readings", "not_empty", "--window", "2024-01-09").exception)
+
+
+def test_a_published_gold_table(spark, lake):
+    assert "gold_sensors has never been published" in str(run("run", "gold_sensors", "most_fits").exception)
+    (table,) = commands.tables_of()
+    publish_gold(gold_run([table], "gold_sensors", lake, lambda: spark, "gold"))
+    good = run("run", "gold_sensors", "most_fits")
+    assert good.exit_code == 0, good.output
+    assert "whole table" in good.output
+    bad = run("run", "gold_sensors", "{check: in_range, column: most, max: 50}", "--json")
+    assert bad.exception.exit_code == 8
+    assert str(bad.exception) == "in_range_most: failed in gold_sensors"
+    (told,) = json.loads(bad.stdout)
+    assert (told["rows"], told["failed rows"], told["would hold"]) == (40, 40, "40 row(s)")
+    assert len(told["samples"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        (("run", "gold_nope", "most_fits"), RefusedError, "there is no gold table 'gold_nope'; there are gold_sensors"),
+        (("run", "gold_sensors", "nope"), RefusedError, "gold_sensors has no check 'nope'; there are most_fits"),
+        (("run", "gold_sensors", "{check: not_null, column: value}"), ConfigError, "no column value; it has sensor, most"),
+        (("run", "gold_sensors", "{check: row_count_ratio, min: 1}"), ConfigError, "gold has no windows"),
+        (("run", "gold_sensors", "most_fits", "--window", "2024-01-01"), RefusedError, "leave out --window and --on"),
+        (("run", "gold_sensors", "most_fits", "--on", "silver"), RefusedError, "leave out --window and --on"),
+        (("backtest", "gold_sensors", "--check", "most_fits"), RefusedError, "`lakehouse check run gold_sensors CHECK`"),
+    ],
+)
+def test_what_gold_is_not_asked(lake, arguments, error, said):
+    refused = run(*arguments)
+    assert isinstance(refused.exception, error), refused.output
+    assert said in str(refused.exception)
 
 
 def test_backtest(lake):

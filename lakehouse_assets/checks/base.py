@@ -4,7 +4,7 @@ Belongs here: the two families (row, batch), "Severity, said once", and what a j
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -128,6 +128,10 @@ class Check(BaseModel):
     def columns_used(self) -> tuple[str, ...]:
         """Columns that it needs, in order."""
         return ()
+
+    def unknown_columns(self, columns: Collection[str]) -> list[str]:
+        """What it names that is none of these columns of the batch."""
+        return [name for name in self.columns_used if name not in columns]
 
     @property
     def id(self) -> str:

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from lakehouse_assets.cli.baseline import baseline_app
-from lakehouse_assets.cli.checks import check_app
 from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, out, show, tables_of, window_range
 from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.quarantine import quarantine_app
+from lakehouse_assets.cli.trials import check_app
 from lakehouse_assets.errors import LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 

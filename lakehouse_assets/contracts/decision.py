@@ -4,6 +4,8 @@ Belongs here: the shapes that the append-only logs hold. Does not: how a verdict
 """
 
 import hashlib
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -114,3 +116,14 @@ class Decision:
     def accepted(self) -> bool:
         """Its clean rows belong in silver, unless a later extraction has taken their place."""
         return self.verdict in ACCEPTED and self.superseded_by is None
+
+
+def finite(value: Any) -> Any:
+    """A figure as JSON can hold it: NaN and infinities as texts; a NULL in their place would say that there was no value."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return value

@@ -5,6 +5,7 @@ Belongs here: YAML documents and positions. Does not: what stands in them (place
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Document:
         return True
 
 
-def read_documents(path: Path) -> list[Document]:
+def read_documents(path: Path) -> tuple[Document, ...]:
     """Every document of a file. Raises ConfigError, with file and line, for what a strict and safe loader refuses."""
     try:
         return read_text(path.read_text(encoding="utf-8"), path)
@@ -70,8 +71,12 @@ def read_documents(path: Path) -> list[Document]:
         raise ConfigError(f"{path}:1: the file is not UTF-8") from None
 
 
-def read_text(text: str, path: Path | str) -> list[Document]:
-    """Every document of a text; ``path``: what it is called in errors. Raises ConfigError as `read_documents`."""
+@lru_cache(maxsize=256)
+def read_text(text: str, path: Path | str) -> tuple[Document, ...]:
+    """Every document of a text; ``path``: what it is called in errors. Raises ConfigError as `read_documents`.
+
+    Kept by its text, since what tables share is asked for with each of them: nobody may change what is in it.
+    """
     try:
         loader = _Strict(text)
         try:
@@ -79,7 +84,7 @@ def read_text(text: str, path: Path | str) -> list[Document]:
             while loader.check_node():
                 node = loader.get_node()
                 found.append(Document(Path(path), node, loader.construct_document(node) if node else None))
-            return found
+            return tuple(found)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:

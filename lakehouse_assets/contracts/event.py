@@ -4,14 +4,12 @@ Belongs here: the event's fields and how a decision fills them. Does not: who is
 """
 
 import json
-import math
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lakehouse_assets.contracts.decision import Decision, Kind, Verdict
+from lakehouse_assets.contracts.decision import Decision, Kind, Verdict, finite
 from lakehouse_assets.contracts.windows import window_at
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -156,7 +154,7 @@ def event_of(decision: Decision) -> DecisionEvent:
         verdict=decision.verdict,
         counts=RowCounts(**decision.counts.__dict__),
         reasons=tuple(ReasonTold(**reason.__dict__) for reason in decision.reasons),
-        checks=tuple(CheckTold(**{**check, "observed": _finite(check["observed"])}) for check in decision.checks),
+        checks=tuple(CheckTold(**{**check, "observed": finite(check["observed"])}) for check in decision.checks),
         ruleset_hash=decision.ruleset_hash,
         bronze_version=decision.bronze_version,
         silver_version=decision.silver_version,
@@ -179,14 +177,3 @@ def _bounds(decision: Decision) -> tuple[datetime | None, datetime | None]:
     # The cadence that it was judged by: the table may have another one today, or be gone.
     window = window_at(decision.p_extracted_at, json.loads(decision.ruleset)["extraction"]["cadence"])
     return window.start, window.end
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinities, and a NULL in their place would say that there was no value."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {str(key): _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return value

@@ -88,10 +88,14 @@ class Places:
             if not isinstance(place, int) or place >= len(sources):
                 continue
             source = sources[place]
+            rest = keys[size + 1 :]
+            if self._is_own(source, rest):
+                keys = (*source.override, *rest)
+                break
             if source.pack and self.files.packs:
-                inner = (source.pack, "checks", source.place, *keys[size + 1 :])
+                inner = (source.pack, "checks", source.place, *rest)
                 return self.files.packs.at(inner), ".".join(map(str, inner))
-            keys = (*of_list, source.place, *keys[size + 1 :])
+            keys = (*of_list, source.place, *rest)
         name = ".".join(map(str, keys))
         defaults = self.files.defaults
         if self.document is None:
@@ -101,9 +105,17 @@ class Places:
         return self.document.at(["attributes", *keys]), name
 
     def of_pack(self, keys: Sequence[str | int]) -> bool:
-        """Whether a check is a pack's."""
+        """Whether it is a pack's check that these keys are told of, and not what the table says of it itself."""
         sources, place = self.sources.get(tuple(keys[:1]), ()), keys[1] if len(keys) > 1 else None
-        return isinstance(place, int) and place < len(sources) and sources[place].pack is not None
+        if not isinstance(place, int) or place >= len(sources):
+            return False
+        return sources[place].pack is not None and not self._is_own(sources[place], tuple(keys[2:]))
+
+    def _is_own(self, source: Source, rest: Keys) -> bool:
+        """Whether a key of a pack's check is what the table overrides; the check as a whole is, where it is another by that."""
+        if not source.override or self.document is None:
+            return False
+        return self.document.has(["attributes", *source.override, *rest])
 
     def at(self, keys: Sequence[str | int]) -> str:
         """``file:line`` of a key."""

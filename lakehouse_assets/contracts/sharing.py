@@ -8,7 +8,7 @@ Belongs here: the written attributes of a table → all of them. Does not: what 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -86,10 +86,14 @@ class Shared:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a check of the whole list is written: in the table's own list (``pack`` None), or in a pack's."""
+    """Where a check of the whole list is written: in the table's own list (``pack`` None), or in a pack's.
+
+    ``override``: the table's own keys for it (below the attributes), where they change what only the whole table can judge.
+    """
 
     place: int
     pack: str | None = None
+    override: Keys = ()
 
 
 @dataclass(frozen=True)
@@ -155,28 +159,46 @@ def _of_pack(
     values = {**_filled(pack.parameters, shared.variables, _variable, keys), **wanted.given}
     if missing := [name for name, value in values.items() if value is None]:
         raise Unshared((*keys, "with"), f"pack {wanted.pack} needs {', '.join(missing)}")
-    found: dict[str, tuple[dict[str, Any], Source]] = {}
+    found: dict[str, tuple[dict[str, Any], Check, Source]] = {}
     for place, written in enumerate(pack.checks):
         for check in _bound(written, columns):
             given = {**values, **({"column": check.pop("")} if "" in check else {})}
             filled = _filled(check, given, _parameter(shared.variables), keys)
             try:
-                name = CHECK.validate_python(_with_defaults(filled, general)).id
+                made = CHECK.validate_python(_with_defaults(filled, general))
             except ValidationError as error:
                 mistake = error.errors(include_url=False)[0]
                 text = f"{'.'.join(map(str, mistake['loc'][1:]))}: {reason_of(mistake)}".lstrip(": ")
                 raise Unshared(keys, f"check {place} of pack {wanted.pack} ({filled.get('check')}): {text}") from None
+            name = made.id
             if name in found:
                 raise Unshared(keys, f"pack {wanted.pack} makes two checks {name!r}: let `name:` differ, e.g. by `${{column}}`")
-            found[name] = ({**filled, **wanted.override.get(name, {})}, Source(place, wanted.pack))
+            found[name] = filled, made, Source(place, wanted.pack)
     for key, given_names in (("override", wanted.override), ("without", wanted.without)):
         if unknown := [name for name in given_names if name not in found]:
             names = ", ".join(found) or "none"
             raise Unshared((*keys, key), f"pack {wanted.pack} makes no check {', '.join(unknown)} here; it makes {names}")
-    kept = [made for name, made in found.items() if name not in wanted.without]
+    kept = [name for name in found if name not in wanted.without]
     if not kept:
         raise Unshared(keys, f"pack {wanted.pack} binds to nothing in this table")
-    yield from kept
+    for name in kept:
+        filled, made, source = found[name]
+        changes, own = wanted.override.get(name, {}), (*keys, "override", name)
+        yield {**filled, **changes}, _changed(source, made, {**filled, **changes}, general, own) if changes else source
+
+
+def _changed(source: Source, made: Check, written: Mapping[str, Any], general: Mapping[str, Any], keys: Keys) -> Source:
+    """The source of a check that a table has overridden, at ``keys``. Raises Unshared there for what cannot be a check."""
+    try:
+        now = CHECK.validate_python(_with_defaults(written, general))
+    except ValidationError as error:
+        mistake = error.errors(include_url=False)[0]
+        raise Unshared((*keys, *mistake["loc"][1:]), reason_of(mistake)) from None
+
+    def seen(check: Check) -> tuple[Any, ...]:
+        return check.id, check.columns_used, check.depends_on, getattr(check, "sql", None)
+
+    return source if seen(now) == seen(made) else replace(source, override=keys)
 
 
 def _bound(written: Mapping[str, Any], columns: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -150,7 +150,7 @@ class TableSpec(Frozen):
 
     def _references(self) -> list[tuple[str, list[str]]]:
         found = [("key", list(self.key)), ("last_modified", [self.last_modified] if self.last_modified else [])]
-        found += [(f"checks.{i} ({check.id})", list(check.columns_used)) for i, check in enumerate(self.checks)]
+        found += [(f"checks.{i} ({check.id})", check.unknown_columns(self.columns)) for i, check in enumerate(self.checks)]
         if self.extraction.delete_when:
             found.append(
                 ("extraction.delete_when", sorted(columns_of(parse_expression(self.extraction.delete_when, "delete_when"))))
@@ -176,6 +176,15 @@ class TableSpec(Frozen):
         return self.key or ("p_extracted_at", "_content_hash", "_ordinal")
 
     @property
+    def drift_in_units(self) -> DriftSpec | None:
+        """`drift`, the features that are a bare column with that column's unit."""
+        if self.drift is None:
+            return None
+        bare = {f.name: self.columns[f.expr].unit for f in self.drift.features if f.unit is None and f.expr in self.columns}
+        told = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in self.drift.features]
+        return self.drift.model_copy(update={"features": tuple(told)})
+
+    @property
     def meaning(self) -> str:
         """A hash of everything by which silver's values follow from bronze and the accepted decisions."""
         columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in self.columns.items()}
@@ -188,7 +197,10 @@ class TableSpec(Frozen):
 
     def ruleset(self) -> str:
         """What a batch is judged by, as canonical JSON: kept with each decision."""
-        return self.model_dump_json(by_alias=True, exclude={"description", "owners", "tags", "alerts", "gold"})
+        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold"), True)
+        # What a value is told in changes no judgement.
+        left_out["drift"] = {"features": {"__all__": {"unit"}}}
+        return self.model_dump_json(by_alias=True, exclude=left_out)
 
     @property
     def ruleset_hash(self) -> str:

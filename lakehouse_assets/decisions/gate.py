@@ -5,13 +5,12 @@ Belongs here: numbers → outcomes → verdict, all pure. Does not: measuring, d
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import isfinite
 from typing import Any
 
 from lakehouse_assets.checks.base import Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
 from lakehouse_assets.checks.dependencies import in_order
 from lakehouse_assets.checks.history import HistoryCheck, Past
-from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict
+from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict, finite
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.drift import DriftVerdict
@@ -175,13 +174,8 @@ def _judged(
         failed_rows=judged.failed_rows,
         # A row check counts; what else is said of a batch, or of an error, may quote a value.
         message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
-        observed={name: MASKED if hidden else _json_safe(value) for name, value in judged.observed.items()},
+        observed={name: MASKED if hidden else finite(value) for name, value in judged.observed.items()},
     )
-
-
-def _json_safe(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they are told as text."""
-    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:

@@ -4,9 +4,10 @@ Belongs here: a run of a gold table, its staging, its measures, its outcomes. Do
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,7 @@ from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.staging import write_once
 from lakehouse_assets.measures.duplicates import flag_duplicates
-from lakehouse_assets.measures.isolate import evaluate, plain
+from lakehouse_assets.measures.isolate import errors_of, evaluate
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import declared_rules, flagged
@@ -104,7 +105,7 @@ def stage_gold(
     run: GoldRun, inputs: dict[str, int], at: datetime, number: int, parts: grain.Values | None
 ) -> tuple[DataFrame, dict[str, str]]:
     """The staged rows; and what went wrong in row checks that stop the scan, which are then not evaluated."""
-    spark, checks = run.session(), run.spec.checks
+    spark = run.session()
     others: dict[str, DataFrame] = {}
     for name, version in inputs.items():
         table = spark.read.format("delta").option("versionAsOf", version).load(input_path(run.settings, name))
@@ -113,8 +114,22 @@ def stage_gold(
         else:
             table.createOrReplaceTempView(name)
         others[name.removeprefix("silver_")] = table
-    rows = spark.sql(run.query.sql)
-    columns = [identifier(c) for c in rows.columns]
+    path = run.settings.path("staging", run.table, run.run_id)
+    return flag_and_keep(run, spark.sql(run.query.sql), at, number, others, lambda frame: write_once(spark, frame, path))
+
+
+def flag_and_keep(
+    run: GoldRun,
+    rows: DataFrame,
+    at: datetime,
+    number: int,
+    others: Mapping[str, DataFrame],
+    keep: Callable[[DataFrame], DataFrame],
+) -> tuple[DataFrame, dict[str, str]]:
+    """These rows as one batch with a staging's flags, kept once; and what went wrong in row checks that stop the scan, which
+    are then not evaluated.
+    """
+    columns, checks = [identifier(c) for c in rows.columns], run.spec.checks
     rows = rows.select(
         *columns,
         F.lit(at).alias("p_extracted_at"),
@@ -126,27 +141,42 @@ def stage_gold(
     def frame(some: Sequence[Check], broken: Collection[str] = ()) -> DataFrame:
         return flag_duplicates(flagged(rows, some, _context(), run.pii, others, broken), run.spec.key, None)
 
-    path = run.settings.path("staging", run.table, run.run_id)
-    with compiled_as_fits(spark, len(checks)):
+    def alone(check: Check) -> None:
+        evaluate(frame([*rows_passed_over(check, checks), check]))
+
+    with compiled_as_fits(run.session(), len(checks)):
         try:
-            return write_once(spark, frame(checks), path), {}
+            return keep(frame(checks)), {}
         except SCAN_ERRORS:
-            broken = {}
-            for check in checks:
-                if check.scope == "row":
-                    alone = [*rows_passed_over(check, checks), check]
-                    broken |= _error_of(run, check, lambda alone=alone: evaluate(frame(alone)))
+            broken = _told(run, errors_of({check.id: partial(alone, check) for check in checks if check.scope == "row"}))
             if not broken:
                 raise
-            return write_once(spark, frame(checks, broken), path), broken
+            return keep(frame(checks, broken)), broken
 
 
-def _error_of(run: GoldRun, check: Check, attempt: Callable[[], object]) -> dict[str, str]:
+def _told(run: GoldRun, errors: dict[str, str]) -> dict[str, str]:
+    """A value may stand in an error, of any column."""
+    return dict.fromkeys(errors, gate.MASKED) if run.pii else errors
+
+
+def measure_gold(
+    run: GoldRun, checks: Sequence[Check], staged: DataFrame, broken: dict[str, str], at: datetime, number: int
+) -> BatchNumbers:
+    """The numbers of these checks over staged rows: one aggregation, and one query for each check that cannot ride along.
+    ``broken``: checks that cannot be evaluated, and why.
+    """
+    context, batch = context_at(run, at), (at, number)
+    riding = {c.id: c.metrics(context) for c in checks if c.scope == "batch"}
+    rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
+    errors = {batch: dict(broken)}
     try:
-        attempt()
-    except SCAN_ERRORS as error:
-        return {check.id: gate.MASKED if run.pii else plain(error)}
-    return {}
+        scanned = scan(staged, rules, riding)
+    except SCAN_ERRORS:
+        alone = {check: partial(scan, staged, [], {check: metrics}) for check, metrics in riding.items()}
+        errors[batch] |= _told(run, errors_of(alone))
+        scanned = scan(staged, rules, {c: {} if c in errors[batch] else m for c, m in riding.items()})
+    extra = query_failures(staged, checks, context, [batch], errors).get(batch, {})
+    return scanned.get(batch, BatchNumbers()).completed(riding, extra, errors[batch])
 
 
 def judge_gold(
@@ -155,19 +185,7 @@ def judge_gold(
     """Outcomes of the checks that the decision waits for, and the counts. ``broken``: as `stage_gold` gives it."""
     context = context_at(run, at)
     awaited = at_once(run.spec.checks, context)
-    riding = {c.id: c.metrics(context) for c in awaited if c.scope == "batch"}
-    rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
-    errors = {(at, number): dict(broken)}
-    try:
-        scanned = scan(staged, rules, riding)
-    except SCAN_ERRORS:
-        for check in awaited:
-            if check.id in riding:
-                metrics = {check.id: riding[check.id]}
-                errors[(at, number)] |= _error_of(run, check, lambda metrics=metrics: scan(staged, [], metrics))
-        scanned = scan(staged, rules, {c: {} if c in errors[(at, number)] else m for c, m in riding.items()})
-    extra = query_failures(staged, awaited, context, [(at, number)], errors).get((at, number), {})
-    numbers = scanned.get((at, number), BatchNumbers()).completed(riding, extra, errors[(at, number)])
+    numbers = measure_gold(run, awaited, staged, broken, at, number)
     outcomes = gate.judge_checks(awaited, context, numbers, run.pii)
     if numbers.key_conflicts:
         text = f"{numbers.key_conflicts} key(s) ({', '.join(run.spec.key)}) with more than one row"

@@ -146,7 +146,7 @@ def judge(
 ) -> Judged:
     """Judge these extractions, oldest window first, each by what is known when it is decided."""
     batches = [(e.p_extracted_at, e.extraction_seq) for e in extractions]
-    others = others_now(run)
+    others = others_now(run.settings, run.spec.checks, run.spark)
     staged, broken = stage_batches(run, batches, run.run_id, waived, others)
     run.step("staged")
     numbers, profiles = measure(run, staged, broken, batches)

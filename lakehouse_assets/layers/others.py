@@ -6,13 +6,14 @@ Belongs here: finding the tables that checks read, and what a decision keeps of 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.fold import clean_rows, fold
 from lakehouse_assets.layers.run import Run
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
 
@@ -23,6 +24,10 @@ class Others:
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+
+    def errors(self, checks: Sequence[Check]) -> dict[str, str]:
+        """Which of these checks look into a table that is not there, and why it is not."""
+        return {c.id: self.missing[c.reads.table] for c in checks if c.reads and c.reads.table in self.missing}
 
     @property
     def inputs(self) -> dict[str, int]:
@@ -40,18 +45,18 @@ def tables_read(checks: Sequence[Check]) -> list[str]:
     return sorted({check.reads.table for check in checks if check.reads})
 
 
-def others_now(run: Run) -> Others:
+def others_now(settings: Settings, checks: Sequence[Check], spark: SparkSession) -> Others:
     """The other tables as their last applied decision left them. A view of each is there for SQL, `silver_<table>`."""
     frames, numbers, missing = {}, {}, {}
-    for table in tables_read(run.spec.checks):
-        known = [d for d in logs.decisions(run.settings, table, evidence=False) if d.silver_version is not None]
-        path = run.settings.path("silver", table)
+    for table in tables_read(checks):
+        known = [d for d in logs.decisions(settings, table, evidence=False) if d.silver_version is not None]
+        path = settings.path("silver", table)
         if not ledger.accepted(known) or not delta.exists(path):
             missing[table] = never_published(table)
             continue
         # Not simply what is there now: a run of that table may have committed what it has not yet marked as applied.
         version = max(d.silver_version or 0 for d in known)
-        frames[table] = run.spark.read.format("delta").option("versionAsOf", version).load(path)
+        frames[table] = spark.read.format("delta").option("versionAsOf", version).load(path)
         numbers[table] = max(d.number for d in known)
     return _viewed(Others(frames, numbers, missing))
 

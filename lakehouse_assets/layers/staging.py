@@ -47,7 +47,7 @@ def stage_batches(
     path = run.settings.path("staging", spec.name, place)
     others = others or Others()
     rows = select_batches(bronze, batches)
-    missing = {c.id: others.missing[c.reads.table] for c in spec.checks if c.reads and c.reads.table in others.missing}
+    missing = others.errors(spec.checks)
     broken: Broken = {check: dict.fromkeys(batches, why) for check, why in missing.items()}
     with compiled_as_fits(spark, len(spec.checks)):
         try:

@@ -1,9 +1,9 @@
-"""Checks that published rows would bear: proposed from one look at silver, for a person to read and to paste.
+"""Checks that published rows would bear: proposed from drift's profiles and one look at silver, for a person to read and paste.
 
-Belongs here: silver → figures of each column → proposals. Does not: trying them (trial), or writing any YAML file.
+Belongs here: profiles and silver → figures of each column → proposals. Does not: trying them (trial), or writing any YAML file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil, floor, log10
@@ -13,11 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.seen import Seen, seen_by_window
 
 FEW = 20  # different texts up to which a list of them is proposed
 ENOUGH = 100  # rows below which nothing is known
@@ -36,19 +38,24 @@ class Proposal:
 def suggest(run: Run) -> list[Proposal]:
     """Proposals for what is not declared yet. Two aggregations over silver; collects one row, and at most 20 texts a column.
 
-    No value of a `pii` column is looked at. Raises RefusedError where silver has fewer than 100 rows.
+    Where drift has stored a profile of a column in every accepted window, these tell, and silver is not asked: they know each
+    window as it was judged, and silver only what later windows left of it. No value of a `pii` column is looked at. Raises
+    RefusedError where silver has fewer than 100 rows.
     """
     spec, path = run.spec, run.path("silver")
     if not delta.exists(path):
         raise RefusedError(f"{spec.name} has no silver table yet; `lakehouse run` first")
     silver = run.spark.read.format("delta").load(path)
-    figures = _figures(silver, spec)
+    known = logs.decisions(run.settings, spec.name, evidence=False)
+    stored = seen_by_window(run.settings, spec, known)
+    profiled = {name: windows for name, windows in stored.items() if spec.columns[name].type.startswith(NUMBERS)}
+    figures = _figures(silver, spec, profiled)
     if figures["rows"] < ENOUGH:
         raise RefusedError(f"silver {spec.name} has {figures['rows']} rows; at least {ENOUGH} are wanted")
     lists = _lists(silver, spec, figures)
     declared = {(check.check, *check.columns_used) for check in spec.checks}
     found = [p for name in spec.columns for p in _of_column(spec, name, figures, lists.get(name))]
-    found += _of_rows(run)
+    found += _of_rows(known)
     return [p for p in found if (p.check["check"], *_columns(p.check)) not in declared]
 
 
@@ -56,9 +63,11 @@ def _columns(check: dict[str, Any]) -> tuple[str, ...]:
     return (check["column"],) if "column" in check else ()
 
 
-def _figures(silver: DataFrame, spec: TableSpec) -> dict[str, Any]:
+def _figures(silver: DataFrame, spec: TableSpec, profiled: Mapping[str, Sequence[Seen]]) -> dict[str, Any]:
     wanted = [F.count(F.lit(1)).alias("rows")]
     for place, (name, column) in enumerate(spec.columns.items()):
+        if name in profiled:
+            continue
         value = F.col(identifier(name))
         wanted.append(F.count_if(value.isNull()).alias(f"nulls_{place}"))
         if column.pii:
@@ -71,7 +80,11 @@ def _figures(silver: DataFrame, spec: TableSpec) -> dict[str, Any]:
             number = value.cast("double")
             finite = F.when(~F.isnan(number) & (F.abs(number) != float("inf")), number)
             wanted += [F.min(finite).alias(f"low_{place}"), F.max(finite).alias(f"high_{place}")]
-    return silver.agg(*wanted).collect()[0].asDict()  # one row
+    figures = silver.agg(*wanted).collect()[0].asDict()  # one row
+    for place, name in enumerate(spec.columns):
+        if name in profiled:
+            figures |= {f"{figure}_{place}": value for figure, value in _of_profiles(profiled[name]).items()}
+    return figures
 
 
 def _lists(silver: DataFrame, spec: TableSpec, figures: dict[str, Any]) -> dict[str, list[str]]:
@@ -87,18 +100,33 @@ def _lists(silver: DataFrame, spec: TableSpec, figures: dict[str, Any]) -> dict[
     return {name: values for name, values in found.items() if len(values) <= FEW}
 
 
+def _of_profiles(windows: Sequence[Seen]) -> dict[str, Any]:
+    """The same figures of one column, and those that only windows have."""
+    lows = [w.minimum for w in windows if w.minimum is not None]
+    highs = [w.maximum for w in windows if w.maximum is not None]
+    return {
+        "rows": sum(w.rows for w in windows),
+        "nulls": sum(w.nulls for w in windows),
+        "low": min(lows, default=None),
+        "high": max(highs, default=None),
+        "windows": len(windows),
+        "worst": max((w.nulls / w.rows for w in windows if w.rows), default=0),
+    }
+
+
 def _of_column(spec: TableSpec, name: str, figures: dict[str, Any], values: Sequence[str] | None) -> list[Proposal]:
-    place, rows = list(spec.columns).index(name), figures["rows"]
-    nulls, found = figures[f"nulls_{place}"], []
+    place = list(spec.columns).index(name)
+    rows, nulls = figures.get(f"rows_{place}", figures["rows"]), figures[f"nulls_{place}"]
+    where = f" in {windows} windows" if (windows := figures.get(f"windows_{place}")) else ""
+    worst, found = figures.get(f"worst_{place}", 0), []
     if not nulls and name not in spec.key:
         found.append(Proposal({"check": "not_null", "column": name}, f"no NULL in {rows} rows"))
-    elif 0 < nulls < rows:
-        most = min(ceil(2 * nulls / rows * 1000) / 1000, 0.999)
-        found.append(
-            Proposal(
-                {"check": "null_share", "column": name, "max": most, "severity": "warning"}, f"{nulls / rows:.2%} are NULL"
-            )
-        )
+    elif 0 < nulls < rows and worst < 1:
+        # Twice what is usual, and more than any window had.
+        share = max(2 * nulls / rows, 1.2 * worst)
+        most = min(ceil(share * 1000) / 1000, 0.999)
+        check = {"check": "null_share", "column": name, "max": most, "severity": "warning"}
+        found.append(Proposal(check, f"{nulls / rows:.2%} are NULL{where}"))
     low, high = figures.get(f"low_{place}"), figures.get(f"high_{place}")
     if low is None or high is None:
         return found
@@ -112,7 +140,7 @@ def _of_column(spec: TableSpec, name: str, figures: dict[str, Any], values: Sequ
     elif max(abs(low), abs(high)) < 1e300:
         least, most = bounds(low, high)
         check = {"check": "in_range", "column": name, "min": least, "max": most, "severity": "warning"}
-        found.append(Proposal(check, f"seen from {low:g} to {high:g}"))
+        found.append(Proposal(check, f"seen from {low:g} to {high:g}{where}"))
     return found
 
 
@@ -136,8 +164,8 @@ def _of_steps(count: int, power: int) -> float:
     return int(value) if value == value.to_integral_value() and abs(value) < 10**15 else float(value)
 
 
-def _of_rows(run: Run) -> list[Proposal]:
-    live = ledger.accepted(logs.decisions(run.settings, run.spec.name, evidence=False)).values()
+def _of_rows(known: Sequence[Decision]) -> list[Proposal]:
+    live = ledger.accepted(known).values()
     counts = sorted(d.counts.rows_in for d in live)
     if len(counts) < WINDOWS or not counts[0]:
         return []

@@ -7,6 +7,7 @@ Does not: the gate (judge).
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
@@ -14,6 +15,7 @@ from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import rows_passed_over, with_prerequisites
 from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import gate, ledger
@@ -35,22 +37,30 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.session import compiled_as_fits
 
 Batch = tuple[datetime, int]
+Spec = TypeVar("Spec", TableSpec, GoldSpec)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one check says of one window. ``stands``: the window's decision as it is, None if nobody has judged it."""
+    """What one check says of one window, or of a gold table (``window`` None). ``stands``: the decision as it is, None if
+    nobody has judged it.
+    """
 
-    window: Window
+    window: Window | None
     rows: int
     outcome: gate.Outcome
     stands: Decision | None
 
     @property
+    def of(self) -> str:
+        """The window's key, or that it is the whole table."""
+        return self.window.key if self.window else "whole table"
+
+    @property
     def would_hold(self) -> str:
         """What would have been held for this check's sake."""
         if self.outcome.effect == "batch":
-            return "the window"
+            return "the window" if self.window else "the table"
         return f"{self.outcome.failed_rows} row(s)" if self.outcome.effect == "rows" else "nothing"
 
 
@@ -72,15 +82,16 @@ class _Data:
     batches: tuple[Batch, ...]
 
 
-def with_check(spec: TableSpec, check: Check) -> TableSpec:
-    """The table with this check, in the place of the one of its name or after all others. Raises ValidationError where the
-    table has no such column, or where another check stands in its way.
+def with_check(spec: Spec, check: Check) -> Spec:
+    """The table (silver or gold) with this check, in the place of the one of its name or after all others. Raises
+    ValidationError where silver has no such column, or where another check stands in its way.
     """
     others = [other for other in spec.checks if other.id != check.id]
     at = next((place for place, other in enumerate(spec.checks) if other.id == check.id), len(others))
     checks = [*others[:at], check, *others[at:]]
     given = spec.model_dump(by_alias=True, exclude={"checks"}, exclude_unset=True)
-    return TableSpec.model_validate({**given, "drift": None, "checks": [c.model_dump(exclude_unset=True) for c in checks]})
+    given |= {"drift": None} if isinstance(spec, TableSpec) else {}
+    return type(spec).model_validate({**given, "checks": [c.model_dump(exclude_unset=True) for c in checks]})
 
 
 def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], place: str = "bronze") -> Tried:
@@ -158,11 +169,8 @@ def _measure(
 ) -> tuple[dict[Batch, BatchNumbers], dict[str, list[str]]]:
     """Numbers of these checks by batch, and values that fail them. A check that stops the scan is in error where it does."""
     context = check_context(data.spec)
-    others = others_now(run)
-    missing = others.missing
-    errors: dict[Batch, dict[str, str]] = {
-        batch: {c.id: missing[c.reads.table] for c in wanted if c.reads and c.reads.table in missing} for batch in data.batches
-    }
+    others = others_now(run.settings, run.spec.checks, run.spark)
+    errors: dict[Batch, dict[str, str]] = {batch: others.errors(wanted) for batch in data.batches}
     found: dict[Batch, BatchNumbers] = {}
     samples: dict[str, list[str]] = {}
 

@@ -1,10 +1,10 @@
-"""Which batches an expression fails in, so that one bad value is no other batch's trouble.
+"""Which batches an expression fails in, and which expressions fail: one bad value is no other batch's or check's trouble.
 
 Belongs here: halving until the culprits stand alone, and the line of an error that a person needs. Does not: what is tried.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -26,6 +26,17 @@ def culprits(batches: Sequence[Batch], attempt: Callable[[Sequence[Batch]], obje
         half = len(batches) // 2
         return culprits(batches[:half], attempt) | culprits(batches[half:], attempt)
     return {}
+
+
+def errors_of(attempts: Mapping[str, Callable[[], object]]) -> dict[str, str]:
+    """The attempts that fail, by name, each with its error."""
+    found = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except SCAN_ERRORS as error:
+            found[name] = plain(error)
+    return found
 
 
 def evaluate(frame: DataFrame) -> None:

@@ -6,6 +6,7 @@ other tables' versions, drift's sketches (profile takes the same `flagged` rows)
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +15,7 @@ from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures import stage
 from lakehouse_assets.measures.duplicates import flag_duplicates, unrepeated
-from lakehouse_assets.measures.isolate import plain
+from lakehouse_assets.measures.isolate import errors_of
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import declared_rules
@@ -79,14 +80,11 @@ def _broken(
     frame: DataFrame, checks: Sequence[Check], context: CheckContext, others: Mapping[str, DataFrame]
 ) -> dict[str, str]:
     """The checks that stop the scan by themselves, each with its error."""
-    found = {}
-    for check in checks:
+
+    def alone(check: Check) -> None:
         rules = [rule.id for rule in declared_rules([check], context)]
         metrics = {check.id: check.metrics(context)} if check.scope == "batch" else {}
-        if not rules and not any(metrics.values()):
-            continue
-        try:
+        if rules or any(metrics.values()):
             scan(flagged(frame, [check], context, others), rules, metrics)
-        except SCAN_ERRORS as error:
-            found[check.id] = plain(error)
-    return found
+
+    return errors_of({check.id: partial(alone, check) for check in checks})

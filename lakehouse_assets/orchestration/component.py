@@ -44,7 +44,7 @@ class LakehouseTable(dg.Component):
             raise ConfigError(f"{self._place(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
         query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *known]))
         for check in gold.checks:
-            if missing := [name for name in check.columns_used if name not in query.types and name != "p_extracted_at"]:
+            if missing := check.unknown_columns([*query.types, "p_extracted_at"]):
                 place = self.places.at(["gold", self.spec.gold.index(gold), "checks", gold.checks.index(check)])
                 raise ConfigError(
                     f"{place}: gold.{gold.name}.checks ({check.id}): the SELECT in {gold.sql} has no column"

@@ -1,11 +1,13 @@
-"""What can be said of a contract by looking at the newest landed file: columns that no source has. No JVM.
+"""What can be said of contracts beyond each by itself: what no source has, what no table uses. No JVM.
 
 Belongs here: `check validate` beyond the YAML itself. Does not: the YAML's own errors (contracts).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
+from lakehouse_assets.contracts.sharing import Keys
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.settings import Settings
@@ -22,6 +24,35 @@ def unused_packs(tables: Sequence[LakehouseTable]) -> list[str]:
             unused = (name for name in files.values.packs if name not in used)
             lines |= {f"{files.packs.at([name])}: {name}: no table uses this pack" for name in unused}
     return sorted(lines)
+
+
+def unfitting_patterns(tables: Sequence[LakehouseTable]) -> tuple[list[str], list[str]]:
+    """One line per pattern of a pack that fits no column: of any table that uses the pack (a mistake); of one of them, where
+    it fits others' (to be known: the pack's other checks may be all that this table wants).
+    """
+    fits: dict[str, bool] = {}
+    misses: list[tuple[str, str]] = []
+    for table in tables:
+        for keys, written, pattern in _patterns(table):
+            packs, name = table.places.files.packs, ".".join(map(str, written))
+            pattern_at = f"{packs.at(written) if packs else 'packs.yaml'}: {name}: {pattern!r}"
+            # Gold's columns come of its SQL: nothing is looked for among them.
+            fit = keys == ("checks",) and any(fnmatchcase(column, pattern) for column in table.spec.columns)
+            fits[pattern_at] = fits.get(pattern_at, False) or fit
+            if not fit:
+                place, used = table.places.told([*keys[:-1], "packs"])
+                misses.append((pattern_at, f"{place}: {used}: {pattern!r} ({name}) fits no column here"))
+    mistakes = [f"{at} fits no column of any table that uses this pack" for at, fit in fits.items() if not fit]
+    return mistakes, [text for pattern_at, text in misses if fits[pattern_at]]
+
+
+def _patterns(table: LakehouseTable) -> Iterator[tuple[Keys, Keys, str]]:
+    """Each pattern that packs bring into a list of checks: the list's keys, those of the pattern, and the pattern."""
+    for keys, sources in table.places.sources.items():
+        for name in dict.fromkeys(source.pack for source in sources if source.pack):
+            for place, check in enumerate(table.places.files.values.packs[name].checks):
+                if "for_columns" in check:
+                    yield keys, (name, "checks", place, "for_columns"), str(check["for_columns"])
 
 
 def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> list[str]:

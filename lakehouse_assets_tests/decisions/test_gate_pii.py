@@ -6,6 +6,8 @@ Belongs here: messages and figures of outcomes. Does not: rows' reasons (layers)
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -30,11 +32,12 @@ def test_the_error_of_a_cast_and_of_an_unreadable_record():
     assert [o.message for o in plain if o.status == "error"] == ["[CAST_INVALID_INPUT] 'x'"]
 
 
-def test_what_is_observed_is_json():
-    spec = readings(checks=[{"check": "statistic", "column": "value", "of": "mean", "min": 0}])
-    numbers = BatchNumbers(rows_in=1, metrics={"statistic_mean_value": {"value": float("nan")}})
+@pytest.mark.parametrize(("value", "said"), [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
+def test_what_is_observed_is_json_and_spelt_as_in_events(value, said):
+    spec = readings(checks=[{"check": "statistic", "column": "value", "of": "mean", "min": 0, "max": 1}])
+    numbers = BatchNumbers(rows_in=1, metrics={"statistic_mean_value": {"value": float(value)}})
     (told,) = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
-    assert json.loads(json.dumps(told.as_dict(), allow_nan=False))["observed"]["value"] == "nan"
+    assert json.loads(json.dumps(told.as_dict(), allow_nan=False))["observed"]["value"] == said
 
 
 def test_what_a_check_says_of_a_batch():

@@ -3,8 +3,6 @@
 Belongs here: the job in Dagster. Does not: what a trial says (layers/test_trial).
 """
 
-from pathlib import Path
-
 import dagster as dg
 import pytest
 
@@ -18,13 +16,23 @@ from lakehouse_assets_tests.support import land, readings
 FAR = {"check": "in_range", "column": "value", "max": 50, "name": "far", "severity": "warning"}
 SPEC = readings(
     extraction={"cadence": "daily", "start": "2024-01-01", "end": "2024-01-03", "mode": "upsert"},
+    gold=[
+        {
+            "name": "means",
+            "sql": "means.sql",
+            "key": ["sensor"],
+            "checks": [{"check": "in_range", "column": "m", "max": 50, "severity": "warning"}],
+        }
+    ],
     checks=[FAR, {"check": "unique", "columns": ["value"], "name": "differ", "severity": "warning"}],
 )
 
 
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
-    made = World(spark, tmp_path_factory.mktemp("asked"), [LakehouseTable(SPEC, Path())])
+    home = tmp_path_factory.mktemp("asked")
+    (home / "means.sql").write_text("select sensor, avg(value) as m from silver_readings group by sensor")
+    made = World(spark, home, [LakehouseTable(SPEC, home)])
     land(made.settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,90,2024-01-01T00:00:00Z"])
     land(made.settings, 2, ["a,2,20,2024-01-02T00:00:00Z", "b,2,20,2024-01-02T00:00:00Z"])
     made.run()
@@ -35,8 +43,8 @@ def asked(world, **config):
     return run_job(world.definitions, world.instance, "run_checks", "ask", {"table": "readings", **config})
 
 
-def shown(world):
-    (event,) = world.instance.fetch_observations(dg.AssetKey("silver_readings"), limit=1).records
+def shown(world, asset="silver_readings"):
+    (event,) = world.instance.fetch_observations(dg.AssetKey(asset), limit=1).records
     return {name: value.value for name, value in event.asset_observation.metadata.items()}
 
 
@@ -58,11 +66,24 @@ def test_checks_are_asked_and_nothing_follows(world):
     assert shown(world)["not_passed"] == "every check passed"
 
 
+def test_a_published_gold_table_is_asked(world):
+    before = logs.decisions(world.settings, "gold_means")
+    result = asked(world, table="gold_means")
+    assert result.output_for_node("ask") == {"passed": 0, "failed": 1, "error": 0, "skipped": 0}
+    told = shown(world, "gold_means")
+    assert told["looked_at"] == "gold"
+    assert "| whole table | failed | 1 | nothing |" in told["not_passed"]
+    assert logs.decisions(world.settings, "gold_means") == before
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
         ({"table": "nope"}, "there is no table 'nope'; there are readings"),
         ({"checks": ["nope"]}, "readings has no check nope; there are far, differ"),
+        ({"table": "gold_nope"}, "there is no gold table 'gold_nope'; there are gold_means"),
+        ({"table": "gold_means", "checks": ["nope"]}, "gold_means has no check nope; there are in_range_m"),
+        ({"table": "gold_means", "first": "2024-01-01"}, "gold has no windows"),
         ({"first": "yesterday"}, "windows' keys look like 2024-01-01"),
     ],
 )

@@ -13,7 +13,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.suggest import bounds, suggest
 from lakehouse_assets.layers.trial import try_checks, with_check
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets_tests.support import heal, land, readings, runner, window
+from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, window
 
 ANY = TypeAdapter(AnyCheck)
 
@@ -179,6 +179,30 @@ def test_what_is_proposed(spark, settings):
         assert {t.outcome.status for t in found.trials} <= {"passed", "skipped"}, one
     assert files(settings.root) == before
     assert len(logs.decisions(settings, "readings")) == 6
+
+
+def test_profiles_tell_of_every_window_where_there_are_any(spark, settings):
+    drift = {"features": [{"name": "value", "by": "hour"}]}
+    for day, value in enumerate(("-50", "20", "NA", "30"), 1):
+        land(settings, day, [f"s{n},{n % 3},{value if n < 30 else 25},2024-01-{day:02d}T00:00:00Z" for n in range(120)])
+    spec = readings(checks=[], drift=drift)
+    run = runner(spark, settings, spec)
+    heal(spark, settings, [1, 2, 3], spec)
+    heal(spark, settings, [4], spec)
+    # All four wrote the same keys: what day 1 had is in no row of silver.
+    assert {row["value"] for row in rows_of(settings.path("silver", "readings"))} == {25.0, 30.0}
+    proposed = {(p.check["check"], p.check.get("column")): (p.check, p.because) for p in suggest(run)}
+    check, because = proposed["in_range", "value"]
+    assert (check["min"], check["max"]) == (-70, 50)
+    assert because == "seen from -50 to 30 in 4 windows"
+    # A quarter of day 3 had none.
+    assert proposed["null_share", "value"] == (
+        {"check": "null_share", "column": "value", "max": 0.3, "severity": "warning"},
+        "6.25% are NULL in 4 windows",
+    )
+    # Of a feature of another meaning, the windows so far have no profile: then silver is looked at.
+    later = runner(spark, settings, readings(checks=[], drift={"features": ["value"]}))
+    assert "seen from 25 to 30" in [p.because for p in suggest(later) if p.check.get("column") == "value"]
 
 
 def test_nothing_is_proposed_of_little(spark, settings):

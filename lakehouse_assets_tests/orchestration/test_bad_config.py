@@ -76,6 +76,15 @@ def test_golds_checks_name_columns_of_its_sql(load):
     assert "the SELECT in means.sql has no column nope; it has sensor, mean" in str(caught.value)
 
 
+def test_golds_sql_over_the_whole_table_names_columns_of_its_sql(load):
+    check = "{check: sql, name: s, sql: select avg(maen) as m from batch}"
+    text = GOLD.replace("key: [sensor]}", f"key: [sensor], checks: [{check}]}}")
+    with pytest.raises(ConfigError) as caught:
+        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
+    assert names(str(caught.value), 15), caught.value
+    assert "the SELECT in means.sql has no column maen; it has sensor, mean" in str(caught.value)
+
+
 @pytest.mark.parametrize("sql", ["select Sensor as who", "select SENSOR as WHO", "select upper(sEnsor) as Who"])
 def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
     text = GOLD.replace("    sensor: string", "    Sensor: {type: string, pii: true}").replace(
@@ -148,6 +157,13 @@ def test_a_key_or_its_value(load, old, new, line, key, said):
     [
         ("column: value", "column: valeu", 13, "checks.1 (in_range_valeu)", "no column 'valeu'"),
         ("max: 10", "max: 10, where: valeu > 1", 13, "checks.1 (in_range_value)", "no column 'valeu'"),
+        (
+            "- {check: not_empty}",
+            "- {check: not_empty}\n    - {check: sql, name: s, sql: select avg(valeu) a from batch}",
+            13,
+            "checks.1 (s)",
+            "no column 'valeu'",
+        ),
         ("key: [sensor]", "key: [sensr]", 7, "key", "no column 'sensr'"),
         ("  key:", "  last_modified: updated\n  key:", 7, "last_modified", "no column 'updated'"),
         ("  checks:", "  drift: {features: [valeu]}\n  checks:", 11, "drift.features.0 (valeu)", "no column 'valeu'"),

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
+from lakehouse_assets.contracts import document
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.tables import load_tables
-from lakehouse_assets.orchestration.validate import unused_packs
+from lakehouse_assets.orchestration.validate import unfitting_patterns, unused_packs
 
 TABLE = """\
 type: lakehouse_assets.LakehouseTable
@@ -57,12 +58,14 @@ def load(tmp_path, monkeypatch):
     """Load tables from texts. Each call has a package of its own: Python keeps those it has imported."""
     monkeypatch.setenv("LAKEHOUSE_VAR_MOST", "10")
 
-    def loaded(table=TABLE.format(name="first"), packs=PACKS, defaults=DEFAULTS, **others):
+    def loaded(table=TABLE.format(name="first"), packs=PACKS, defaults=DEFAULTS, sql=None, **others):
         package = f"shared_files_{next(_numbers)}"
         folder = tmp_path / package / "tables"
         for name, text in {"first": table, **others}.items():
             (folder / name).mkdir(parents=True)
             (folder / name / "defs.yaml").write_text(text)
+            if sql:
+                (folder / name / "means.sql").write_text(sql)
         for place in (folder, folder.parent):
             (place / "__init__.py").touch()
         (folder / "packs.yaml").write_text(packs)
@@ -131,6 +134,90 @@ def test_a_mistake_is_told_where_it_is_written(load, file, old, new, said):
     assert old in texts[file]
     message = refused(load, **{**texts, file: texts[file].replace(old, new, 1)})
     assert said in message, message
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("{sevrity: info}", "defs.yaml:13: packs.1.override.bounded.sevrity: Extra inputs"),
+        ("{severity: grave}", "defs.yaml:13: packs.1.override.bounded.severity: Input should be 'critical'"),
+        ("{min: 20}", "defs.yaml:13: packs.1.override.bounded: min 20 is above max 10"),
+        ("{where: rand() > 1}", "defs.yaml:13: packs.1.override.bounded.where: where: "),
+        ("{column: valeu}", "defs.yaml:13: packs.1.override.bounded (bounded): no column 'valeu' is declared"),
+        ("{where: valeu > 1}", "defs.yaml:13: packs.1.override.bounded (bounded): no column 'valeu' is declared"),
+        ("{name: positive}", "defs.yaml:17: checks.1: another is called 'positive'"),
+        ("{name: not_null_value}", "defs.yaml:13: packs.1.override.bounded: another is called 'not_null_value'"),
+        ("{depends_on: [nope]}", "defs.yaml:13: packs.1.override.bounded.depends_on: there is no check 'nope'"),
+    ],
+)
+def test_a_mistake_in_an_override_is_told_there(load, override, said):
+    use = f"    - pack: bounded\n      override: {{bounded: {override}}}\n      with: {{column_name: value}}\n"
+    table = TABLE.format(name="first").replace("    - {pack: bounded, with: {column_name: value}}\n", use)
+    message = refused(load, table=table)
+    assert said in message, message
+    assert "(in table first)" not in message
+
+
+def test_a_mistake_of_the_pack_stays_there_whatever_is_overridden(load):
+    table = TABLE.format(name="first").replace("with: {column_name: value}", "with: {}, override: {bounded: {severity: info}}")
+    message = refused(load, table=table, packs=PACKS.replace("{column_name: ,", "{column_name: valeu,"))
+    assert "packs.yaml:8: bounded.checks.0 (bounded): no column 'valeu' is declared" in message, message
+    assert "(in table first)" in message
+
+
+def test_golds_override_too(load):
+    gold = """\
+  gold:
+    - name: means
+      sql: means.sql
+      key: [id]
+      packs:
+        - pack: bounded
+          with: {column_name: mean}
+          override: {bounded: {where: maen > 1}}
+"""
+    with pytest.raises(ConfigError) as caught:
+        load(table=TABLE.format(name="first") + gold, sql="select id, avg(value) as mean from silver_first group by id")
+    assert re.search(
+        r"first/defs\.yaml:23: gold\.means\.checks \(bounded\): the SELECT .* has no column maen", str(caught.value)
+    )
+
+
+def test_files_that_are_shared_are_read_once(load, monkeypatch):
+    read = []
+    strict = document._Strict
+
+    def counted(text):
+        read.append(text)
+        return strict(text)
+
+    monkeypatch.setattr(document, "_Strict", counted)
+    packs = PACKS + "# of this test\n"
+    three = "---\n".join(TABLE.format(name=name) for name in ("first", "second", "third"))
+    assert len(load(table=three, packs=packs, defaults=DEFAULTS + "# of this test\n")) == 3
+    assert [sum(text.startswith(start) for text in read) for start in ("checked:", "tables:", "type:")] == [1, 1, 1]
+
+
+def test_patterns_that_fit_no_column(load):
+    times = '    - {check: not_null, column: "${column}", name: "at_${column}", for_columns: "*_at"}\n'
+    packs = PACKS.replace("bounded:\n", times + "bounded:\n", 1)
+    first = TABLE.format(name="first")
+    tables = load(packs=packs)
+    mistakes, notes = unfitting_patterns(tables)
+    assert [re.sub(".*/tables/", "", line) for line in mistakes] == [
+        "packs.yaml:5: checked.checks.1.for_columns: '*_at' fits no column of any table that uses this pack"
+    ]
+    assert notes == []
+    second = TABLE.format(name="second").replace("    value: double", "    value: double\n    made_at: timestamp")
+    mistakes, notes = unfitting_patterns(load(table=first + "---\n" + second, packs=packs))
+    assert mistakes == []
+    assert [re.sub(r"\S*/tables/", "", line) for line in notes] == [
+        "first/defs.yaml:10: packs: '*_at' (checked.checks.1.for_columns) fits no column here"
+    ]
+    # What a table does not want did fit.
+    unwanted = second.replace("    - checked\n", "    - {pack: checked, without: [at_made_at]}\n")
+    assert unfitting_patterns(load(table=unwanted, packs=packs)) == ([], [])
+    assert unfitting_patterns(load()) == ([], [])
 
 
 def test_a_pack_that_nobody_uses(load):

@@ -3,7 +3,7 @@
 Belongs here: kinds whose parameter is SQL, parsed and guarded. Does not: what SQL may say (sql_text).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, RowCheck
 from lakehouse_assets.checks.bounds import bounded, judge_bounds
+from lakehouse_assets.checks.sql_columns import unknown_columns
 from lakehouse_assets.checks.sql_text import columns_of, of_clean_rows, parse_aggregate, parse_expression, parse_select
 
 PARAMETERS = ("window_start", "window_end")
@@ -60,6 +61,10 @@ class Sql(RowCheck):
     def own_columns(self) -> tuple[str, ...]:
         """Columns of the filter; a query over the whole batch may name columns of its own making."""
         return () if self.filter is None else tuple(sorted(columns_of(self.filter)))
+
+    def unknown_columns(self, columns: Collection[str]) -> list[str]:
+        """Those of the filter, or those that the whole query names and cannot have."""
+        return super().unknown_columns(columns) if self.scope == "row" else unknown_columns(self.tree, columns)
 
     @property
     def parts(self) -> tuple[str, ...]:
