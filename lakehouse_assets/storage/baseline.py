@@ -118,15 +118,16 @@ def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision]
     A feature whose meaning has changed since (`contracts.drift.meanings`) is learnt anew: what was measured before is left
     out. Raises ConfigError for a table without `drift:`.
     """
-    if spec.drift is None:
+    drift = spec.drift_in_units
+    if drift is None:
         raise ConfigError(f"{spec.name} declares no drift: it has no baseline")
     events = baseline_events(settings, spec.name, version)
     rows = _by_decision(settings, spec.name) if known or events else {}
-    book = Book(spec.drift)
+    book = Book(drift)
     pins = [place for place, event in enumerate(events) if event.kind in ("pin", "unpin")]
     if pins and events[pins[-1]].kind == "pin":
         # As it was then: a window that was replaced since is still in what a person looked at.
-        pinned, then = Book(spec.drift), events[pins[-1]].after
+        pinned, then = Book(drift), events[pins[-1]].after
         for entry in _entries(spec, known, events[: pins[-1]], rows, then):
             pinned.learn(entry.window, entry.measured, entry.statistics)
         pinned.pin()
