@@ -4,7 +4,7 @@ Belongs here: which windows need extracting, their sequence numbers, the append 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -143,6 +143,6 @@ def _rows_by_extraction(path: str) -> dict[tuple[datetime, int], int]:
         return found
     columns = [files["partition.p_extracted_at"], files["min.extraction_seq"], files["num_records"]]
     for start, seq, rows in zip(*[c.to_pylist() for c in columns], strict=True):
-        moment = start.replace(tzinfo=UTC) if start.tzinfo is None else start.astimezone(UTC)
-        found[(moment, seq)] = found.get((moment, seq), 0) + rows
+        batch = (delta.utc(start), seq)
+        found[batch] = found.get(batch, 0) + rows
     return found

@@ -17,6 +17,7 @@ from lakehouse_assets.measures.isolate import culprits, evaluate
 from lakehouse_assets.measures.stage import row_rules, select_batches, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.session import compiled_as_fits
 
 Batch = tuple[datetime, int]
@@ -27,10 +28,11 @@ FEW = 10_000  # repeated keys up to which the others are spared the sort
 def write_once(spark: SparkSession, frame: DataFrame, path: str) -> DataFrame:
     """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job.
 
-    Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself.
+    Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself. Without dictionaries:
+    for what is read a few times and deleted, looking each value up costs more than it saves.
     """
     frame = frame.drop("_absent")
-    frame.write.mode("overwrite").parquet(path)
+    frame.write.mode("overwrite").option("parquet.enable.dictionary", "false").parquet(path)
     return spark.read.schema(frame.schema).parquet(path)
 
 
@@ -46,12 +48,12 @@ def stage_batches(
     bronze = spark.read.format("delta").load(run.path("bronze"))
     path = run.settings.path("staging", spec.name, place)
     others = others or Others()
-    rows = select_batches(bronze, batches)
+    rows, readable = select_batches(bronze, batches), _all_readable(run.path("bronze"), batches)
     missing = others.errors(spec.checks)
     broken: Broken = {check: dict.fromkeys(batches, why) for check, why in missing.items()}
     with compiled_as_fits(spark, len(spec.checks)):
         try:
-            return write_once(spark, _sorted_where_needed(rows, spec, waived, broken, others), path), broken
+            return write_once(spark, _sorted_where_needed(rows, spec, waived, broken, others, readable), path), broken
         except SCAN_ERRORS:
             broken = _culprits(bronze, spec, batches, broken, others)
             if broken.keys() <= missing.keys():
@@ -60,14 +62,16 @@ def stage_batches(
 
 
 def _sorted_where_needed(
-    rows: DataFrame, spec: TableSpec, waived: Collection[str], broken: Broken, others: Others
+    rows: DataFrame, spec: TableSpec, waived: Collection[str], broken: Broken, others: Others, readable: bool
 ) -> DataFrame:
     """The staged frame of these rows. To rank the rows of each key, whole rows are shuffled and sorted; to count the keys,
     only hashes are. So only rows whose key is repeated are ranked, unless there are many.
     """
 
     def staged(some: DataFrame, *, all_differ: bool = False) -> DataFrame:
-        return stage(some, spec, waived=waived, broken=broken, others=others.frames, all_differ=all_differ)
+        return stage(
+            some, spec, waived=waived, broken=broken, others=others.frames, all_differ=all_differ, all_readable=readable
+        )
 
     if not spec.key:
         return staged(rows)
@@ -80,6 +84,18 @@ def _sorted_where_needed(
     same = key_hash(rows, spec) == F.col("_again")
     once = staged(rows.join(repeated, same, "left_anti"), all_differ=True)
     return once.unionByName(staged(rows.join(repeated, same, "left_semi")))
+
+
+def _all_readable(path: str, batches: Collection[Batch]) -> bool:
+    """Whether bronze's own statistics say that no record of these windows is corrupt: no scan. Where they say nothing, it is
+    not known.
+    """
+    files, starts = delta.row_counts(path), {start for start, _ in batches}
+    wanted = ("partition.p_extracted_at", "num_records", "null_count._corrupt_record")
+    if not set(wanted) <= set(files.column_names):
+        return False
+    rows = zip(*[files[name].to_pylist() for name in wanted], strict=True)
+    return all(count is not None and nulls == count for start, count, nulls in rows if delta.utc(start) in starts)
 
 
 def _culprits(bronze: DataFrame, spec: TableSpec, batches: Collection[Batch], missing: Broken, others: Others) -> Broken:

@@ -123,6 +123,7 @@ def stage(
     only: str | None = None,
     others: Mapping[str, DataFrame] | None = None,
     all_differ: bool = False,
+    all_readable: bool = False,
 ) -> DataFrame:
     """The staged frame of a bronze frame. ``waived``: checks that an override ignores (``*``: all that can be).
 
@@ -130,6 +131,7 @@ def stage(
 
     ``broken``: rules (or ``column:<name>``) whose expression stops the scan in these batches; there it is not evaluated.
     ``all_differ``: it is known that no key stands on two rows of a batch, so that the rows need not be sorted to find out.
+    ``all_readable``: it is known that no record is corrupt, so that neither its text nor its file's columns are read for that.
     ``only``: the flag of this one rule and nothing else, to find out whether it is the one that stops the scan.
     """
     broken = broken or {}
@@ -141,7 +143,8 @@ def stage(
         for c in typed
     ]
     cells += [F.expr(c.raw).alias(f"_raw_{c.name}") for c in typed]
-    rows = bronze.select(*cells, "p_extracted_at", "extraction_seq", "_content_hash", "_corrupt_record", "_columns")
+    corrupt = F.lit(None).cast("string").alias("_corrupt_record") if all_readable else F.col("_corrupt_record")
+    rows = bronze.select(*cells, "p_extracted_at", "extraction_seq", "_content_hash", corrupt, "_columns")
     uncast = [F.expr(_unless(broken.get(f"column:{c.name}", ()), c.failed, "false")).alias(f"_uncast_{c.name}") for c in typed]
     rows = with_matches(rows.select("*", *uncast), spec.checks, others or {})
     flags = [F.expr(_unless(broken.get(rule.id, ()), rule.failing, "false")).alias(f"_c{i}") for i, rule in enumerate(rules)]

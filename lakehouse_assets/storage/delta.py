@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -80,6 +81,11 @@ def _place(path: str) -> tuple[fs.FileSystem, str]:
 def row_counts(path: str) -> pa.Table:
     """One row per live data file, from the log alone: partition values, ``num_records`` and column extremes."""
     return pa.table(_table(path).get_add_actions(flatten=True))
+
+
+def utc(moment: datetime) -> datetime:
+    """A partition's time as the log tells it, which may lack its zone."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def metadata_of(decision_ids: Sequence[str], step: str) -> str:
