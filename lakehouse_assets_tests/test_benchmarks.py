@@ -7,11 +7,13 @@ import sys
 
 import pytest
 
-from benchmarks import rules
+from benchmarks import drift_peers, rules
 from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, run_rounds, timed
 from benchmarks.lab import own_instance
 from benchmarks.memory import PeakMemory, _by_proc
 from benchmarks.peers.asked import Asked, PeerFailed
+from benchmarks.peers.drift_environments import ask
+from benchmarks.peers.drift_served import Said
 from benchmarks.peers.environments import Peer
 from benchmarks.report import as_json, draw
 
@@ -180,3 +182,67 @@ def test_ten_rules_of_a_hundred_are_of_every_kind():
     few = rules.many_rules(10)[::11]
     assert (len(rules.many_rules(10)), len(few)) == (100, 10)
     assert {check.check for check in few} == {"not_null", "in_range", "length", "matches", "in_set", "expression"}
+
+
+@pytest.mark.parametrize(("clean", "exceeding"), [(19, 0), (20, 0), (39, 1), (60, 2), (99, 4), (100, 4)])
+def test_a_threshold_is_what_another_clean_score_exceeds_in_five_percent_at_most(clean, exceeding):
+    scores = [float(i) for i in range(clean)]
+    limit = drift_peers.threshold(scores[::-1], 0.05)
+    assert sum(score > limit for score in scores) == exceeding
+    assert (exceeding + 1) / (clean + 1) <= 0.05  # the place of one more clean score among these is any with the same chance
+
+
+def test_too_few_clean_scores_have_no_threshold():
+    assert drift_peers.threshold([1.0] * 18, 0.05) == float("inf")
+
+
+def said_of(clean: float, faulty: float, alarms: bool) -> dict[str, Said]:
+    kinds = {drift_peers.THRESHOLD: [i / 20 for i in range(20)], drift_peers.CLEAN: [clean] * 4}
+    kinds |= {kind: [0.0] * 5 + [faulty] * 5 for kind in drift_peers.FAULTS} | dict.fromkeys(drift_peers.DEPENDENT, [9.0] * 4)
+    return {kind: Said(scores, [alarms] * len(scores)) for kind, scores in kinds.items()}
+
+
+def test_ours_is_asked_the_power_of_the_best_peer_at_the_same_false_alarms():
+    judged = {drift_peers.OURS: said_of(0.5, 2.0, False), "good": said_of(0.5, 2.0, True), "blind": said_of(2.0, 0.5, True)}
+    found = drift_peers.at_threshold(judged)
+    fault = "variance times 1.2"
+    assert [found[drift_peers.CLEAN, method].share for method in judged] == [0.0, 0.0, 1.0]
+    assert [found[fault, method].share for method in judged] == [0.5, 0.5, 0.0]
+    assert (found[fault, "ours"].least, found[fault, "ours"].reached, found[fault, "good"].reached) == (0.48, True, None)
+    judged["better"] = said_of(0.5, 2.0, True) | {fault: Said([2.0] * 10, [True] * 10)}
+    assert drift_peers.at_threshold(judged)[fault, "ours"].reached is False
+
+
+def test_a_side_that_has_no_score_is_judged_by_its_own_decisions_alone():
+    bare = {kind: Said([], said.alarms) for kind, said in said_of(0.5, 2.0, True).items()}
+    judged = {drift_peers.OURS: said_of(0.5, 2.0, False), "bare": bare}
+    assert not [method for _, method in drift_peers.at_threshold(judged) if method == "bare"]
+    own = drift_peers.at_defaults(judged)
+    assert own[drift_peers.CLEAN, "bare"].hits == 24  # those of the threshold are counted as well
+    assert {rate.share for (_, method), rate in own.items() if method == drift_peers.OURS} == {0.0}
+
+
+def test_answers_are_gathered_by_the_kind_of_batch_over_all_baselines():
+    asked = drift_peers.cases(2, 20, 3, 1)
+    answers = []
+    for case in asked:
+        numbers = [float(i) for i in range(len(case.kinds))]
+        answers.append((case.name, {"peer": Said(numbers, [True] * len(numbers)), "bare": Said([], [False] * len(numbers))}))
+    found = drift_peers.gather(asked, answers)
+    counts = {kind: len(said.alarms) for kind, said in found["peer"].items()}
+    every = dict.fromkeys(drift_peers.FAULTS, 2) | {drift_peers.THRESHOLD: 20, drift_peers.CLEAN: 4}
+    assert counts == every | dict.fromkeys(drift_peers.DEPENDENT, 4)
+    assert found["peer"][next(iter(drift_peers.FAULTS))].scores == [0.0, 0.0]
+    assert not any(said.scores for said in found["bare"].values())
+
+
+def test_a_drift_peer_that_ends_is_told_after_what_it_has_answered(tmp_path):
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    answer = json.dumps({"case": "correlated-0", "said": {"KS": [[0.5], [True]]}})
+    python.write_text(f"#!/bin/sh\necho '{answer}'\necho no such module >&2\nexit 3\n")
+    python.chmod(0o755)
+    answers = ask(Peer(str(tmp_path), "Evidently", "drift_evidently", (), 1), tmp_path, tmp_path / "log")
+    assert next(answers) == ("correlated-0", {"KS": Said([0.5], [True])})
+    with pytest.raises(PeerFailed, match=r"(?s)Evidently ended with 3.*no such module"):
+        next(answers)

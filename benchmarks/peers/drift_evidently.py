@@ -1,0 +1,39 @@
+"""Evidently: its preset for data drift over all columns, as its documentation starts with it.
+
+More than 1,000 rows of reference are compared by the Wasserstein distance in deviations, and a column has drifted from 0.1 on;
+the data set has where half of its columns have. The reference is all rows of the baseline.
+"""
+
+import os
+
+os.environ["DO_NOT_TRACK"] = "1"
+import pandas as pd
+from evidently import DataDefinition, Dataset, Report
+from evidently.presets import DataDriftPreset
+
+from benchmarks.peers.drift_served import COLUMNS, Floats, Said, serve
+
+
+def judge(baseline: Floats, batches: Floats) -> dict[str, Said]:
+    """The score is the largest distance of a column."""
+    definition = DataDefinition(numerical_columns=COLUMNS)
+
+    def rows(values: Floats) -> Dataset:
+        return Dataset.from_pandas(pd.DataFrame(values.reshape(-1, len(COLUMNS)), columns=COLUMNS), data_definition=definition)
+
+    reference, report = rows(baseline), Report([DataDriftPreset()], include_tests=True)
+    columns, whole = Said([], []), Said([], [])
+    for batch in batches:
+        told = report.run(rows(batch), reference).dict()
+        found = {kind: [m for m in told["metrics"] if m["metric_name"].startswith(kind)] for kind in ("Value", "DriftedCol")}
+        failed = {test["id"] for test in told["tests"] if test["status"] == "FAIL"}
+        if len(found["Value"]) != len(COLUMNS) or len(told["tests"]) != len(COLUMNS) + 1:
+            raise ValueError(f"not one test of each column and one of all: {told}")
+        columns.scores.append(max(float(metric["value"]) for metric in found["Value"]))
+        columns.alarms.append("drift" in failed)
+        whole.alarms.append("lt" in failed)
+    return {"Evidently, any column": columns, "Evidently, half the columns": whole}
+
+
+if __name__ == "__main__":
+    serve(judge)
