@@ -64,7 +64,7 @@ def test_a_seed_is_the_other_and_the_check_shows_what_it_compared(world, tmp_pat
         "delta"
     ).save(path)
     assert act(world, "seed_baseline", "seed", source=path, window_column="taken")["windows"] == 25
-    observed = world.instance.fetch_observations("baseline_readings", limit=1).records[0].asset_observation
+    observed = world.instance.fetch_observations(dg.AssetKey("baseline_readings"), limit=1).records[0].asset_observation
     assert observed.metadata["because"].value == "a new sensor"
     with pytest.raises(RefusedError, match="seeded already"):
         act(world, "seed_baseline", "seed", source=path, window_column="taken")
