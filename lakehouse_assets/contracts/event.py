@@ -114,7 +114,7 @@ class DecisionEvent(_Told):
     baseline_version: int | None
     """The number of the last decision in the baseline that drift was compared with. Empty without drift."""
     drift_p_value: float | None
-    """The drift check's p-value. Empty without drift, and while it is learning."""
+    """The drift check's p-value. Empty without drift, and while no window is known."""
     inputs: dict[str, int]
     """Of gold, the Delta version of each input; of silver, the last decision of each table that its checks look into."""
     superseded_by: str | None
