@@ -6,19 +6,24 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import build_session
+from lakehouse_assets.storage.session import build_session, spark_properties
+from lakehouse_assets_tests.support import FAST_COMPILER
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """Real Spark with Delta; small shuffles, since the tables are tiny."""
+    """Real Spark with Delta. Small shuffles, since the tables are tiny; and Java's fast compiler alone, since the thorough one
+    takes more time than anything else in Java, for code that runs a few times.
+    """
     home = tmp_path_factory.mktemp("spark")
     conf = home / "spark.conf"
+    settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]")
+    java = "spark.driver.extraJavaOptions"
     conf.write_text(
         f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
-        "spark.default.parallelism 2\n"
+        f"spark.default.parallelism 2\n{java} {spark_properties(settings)[java]} {FAST_COMPILER}\n"
     )
-    settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]", spark_conf=conf)
+    settings = settings.model_copy(update={"spark_conf": conf})
     session = build_session(settings, "tests")
     yield session
     session.stop()

@@ -20,6 +20,7 @@ from pyarrow import fs
 from lakehouse_assets.settings import PROJECT_ROOT, ObjectStore, Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
+from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
@@ -37,7 +38,7 @@ OF_THIS_RUN = {"run_id", "decided_at", "applied_at"}
 
 @dataclass
 class Place:
-    """Where one telling of the story lives."""
+    """Where one telling of the story lives. ``world``: tells it in this process, on the tests' own Spark."""
 
     home: Path
     root: str
@@ -45,6 +46,7 @@ class Place:
     master: str = "local[2]"
     conf: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    world: World | None = None
     said: list[str] = field(default_factory=list)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -74,7 +76,10 @@ class Place:
         for files in RUNS:
             for part, day in files:
                 self.land(EXAMPLES / "weather" / part / f"{day}.csv")
-            self.command("run", "--table", "weather")
+            if self.world:
+                self.world.run()
+            else:
+                self.command("run", "--table", "weather")
         return self.tables()
 
     def land(self, file: Path) -> None:
@@ -122,9 +127,9 @@ def same(found: Mapping[str, list[dict[str, Any]]], expected: Mapping[str, list[
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
-    home = instance(tmp_path_factory.mktemp("here"))
-    return Place(home, str(home / "lake"), str(home / "landing")).tell()
+def here(spark, tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
+    home = tmp_path_factory.mktemp("here")
+    return Place(home, str(home / "lake"), str(home / "landing"), world=World(spark, home, ["weather"])).tell()
 
 
 @pytest.mark.timeout(1200)

@@ -1,5 +1,6 @@
 """SIGKILL between each two steps of extracting, deciding and exchanging: the next run gives the clean run's tables."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.release import rebuild
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.laws.child import jvm_for_children
 from lakehouse_assets_tests.laws.scene import DAYS, arrives, before, scene
 from lakehouse_assets_tests.support import heal, rows_of, runner, silver
 
@@ -30,6 +32,8 @@ STEPS = [
     "applied",
     "results_kept",
 ]
+# Here the child's JVM is its own and is killed as well: in the middle of the exchange, between silver and the marks of it.
+WITH_ITS_JVM = {"silver_committed"}
 
 
 def place(settings: Settings, name: str) -> Settings:
@@ -84,11 +88,19 @@ def clean(spark, began, tmp_path_factory):
     return tables(settings)
 
 
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory):
+    """The variables of the JVM on which one child after the other is killed."""
+    with jvm_for_children(tmp_path_factory.mktemp("children")) as found:
+        yield found
+
+
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at(step, spark, tmp_path, began, clean):
+def test_killed_at(step, spark, jvm, tmp_path, began, clean):
     here = copied(began, tmp_path / step)
     child = subprocess.run(
         [sys.executable, "-m", "lakehouse_assets_tests.laws.child", str(here.dagster_home), step],
+        env=os.environ | ({} if step in WITH_ITS_JVM else jvm),
         capture_output=True,
         text=True,
         timeout=180,
