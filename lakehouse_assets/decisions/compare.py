@@ -197,14 +197,14 @@ def _measure(rows: pd.DataFrame, kinds: dict[str, str]) -> Iterator[Measured]:
         pairs = tuple(zip(atoms.tolist(), counted.tolist(), strict=True))
         yield Profile(name, None, len(rows), nans, infinities=infinities, counts=pairs or None)
     numbers = [name for name, kind in kinds.items() if kind == "number"]
-    if 1 <= len(numbers) <= MOST_RELATED:
+    if 2 <= len(numbers) <= MOST_RELATED:
         yield relations_of({name: _numbers(rows[name]) for name in numbers})
 
 
 def _chance(new: pd.DataFrame, old: pd.DataFrame, kinds: dict[str, str]) -> dict:
     """What chance does to relations cannot be told from profiles: it is drawn from the baseline's rows."""
     numbers = [name for name, kind in kinds.items() if kind == "number"]
-    if not 1 <= len(numbers) <= MOST_RELATED:
+    if not 2 <= len(numbers) <= MOST_RELATED:
         return {}
     batch, rows = (np.column_stack([_numbers(frame[name]) for name in numbers]) for frame in (new, old))
     found = relations_p_value(batch, rows, numbers, tests=2 * len(kinds) + 2)

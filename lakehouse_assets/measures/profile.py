@@ -14,14 +14,12 @@ from pyspark.sql.window import Window as W
 from sqlglot import exp
 
 from lakehouse_assets.checks.sql_text import add_partition, identifier, parse_expression
-from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.drift import MOST_RELATED, DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.relations import Measured
 from lakehouse_assets.measures.profile_rows import KEYS, category, joined, number, relations
 from lakehouse_assets.measures.scan import moment
 
 MAX_STRATA = 64
-# Features of one `by` whose relations are measured; of more, the first. Their pairs grow with the square.
-MOST_RELATED = 20
 # A category is told apart by so many characters.
 CATEGORY_LENGTH = 200
 # Values that are counted one by one: as many as Spark's sketch of frequent items holds exactly at this size.
