@@ -90,21 +90,30 @@ def dagster_instance(settings: Settings):
 
     from lakehouse_assets.definitions import build_definitions
 
+    found = _session()
     try:
         with dg.DagsterInstance.get() as instance:
             yield build_definitions(settings), instance
     finally:
-        stop_spark()
+        # A session that was there before is somebody else's.
+        if found is None:
+            stop_spark()
 
 
 def stop_spark() -> None:
     """End the JVM in order, if this process started one."""
-    if "pyspark" in sys.modules:
-        from pyspark.sql import SparkSession
+    session = _session()
+    if session is not None:
+        session.stop()
 
-        session = SparkSession.getActiveSession()
-        if session is not None:
-            session.stop()
+
+def _session() -> Any:
+    """This process's Spark, if it has one."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
 
 
 def window_range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | None, datetime | None]:
