@@ -40,6 +40,12 @@ class FeatureSpec(Frozen):
             return {**value, "expr": value["name"]}
         return value
 
+    @property
+    def columns_used(self) -> set[str]:
+        """The columns that it is made of, its stratum's included."""
+        found = columns_of(parse_expression(self.expr, self.name, allow_windows=True))
+        return found | ({self.by} if self.by else set())
+
 
 def _bare_column(value: Any) -> Any:
     return {"name": value, "expr": value} if isinstance(value, str) else value

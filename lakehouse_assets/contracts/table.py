@@ -135,10 +135,7 @@ class TableSpec(Frozen):
                 text = f"its figures are kept for later windows, and {', '.join(hidden)} is pii"
                 raise ValueError(f"checks.{i} ({check.id}): {text}")
         for i, feature in enumerate(self.drift.features if self.drift else ()):
-            used = columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)) | (
-                {feature.by} if feature.by else set()
-            )
-            if hidden := sorted(used & self.pii_columns):
+            if hidden := sorted(feature.columns_used & self.pii_columns):
                 raise ValueError(
                     f"drift.features.{i} ({feature.name}): a baseline would keep values of {', '.join(hidden)}, which is pii"
                 )
@@ -157,8 +154,7 @@ class TableSpec(Frozen):
             )
         if self.drift:
             for i, feature in enumerate(self.drift.features):
-                used = sorted(columns_of(parse_expression(feature.expr, feature.name, allow_windows=True)))
-                found.append((f"drift.features.{i} ({feature.name})", used + ([feature.by] if feature.by else [])))
+                found.append((f"drift.features.{i} ({feature.name})", sorted(feature.columns_used)))
         return found
 
     @property

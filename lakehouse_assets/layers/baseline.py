@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakehouse_assets.checks.sql_text import columns_of, identifier, parse_expression
+from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.table import TableSpec
@@ -129,10 +129,7 @@ def _windows(rows: DataFrame, spec: TableSpec, column: str, path: str) -> DataFr
     """What the features use, as staged rows of windows."""
     drift = _refuse_without_drift(spec)
     there = {field.name.lower(): field for field in rows.schema}
-    used: set[str] = set()
-    for feature in drift.features:
-        used |= columns_of(parse_expression(feature.expr, feature.name, allow_windows=True))
-        used |= {feature.by} if feature.by else set()
+    used = set().union(*(feature.columns_used for feature in drift.features))
     if missing := sorted(name for name in {*used, column} if name.lower() not in there):
         has = ", ".join(field.name for field in rows.schema)
         hint = "; name the column of the windows with --window-column" if column in missing else ""

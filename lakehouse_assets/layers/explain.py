@@ -3,9 +3,7 @@
 Belongs here: finding the two distributions of a decision. Does not: drawing (reports), or judging.
 """
 
-from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import FeatureSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.baseline import shape_of
 from lakehouse_assets.decisions.categories import Categories
@@ -28,7 +26,7 @@ def drift_plot(settings: Settings, spec: TableSpec, decision: Decision) -> str |
     if not worst or decision.p_extracted_at is None or spec.drift is None:
         return None
     key = (worst["feature"], worst["stratum"])
-    used = next((columns_used(f) for f in spec.drift.features if f.name == worst["feature"]), None)
+    used = next((f.columns_used for f in spec.drift.features if f.name == worst["feature"]), None)
     if used is None or used & spec.pii_columns:
         return None
     measured = {m.key: m for m in map(read_measured, decision.profiles)}
@@ -54,9 +52,3 @@ def _most_changed(baseline: Categories, batch: Categories) -> tuple[dict[str, fl
         for shares in found:
             shares["all others"] = max(0.0, 1.0 - sum(shares.values()))
     return found[0], found[1]
-
-
-def columns_used(feature: FeatureSpec) -> set[str]:
-    """The columns that a feature is made of."""
-    found = columns_of(parse_expression(feature.expr, feature.name, allow_windows=True))
-    return found | ({feature.by} if feature.by else set())
