@@ -41,7 +41,6 @@ def lake(spark, settings, monkeypatch, tmp_path):
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
     monkeypatch.setattr(commands, "tables_of", lambda *_: [table])
-    monkeypatch.setattr(commands, "stop_spark", lambda: None)
     return settings
 
 

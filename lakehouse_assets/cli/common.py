@@ -6,7 +6,7 @@ Belongs here: arguments → values, values → the terminal. Does not: any comma
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any
@@ -90,21 +90,20 @@ def dagster_instance(settings: Settings):
 
     from lakehouse_assets.definitions import build_definitions
 
-    found = _session()
+    with own_spark(), dg.DagsterInstance.get() as instance:
+        yield build_definitions(settings), instance
+
+
+@contextmanager
+def own_spark() -> Iterator[None]:
+    """Ends the JVM in order, if one was started within. A session that was there before is somebody else's."""
+    before = _session()
     try:
-        with dg.DagsterInstance.get() as instance:
-            yield build_definitions(settings), instance
+        yield
     finally:
-        # A session that was there before is somebody else's.
-        if found is None:
-            stop_spark()
-
-
-def stop_spark() -> None:
-    """End the JVM in order, if this process started one."""
-    session = _session()
-    if session is not None:
-        session.stop()
+        after = _session()
+        if before is None and after is not None:
+            after.stop()
 
 
 def _session() -> Any:

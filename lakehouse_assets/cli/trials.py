@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from lakehouse_assets.cli.checks import check_app
-from lakehouse_assets.cli.common import AsJson, err, out, show, stop_spark, tables_of, window_range
+from lakehouse_assets.cli.common import AsJson, err, out, own_spark, show, tables_of, window_range
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -197,8 +197,5 @@ def _trial(what: str) -> Iterator[tuple[Settings, Any]]:
     from lakehouse_assets.storage.session import build_session
 
     settings = Settings.from_environment()
-    try:
-        with err.status(what):
-            yield settings, lambda: build_session(settings)
-    finally:
-        stop_spark()
+    with own_spark(), err.status(what):
+        yield settings, lambda: build_session(settings)
