@@ -4,7 +4,7 @@ Belongs here: the judgement. Does not: its statistics (compared), sums over wind
 (gate).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -88,7 +88,7 @@ def judge_drift(
     spec: DriftSpec,
     *,
     window: Any = None,
-    since: Any = None,
+    since: Callable[[Key], Any] = lambda _: None,
     by_chance: Mapping[Key, tuple[str, float]] | None = None,
 ) -> DriftVerdict:
     """Judge one batch by what is known when it is decided. Never raises for what a batch may hold: that is an error, held.
@@ -96,8 +96,9 @@ def judge_drift(
     Every statistic of every feature and stratum is standardized by its own past, leaving itself out; their maximum is
     ranked among the past windows' maxima (`ranks.rank`). A silent feature (rows, no value) is as far off as can be; a
     stratum without rows is no evidence. A statistic takes part once it has enough windows of its own. Until history is
-    long enough, p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `History`; ``since``: the
-    first of the unbroken run of windows before it that were off in the same way, for the message; ``by_chance``: p-values under
+    long enough, p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `History`; ``since``: of
+    the feature that is farthest off, the first of the unbroken run of windows before it that were off in the same way; asked
+    only where a window drifts. ``by_chance``: p-values under
     chance of what the profiles alone cannot say (relations), used while uncalibrated.
     """
     declared = {feature.name for feature in spec.features}
@@ -120,7 +121,7 @@ def judge_drift(
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
     known = max(int(counts.max(initial=0)), learnt)
     until = {"windows_until_warn": max(0, spec.warn_from - known), "windows_until_hold": max(0, spec.hold_from - known)}
-    kept: dict[str, Any] = {"windows_known": known, **until, "absent": absent, "statistics": statistics, "since": since}
+    kept: dict[str, Any] = {"windows_known": known, **until, "absent": absent, "statistics": statistics}
     status: Status = "calibrated" if known >= spec.hold_from else "calibrated_warn_only"
     if known < spec.warn_from:
         status = "uncalibrated" if known else "cold_start"
@@ -130,13 +131,15 @@ def judge_drift(
         action: Action = {"learn": "pass", "warn": "warn", "stop": "hold"}[spec.cold_start]  # type: ignore[assignment]
         return DriftVerdict(status, action, words.cold_start(spec), results=tuple(results), **kept)
     if status == "uncalibrated":
-        verdict = _by_chance(given, results, baseline, spec, kept, by_chance or {})
+        verdict = _by_chance(given, results, baseline, spec, kept, by_chance or {}, since)
     else:
-        verdict = _ranked(results, columns, past, counts, spec, status, kept)
+        verdict = _ranked(results, columns, past, counts, spec, status, kept, since)
     return _over_time(verdict, baseline, history, spec, window)
 
 
-def _ranked(results, columns, past, counts, spec: DriftSpec, status: Status, kept: dict[str, Any]) -> DriftVerdict:
+def _ranked(
+    results, columns, past, counts, spec: DriftSpec, status: Status, kept: dict[str, Any], since: Callable[[Key], Any]
+) -> DriftVerdict:
     # Ten windows say nothing of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
     needed = spec.hold_from if status == "calibrated" else spec.warn_from
     taking = [c for c in range(len(columns)) if counts[c] >= needed]
@@ -158,8 +161,9 @@ def _ranked(results, columns, past, counts, spec: DriftSpec, status: Status, kep
         action = "hold" if status == "calibrated" and p_value <= spec.hold_at else "warn"
     if worst is not None and action != "pass":
         worst = _told(worst, results, spec.hold_at if action == "hold" else spec.warn_at, spec.min_effect)
-    text = words.of_rank(action, worst, p_value, kept["windows_known"], kept["since"])
-    return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, **kept)
+    begun = since(worst.key) if worst is not None and action != "pass" else None
+    text = words.of_rank(action, worst, p_value, kept["windows_known"], begun)
+    return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, since=begun, **kept)
 
 
 def _told(worst: FeatureResult, results: Sequence[FeatureResult], level: float, least: float) -> FeatureResult:
@@ -194,10 +198,15 @@ def _strangest(results, columns, scores: Floats, counts, least: float, times: in
 
 
 def _by_chance(
-    given, results, baseline: Baseline, spec: DriftSpec, kept, more: Mapping[Key, tuple[str, float]]
+    given,
+    results,
+    baseline: Baseline,
+    spec: DriftSpec,
+    kept,
+    more: Mapping[Key, tuple[str, float]],
+    since: Callable[[Key], Any],
 ) -> DriftVerdict:
-    """Monte Carlo in the place of history, two p-values for a number, corrected together; only a warning can
-    come of it."""
+    """Monte Carlo in the place of history, two p-values for a number, corrected together; only a warning can come of it."""
     profiles = {m.key: m for m in given if isinstance(m, Profile)}
     tests: list[tuple[int, str, float]] = []
     asked = 2 * sum(1 for r in results if r.tail is not None) + len(results)
@@ -226,8 +235,9 @@ def _by_chance(
             worst = replace(results[i], corrected=p, statistic=name)
     p_value = worst.corrected if worst and worst.corrected is not None else 1.0
     action: Action = "warn" if p_value <= spec.warn_at else "pass"
-    text = words.by_chance(action, worst, p_value, kept["windows_known"], kept["windows_until_warn"], kept["since"])
-    return DriftVerdict("uncalibrated", action, text, p_value, results=tuple(results), worst=worst, **kept)
+    begun = since(worst.key) if worst is not None and action != "pass" else None
+    text = words.by_chance(action, worst, p_value, kept["windows_known"], kept["windows_until_warn"], begun)
+    return DriftVerdict("uncalibrated", action, text, p_value, results=tuple(results), worst=worst, since=begun, **kept)
 
 
 def _over_time(verdict: DriftVerdict, baseline: Baseline, history: History, spec: DriftSpec, window: Any) -> DriftVerdict:

@@ -231,13 +231,8 @@ def decide(
 
 def _drift(run: Run, start: datetime, measured: Sequence[Measured], book: Book, made: Sequence[Decision]) -> DriftVerdict:
     """The judgement; of a window that drifts, with the window since which it has been so."""
-    spec = book.spec
-    baseline, history = book.without_window(start)
-    found = judge_drift(measured, baseline, history, spec, window=start)
-    if found.action == "pass" or found.worst is None or found.since is not None:
-        return found
-    since = drifting_since(run.settings, run.spec.name, made, start, found.worst.key)
-    return judge_drift(measured, baseline, history, spec, window=start, since=since) if since else found
+    since = partial(drifting_since, run.settings, run.spec.name, made, start)
+    return judge_drift(measured, *book.without_window(start), book.spec, window=start, since=since)
 
 
 def _with_results(run: Run, known: Sequence[Decision]) -> list[Decision]:
