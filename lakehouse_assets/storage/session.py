@@ -72,6 +72,12 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         # Spark's default, INT96, takes longer to write and keeps no statistics.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.enabled": "false",
+        # Spark keeps what its own pages would show of the last thousand queries and jobs, pages or not: in a run of many
+        # windows that is most of what lives in Java, and nobody reads it.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
