@@ -6,6 +6,7 @@ Belongs here: the shape, merging, and the distances. Does not: measuring it (mea
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from math import log
 from typing import Any, NamedTuple
 
@@ -77,6 +78,14 @@ class Relations:
         between = np.outer(step, step)[np.triu_indices(len(self.features))] * (rows * part.rows / self.rows)
         moments = np.array(self.comoments) - np.array(part.comoments) - between
         return Relations(self.by, self.stratum, self.features, rows, tuple(mean.tolist()), tuple(moments.tolist()))
+
+    def pair(self, one: str, other: str) -> "Relations":
+        """Two of the features alone. Raises ValueError for one that is not among them."""
+        places = [self.features.index(one), self.features.index(other)]
+        square = self.matrix()[np.ix_(places, places)] * self.rows
+        moments = (float(square[0, 0]), float(square[0, 1]), float(square[1, 1]))
+        mean = (self.mean[places[0]], self.mean[places[1]])
+        return Relations(self.by, self.stratum, (one, other), self.rows, mean, moments)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe; `from_dict` reads it."""
@@ -179,6 +188,26 @@ def apart(batch: Relations, baseline: Relations) -> Apart | None:
         ratios = (1.0 + s) / (1.0 + r), (1.0 - s) / (1.0 - r)
         effects[pair] = max(map(_spread, ratios))
     return Apart(_rounded(statistics), _rounded(effects), correlations)
+
+
+def farthest_pair(batch: Relations, baseline: Relations, statistic: str | None = None) -> tuple[Relations, Relations] | None:
+    """The two features by which the two differ most, of both; of those that ``statistic`` names, where it names any."""
+    named = _named_by(statistic)
+    best: tuple[float, Relations, Relations] | None = None
+    for one, other in combinations(batch.features, 2):
+        if not named <= {one, other}:
+            continue
+        now, before = batch.pair(one, other), baseline.pair(one, other)
+        found = apart(now, before)
+        if found and (best is None or max(found.effects.values()) > best[0]):
+            best = (max(found.effects.values()), now, before)
+    return best[1:] if best else None
+
+
+def _named_by(statistic: str | None) -> set[str]:
+    """The features in `spread x` and `pair x ~ y`."""
+    kind, _, rest = (statistic or "").partition(" ")
+    return {rest} if kind == "spread" else set(rest.split(" ~ ")) if kind == "pair" else set()
 
 
 def normal_tail_distance(shift: float, deviation: float) -> float:

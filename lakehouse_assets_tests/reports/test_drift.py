@@ -12,10 +12,11 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.distances import Steps
 from lakehouse_assets.decisions.drift import Book, judge_drift
 from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.decisions.relations import relations_of
+from lakehouse_assets.decisions.relations import apart, farthest_pair, relations_of
 from lakehouse_assets.reports.baselines import feature_rows, short_rows
 from lakehouse_assets.reports.drift import feature_table, status_of
-from lakehouse_assets.reports.plots import two_distributions, two_shares
+from lakehouse_assets.reports.pictures import drift_picture
+from lakehouse_assets.reports.plots import two_distributions, two_ellipses, two_shares, volumes
 
 LEVELS = {"hold_at": 0.05, "hold_from": 30, "warn_at": 0.05, "warn_from": 20, "lasting_at": 0}
 KNOWN = 32
@@ -123,10 +124,52 @@ def test_what_a_baseline_holds(book):
     assert [row["feature"] for row in short_rows(rows.values())] == list(rows)
 
 
+def together(correlation: float, seed: int = 1):
+    dice = np.random.default_rng(seed)
+    x, noise, other = dice.normal(size=(3, 400))
+    return relations_of({"a$": x, "b": correlation * x + (1 - correlation**2) ** 0.5 * noise, "c": other})
+
+
+@pytest.mark.parametrize("statistic", [None, "means", "pair a$ ~ b", "spread b"])
+def test_the_two_features_that_changed_are_drawn(statistic):
+    now, before = farthest_pair(together(0.1, 2), together(0.9), statistic)
+    assert now.features == before.features == ("a$", "b")
+    assert apart(now, before).effects["pair a$ ~ b"] == pytest.approx(
+        apart(together(0.1, 2), together(0.9)).effects["pair a$ ~ b"]
+    )
+
+
+def test_of_those_that_the_statistic_names():
+    assert farthest_pair(together(0.1, 2), together(0.9), "pair b ~ c")[0].features == ("b", "c")
+    assert farthest_pair(together(0.1, 2), together(0.9), "spread c")[0].features in {("a$", "c"), ("b", "c")}
+    one = relations_of({"a": np.arange(50.0)})
+    assert farthest_pair(one, one) is None
+
+
+@pytest.mark.parametrize(
+    ("worst", "told"),
+    [
+        ({"feature": "level"}, "distribution of the batch"),
+        ({"feature": "kind"}, "shares of the batch"),
+        ({"feature": "level", "statistic": "missing", "missing": 0.4, "baseline_missing": 0.05}, "shares of the batch"),
+        ({"feature": "relations", "statistic": "scatter"}, "two features"),
+        ({"feature": "volume", "rows": 20}, "rows of the batch"),
+        ({"feature": "unheard of"}, None),
+    ],
+)
+def test_each_kind_of_drift_has_its_picture(book, worst, told):
+    now = next((m for m in measured(99, shift=2.0) if m.key[0] == worst["feature"]), None)
+    picture = drift_picture("t", {"stratum": None, **worst}, now, book.baseline)
+    assert picture is None if told is None else told in picture
+    assert drift_picture("t", {"stratum": None, **worst}, now, Book(SPEC).baseline) is None or "missing" in worst
+
+
 @pytest.mark.parametrize(
     "drawn",
     [
         lambda: two_distributions("a $ title", Steps.of([1.0, 2.0]), Steps.of([2.0, 3.0])),
+        lambda: two_ellipses("a $ title", together(0.8).pair("a$", "b"), together(0.2).pair("a$", "b")),
+        lambda: volumes("a $ title", [10, 12, 11], 3),
         lambda: two_shares("a $ title $", {"a$b": 0.5, "c$": 0.5}, {"a$b": 0.2, "c$": 0.7, "x" * 90: 0.1}),
     ],
 )
