@@ -21,7 +21,14 @@ from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage.session import build_session, spark_properties
 
 # Of a machine's folders and jars nothing is told; the rest of the settings is.
-PRIVATE = ("spark.jars", "spark.driver.extraJavaOptions", "spark.local.dir", "spark.sql.warehouse.dir", "spark.pyspark.python")
+PRIVATE = (
+    "spark.jars",
+    "spark.driver.extraClassPath",
+    "spark.driver.extraJavaOptions",
+    "spark.local.dir",
+    "spark.sql.warehouse.dir",
+    "spark.pyspark.python",
+)
 
 
 @dataclass

@@ -13,7 +13,8 @@ from lakehouse_assets_tests.support import FAST_COMPILER
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """Real Spark with Delta. Small shuffles, since the tables are tiny; and Java's fast compiler alone, since the thorough one
-    takes more time than anything else in Java, for code that runs a few times.
+    takes more time than anything else in Java, for code that runs a few times. A process runs a thousand tests, each with
+    tables of its own: Delta would keep the last hour's in memory.
     """
     home = tmp_path_factory.mktemp("spark")
     conf = home / "spark.conf"
@@ -21,6 +22,7 @@ def spark(tmp_path_factory):
     java = "spark.driver.extraJavaOptions"
     conf.write_text(
         f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
+        f"spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\n"
         f"spark.default.parallelism 2\n{java} {spark_properties(settings)[java]} {FAST_COMPILER}\n"
     )
     settings = settings.model_copy(update={"spark_conf": conf})

@@ -8,11 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
@@ -27,12 +28,19 @@ S3_PACKAGES = (
     "org.wildfly.openssl:wildfly-openssl:2.1.4.Final",
 )
 S3_BUNDLE = "software.amazon.awssdk:bundle"
+# Hadoop starts a process, `chmod`, for each file and folder that it makes on a local disk; this file system asks Java.
+# Writing 720 partitions takes less than half of the processor's time by it.
+LOCAL_PACKAGE = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
+LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+LOCAL_JARS = re.compile(r"com\.globalmentor_")
 # Spark itself has what else these packages ask for.
 DELTA_JARS = re.compile(r"(io\.delta|io\.unitycatalog)_")
 S3_JARS = re.compile(r"(org\.apache\.hadoop_hadoop-aws|org\.reactivestreams_|org\.wildfly|software\.amazon)")
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3 = JARS / "s3"
+JARS_FOR_LOCAL = JARS / "local"
 LOG4J = Path(__file__).with_name("log4j2.properties")
+CLASS_PATH = "spark.driver.extraClassPath"
 MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
 
 
@@ -91,6 +99,7 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         properties["spark.jars"] = ",".join(jars)
     else:
         properties["spark.jars.packages"] = DELTA_PACKAGE
+    properties |= _local_files(settings, given)
     if settings.on_s3:
         properties |= ObjectStore.from_environment().hadoop()
         for_s3 = _jars(JARS_FOR_S3)
@@ -102,6 +111,17 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         if for_s3:
             properties["spark.jars"] = ",".join([*jars, *for_s3])
     return properties | given
+
+
+def _local_files(settings: Settings, given: Mapping[str, str]) -> dict[str, str]:
+    """Of a local master only: other machines would need the jar too. It must be on the class path with which Java starts, so
+    a JVM that runs already goes on with Hadoop's own.
+    """
+    jars = _jars(JARS_FOR_LOCAL)
+    starts_java = SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+    if not jars or not starts_java or not settings.spark_master.startswith("local") or CLASS_PATH in given:
+        return {}
+    return {CLASS_PATH: ":".join(jars), "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM}
 
 
 def _jars(folder: Path) -> list[str]:
@@ -149,10 +169,10 @@ def compiled_as_fits(spark: SparkSession, checks: int) -> Iterator[None]:
 
 
 def fetch_jars(settings: Settings) -> None:
-    """Resolve the jars once (through Spark's own Ivy) into the environment, so that no run downloads: Delta's, and S3's if the
-    lake or the landing folder is there.
+    """Resolve the jars once (through Spark's own Ivy) into the environment, so that no run downloads: Delta's, the local file
+    system's, and S3's if the lake or the landing folder is there.
     """
-    wanted = [(DELTA_JARS, JARS, [DELTA_PACKAGE])]
+    wanted = [(DELTA_JARS, JARS, [DELTA_PACKAGE]), (LOCAL_JARS, JARS_FOR_LOCAL, [LOCAL_PACKAGE])]
     if settings.on_s3:
         wanted.append((S3_JARS, JARS_FOR_S3, list(S3_PACKAGES)))
     wanted = [each for each in wanted if not _jars(each[1])]

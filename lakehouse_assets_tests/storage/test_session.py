@@ -1,0 +1,63 @@
+"""The session's properties: what a local master has that another has not, and what a user's own file overrides.
+
+Belongs here: which properties are given. Does not: what Spark does by them (the other rooms' tests run on them).
+"""
+
+import os
+
+import pytest
+from pyspark import SparkContext
+
+from lakehouse_assets.storage import session
+
+FILE_SYSTEM = "spark.hadoop.fs.file.impl"
+
+
+@pytest.fixture
+def before_java(monkeypatch, tmp_path):
+    """As in a process that has no JVM yet, with the jar in its place."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    (tmp_path / "local.jar").touch()
+    monkeypatch.setattr(session, "JARS_FOR_LOCAL", tmp_path)
+
+
+@pytest.mark.usefixtures("before_java")
+def test_local_files_are_made_without_a_process_for_each(settings, tmp_path):
+    given = session.spark_properties(settings)
+    assert given[session.CLASS_PATH] == str(tmp_path / "local.jar")
+    assert given[FILE_SYSTEM] == session.LOCAL_FILE_SYSTEM
+
+
+@pytest.mark.usefixtures("before_java")
+@pytest.mark.parametrize("why", ["cluster", "class path", "no jar", "java of others", "java"])
+def test_but_not_where_java_would_not_know_the_class(settings, monkeypatch, tmp_path, why):
+    if why == "cluster":
+        settings = settings.model_copy(update={"spark_master": "spark://127.0.0.1:7077"})
+    elif why == "class path":
+        conf = tmp_path / "spark.conf"
+        conf.write_text(f"{session.CLASS_PATH} /their.jar\n")
+        settings = settings.model_copy(update={"spark_conf": conf})
+    elif why == "no jar":
+        monkeypatch.setattr(session, "JARS_FOR_LOCAL", tmp_path / "none")
+    elif why == "java of others":
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    else:
+        monkeypatch.setattr(SparkContext, "_gateway", object())
+    assert FILE_SYSTEM not in session.spark_properties(settings)
+
+
+def test_the_tests_themselves_run_on_it(spark, tmp_path):
+    """Files and folders have the permissions that the mask asks for, links to files are read whole."""
+    if not list(session.JARS_FOR_LOCAL.glob("*.jar")):
+        pytest.fail("the environment has no jar of the local file system: run scripts/setup.sh")
+    assert spark.sparkContext.getConf().get(FILE_SYSTEM) == session.LOCAL_FILE_SYSTEM
+    place = tmp_path / "t"
+    spark.createDataFrame([("a", 1), ("b", 2)], "p string, v int").write.partitionBy("p").json(str(place))
+    made = [path for path in place.rglob("*") if not path.name.startswith((".", "_"))]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert {oct(path.stat().st_mode & 0o777) for path in made if path.is_file()} == {oct(0o666 & ~0o022 & ~mask)}
+    link = tmp_path / "link.json"
+    link.symlink_to(next(path for path in made if path.is_file()))
+    assert len(spark.read.json(str(link)).collect()) == 1
