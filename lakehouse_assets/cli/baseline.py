@@ -34,11 +34,7 @@ def baseline_show(
     rows = feature_rows(baseline, [entry.measured for entry in found.entries])
     moved = baseline.moved()
     stopped = bool(moved) and moved[0].distance > found.book.spec.max_shift
-    events = [
-        {"event": e.kind, "after": e.after, "at": e.at, "by": e.by, "because": e.because}
-        | {name: value for name, value in e.extra.items() if name != "ruleset"}
-        for e in found.events
-    ]
+    events = [{"event": e.kind, "after": e.after, "at": e.at, "by": e.by, "because": e.because} | e.told for e in found.events]
     head: dict[str, Any] = {
         "table": table,
         "version": found.version,

@@ -27,8 +27,7 @@ class _Adds(Protocol):
 
 
 class Moved(NamedTuple):
-    """How far the baseline of a feature is from the pinned one: a KS distance (of categories: the largest change of a
-    share)."""
+    """How far the baseline of a feature is from the pinned one: a KS distance; of categories the largest change of a share."""
 
     key: Key
     distance: float

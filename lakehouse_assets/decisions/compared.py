@@ -21,8 +21,8 @@ from lakehouse_assets.decisions.relations import Measured, Relations, apart
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 # Missing values and the volume have ranks of their own: one freak of volume in a year of history would otherwise stand
-# before every
-# fault of shape. They are believed half as easily, so that all three raise at most twice as many false alarms as one.
+# before every fault of shape. They are believed half as easily, so that all three raise at most twice as many false alarms
+# as one.
 FAMILIES = {"shape": 1, "missing": 2, "volume": 2}
 
 

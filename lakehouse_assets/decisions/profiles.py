@@ -1,6 +1,7 @@
 """A profile: what is kept of one feature's distribution in one batch (and stratum), small, mergeable and JSON-safe.
 
-Belongs here: the shape, its JSON, and merging. Does not: measuring it (measures) or comparing two (distances).
+Belongs here: the shape, its JSON, and pooled moments. Does not: measuring it (measures), merging or comparing distributions
+(distances, categories).
 """
 
 import base64
@@ -8,7 +9,7 @@ import math
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
 
@@ -130,40 +131,28 @@ def describe(key: Key) -> str:
     return key[0] if key[1] is None else f"{key[0]} at {key[1]}"
 
 
-def merge_profiles(profiles: Iterable[Profile]) -> Profile:
-    """One profile of the same feature and stratum over several batches: counts add, moments pool (Chan et al., 1979).
+class Moments(NamedTuple):
+    """Of the finite values, in the feature's unit; ``std`` with n - 1. None where there are too few values."""
 
-    For showing. Beyond k values the library compacts with unseeded random bits, so that two merges differ within the rank
-    error; what a decision is made with must not (law 3), and goes through `distances.Steps`.
-    Raises ValueError for none, or for several keys; SketchError as `read_sketch`.
-    """
-    given = list(profiles)
-    if len({p.key for p in given}) != 1:
-        raise ValueError("profiles of one feature and stratum are merged, at least one of them")
-    # Each sketch keeps its own k on the way in; merging takes the smaller accuracy of the two.
-    sketches = [s for s in map(read_sketch, given) if s is not None]
-    merged = kll_doubles_sketch(max(s.k for s in sketches)) if sketches else None
-    for sketch in sketches:
-        merged.merge(sketch)  # type: ignore[union-attr]
+    mean: float | None
+    std: float | None
+    minimum: float | None
+    maximum: float | None
+
+
+def pooled(profiles: Iterable[Profile]) -> Moments:
+    """The moments of all these batches' values together (Chan, Golub and LeVeque, 1979)."""
+    given = [p for p in profiles if p.valid > 0]
     mean, squares, count = 0.0, 0.0, 0
     for p in given:
-        if p.valid > 0 and p.mean is not None and math.isfinite(p.mean):
-            spread = (p.std or 0.0) if math.isfinite(p.std or 0.0) else 0.0
+        if p.mean is not None and math.isfinite(p.mean):
+            spread = p.std if p.std is not None and math.isfinite(p.std) else 0.0
             step, total = p.mean - mean, count + p.valid
             squares += spread**2 * (p.valid - 1) + step**2 * count * p.valid / total
             mean, count = mean + step * p.valid / total, total
-    lows = [p.minimum for p in given if p.minimum is not None]
-    highs = [p.maximum for p in given if p.maximum is not None]
-    return Profile(
-        feature=given[0].feature,
-        stratum=given[0].stratum,
-        rows=sum(p.rows for p in given),
-        nulls=sum(p.nulls for p in given),
-        nans=sum(p.nans for p in given),
-        infinities=sum(p.infinities for p in given),
-        mean=mean if count else None,
-        std=math.sqrt(squares / (count - 1)) if count > 1 else None,
-        minimum=min(lows, default=None),
-        maximum=max(highs, default=None),
-        sketch=None if merged is None else bytes(merged.serialize()),
+    return Moments(
+        mean if count else None,
+        math.sqrt(squares / (count - 1)) if count > 1 else None,
+        min((p.minimum for p in given if p.minimum is not None), default=None),
+        max((p.maximum for p in given if p.maximum is not None), default=None),
     )

@@ -22,7 +22,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import recover
 from lakehouse_assets.measures.isolate import plain
-from lakehouse_assets.measures.profile import MAX_STRATA, profile
+from lakehouse_assets.measures.profile import CROWDED, profile
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
@@ -162,7 +162,7 @@ def _measured(rows: DataFrame, drift: DriftSpec, path: str) -> Mapping[datetime,
     except SCAN_ERRORS as error:
         raise RefusedError(f"{path}: the features cannot be measured: {plain(error)}") from error
     if crowded:
-        raise RefusedError(f"{path}: a feature's `by` has more than {MAX_STRATA} strata; use a coarser one")
+        raise RefusedError(f"{path}: {CROWDED}")
     return {start: measured for (start, _), measured in sorted(found.items())}
 
 

@@ -26,7 +26,7 @@ from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.since import drifting_since
 from lakehouse_assets.layers.staging import Broken, stage_batches
 from lakehouse_assets.measures.isolate import culprits
-from lakehouse_assets.measures.profile import MAX_STRATA, profile
+from lakehouse_assets.measures.profile import CROWDED, profile
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.special import query_failures
@@ -100,8 +100,7 @@ def measure(
             rows = staged if len(some) == len(batches) else select_batches(staged, some)
             found, crowded = profile(rows, spec.drift, some[0] if len(some) == 1 else None)
             profiles.update(found)
-            text = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
-            wrong.update(dict.fromkeys(crowded & set(some), text))
+            wrong.update(dict.fromkeys(crowded & set(some), CROWDED))
 
         for batch, message in culprits(sorted(batches), measured).items():
             wrong[batch] = f"the features could not be measured: {message}"

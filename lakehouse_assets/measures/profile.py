@@ -20,6 +20,7 @@ from lakehouse_assets.measures.profile_rows import KEYS, category, joined, numbe
 from lakehouse_assets.measures.scan import moment
 
 MAX_STRATA = 64
+CROWDED = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
 # A category is told apart by so many characters.
 CATEGORY_LENGTH = 200
 # Values that are counted one by one: as many as Spark's sketch of frequent items holds exactly at this size.

@@ -44,8 +44,7 @@ def baseline_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.Job
     spec_of = partial(spec_named, specs)
 
     def report(context: dg.OpExecutionContext, event: BaselineEvent) -> dict[str, Any]:
-        shown = {name: value for name, value in event.extra.items() if name != "ruleset"}
-        told = {"event": event.kind, "after_decision": event.after, "by": event.by, "because": event.because, **shown}
+        told = {"event": event.kind, "after_decision": event.after, "by": event.by, "because": event.because, **event.told}
         # Not a materialization: no window was made anew, and nothing has to follow.
         context.log_event(dg.AssetObservation(f"baseline_{event.table}", metadata=told))
         return told

@@ -12,7 +12,7 @@ from lakehouse_assets.decisions.baseline import Baseline
 from lakehouse_assets.decisions.categories import Categories
 from lakehouse_assets.decisions.compared import SHARES
 from lakehouse_assets.decisions.distances import Steps
-from lakehouse_assets.decisions.profiles import Key, Profile
+from lakehouse_assets.decisions.profiles import Key, Profile, pooled
 from lakehouse_assets.decisions.relations import Measured, Relations
 
 NAMED = 50  # categories that are listed, the most frequent first
@@ -42,7 +42,7 @@ def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float
     used = [p for p in profiles if p.valid][-max(baseline.windows(key), 1) :]
     distinct = max((p.distinct for p in used if p.distinct is not None), default=None)
     if isinstance(shape, Steps):
-        found |= _moments(used)
+        found |= pooled(used)._asdict()
         found["quantiles"] = dict(zip(map(str, SHARES), shape.quantiles(SHARES).tolist(), strict=True))
         found["distinct"] = max(distinct or 0.0, float(shape.values.size))
     elif isinstance(shape, Categories):
@@ -54,21 +54,6 @@ def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float
         found |= {"kind": "relations", "rows": shape.rows, "missing": None, "features": list(shape.features)}
         found |= {"means": list(shape.mean), "correlations": _correlations(shape)}
     return found
-
-
-def _moments(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Pooled over windows (Chan, Golub and LeVeque, 1979)."""
-    mean, squares, count = 0.0, 0.0, 0
-    for p in profiles:
-        if p.mean is None:
-            continue
-        step, total = p.mean - mean, count + p.valid
-        squares += (p.std or 0.0) ** 2 * (p.valid - 1) + step**2 * count * p.valid / total
-        mean, count = mean + step * p.valid / total, total
-    lows = [p.minimum for p in profiles if p.minimum is not None]
-    highs = [p.maximum for p in profiles if p.maximum is not None]
-    found = {"mean": mean if count else None, "std": (squares / (count - 1)) ** 0.5 if count > 1 else None}
-    return found | {"minimum": min(lows, default=None), "maximum": max(highs, default=None)}
 
 
 def _correlations(relations: Relations) -> list[list[Any]]:

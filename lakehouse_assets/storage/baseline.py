@@ -24,7 +24,6 @@ from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.baseline_log import BaselineEvent, baseline_events
 from lakehouse_assets.storage.logs import MOMENT
 
-_NUMBERS = ("mean", "std", "minimum", "maximum", "distinct")
 SCHEMA = pa.schema(
     [
         pa.field("p_extracted_at", MOMENT),

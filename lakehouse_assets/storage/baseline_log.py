@@ -52,6 +52,11 @@ class BaselineEvent:
         """What stands in the place of a decision's id in `baseline/<table>`."""
         return f"seed-{self.run_id}"
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a person is shown of ``extra``."""
+        return {name: value for name, value in self.extra.items() if name != "ruleset"}
+
 
 def baseline_events(settings: Settings, table: str, version: int | None = None) -> list[BaselineEvent]:
     """In the order in which they were done; up to a version of the baseline, or all. No JVM."""
