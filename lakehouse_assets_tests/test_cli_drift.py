@@ -167,3 +167,57 @@ def test_exit_codes_and_the_table_on_the_terminal(tmp_path):
     command = [sys.executable, "-c", code + "from lakehouse_assets.cli import main; main()"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, "there is no file none.csv" in done.stderr) == (5, True)
+
+
+def test_columns_that_the_gate_has_names_for_are_compared(tmp_path):
+    old, new = (rows(n, seed).rename(columns={"a": "volume", "b": "relations", "c": "K"}) for n, seed in ((4000, 1), (500, 2)))
+    found = run(tmp_path, new.assign(volume=new["volume"] + 3), old)
+    by_name = {feature["name"]: feature for feature in found["features"]}
+    assert {"column volume", "column relations", "K", "column k"} <= by_name.keys()
+    assert by_name["column volume"]["drifted"]
+    assert run(tmp_path, new, old, "--feature", "volume")["features"][0]["name"] == "column volume"
+
+
+def test_many_columns_at_a_low_level(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"c{i}" for i in range(6)]
+    old, new = (pd.DataFrame(rng.normal(size=(n, 6)), columns=names) for n in (3000, 300))
+    assert run(tmp_path, new + 10, old, "--warn-at", "0.001")["drifted"]
+    assert not run(tmp_path, new, old, "--warn-at", "0.001")["drifted"]
+
+
+def test_a_text_of_each_row_s_own_is_left_out():
+    old, new = (pd.DataFrame({"id": [f"{w}{i}" for i in range(n)], "v": np.arange(n) % 7}) for w, n in (("o", 800), ("n", 100)))
+    found = compare(new, old)
+    assert not found.drifted
+    assert "value of its own" in found.left_out["id"]
+
+
+def test_numbers_as_large_as_can_be_are_json(tmp_path):
+    old = pd.DataFrame({"v": [-1.7e308] * 300})
+    assert run(tmp_path, -old[:50], old)["features"][0]["median_shift"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"history": [1, 2, 3]}, "3 labels"),
+        ({"warn_at": 0.0}, "warn_at"),
+        ({"warn_at": 0.01, "hold_at": 0.05}, "a warning must come first"),
+        ({"remembers": 3}, "remembers|Extra"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(given, told):
+    with pytest.raises(RefusedError, match=told):
+        compare(np.arange(50.0), np.arange(100.0), **given)
+
+
+def test_a_level_brings_what_follows_from_it():
+    found = compare(np.arange(50.0), np.arange(100.0), warn_at=0.001)
+    assert found.verdict.windows_until_warn == 998
+
+
+def test_two_columns_of_one_name_are_refused():
+    twice = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
+    with pytest.raises(RefusedError, match="two columns that are called 'a'"):
+        compare(twice, twice)

@@ -41,11 +41,7 @@ def drift_test(
     """Decide as the gate would: warned of or held is drifted. Without a history, p-values are of Monte Carlo and say so."""
     from lakehouse_assets.decisions.compare import compare
 
-    levels: dict[str, Any] = {"warn_at": warn_at, "hold_at": min(0.01, warn_at), "min_effect": min_effect}
-    # A level that the usual number of windows cannot reach asks for more of them.
-    levels["warn_from"] = max(20, int(1 / warn_at - 1e-9))
-    levels["hold_from"] = max(99, int(1 / levels["hold_at"] - 1e-9), levels["warn_from"])
-    levels["remember"] = max(400, levels["hold_from"])
+    levels = {"warn_at": warn_at, "min_effect": min_effect}
     found = compare(_read(file), _read(baseline), history=history_column, features=feature, **levels)
     for name, why in found.left_out.items():
         err.print(f"note: {name} is not compared: {why}", markup=False)

@@ -10,7 +10,7 @@ from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.categories import Categories, categories_apart, categories_of
 from lakehouse_assets.decisions.chance import missing_surprise, volume_surprise
 from lakehouse_assets.decisions.distances import Steps, distances, steps_of
-from lakehouse_assets.decisions.measured_history import History, Statistics
+from lakehouse_assets.decisions.measured_history import SIZE, History, Statistics
 from lakehouse_assets.decisions.profiles import Key, Profile
 from lakehouse_assets.decisions.relations import Measured, Relations, apart
 
@@ -38,6 +38,11 @@ def shape_of(measured: Measured) -> Shape | None:
     if isinstance(measured, Relations):
         return measured if measured.rows else None
     return categories_of(measured) if measured.kind == "category" else steps_of(measured)
+
+
+def values_of(measured: Measured) -> int:
+    """How many values (of relations: rows) a measurement is of."""
+    return measured.rows if isinstance(measured, Relations) else measured.valid
 
 
 class _Newest(Generic[T]):
@@ -199,17 +204,20 @@ class Book:
         """Take in an accepted window: its profiles, and its verdict's statistics. Raises SketchError as `Baseline.add`."""
         read = self.baseline.add(measured)
         self._entries.append((window, tuple(measured), statistics))
-        self.history.add(window, statistics)
+        sizes = {m.key: {**statistics.get(m.key, {}), SIZE: float(values_of(m))} for m in measured}
+        self.history.add(window, {**statistics, **sizes})
         for key, shape in read.items():
-            if self.baseline.windows(key) > self.spec.warn_from:
+            if self.baseline.windows(key) == 1:
+                self._first[key] = []  # the first one ever, or the first of another kind
+            early = self._first.get(key)
+            if early is None:
                 continue
-            early = self._first.setdefault(key, [])
             early.append((window, shape))
             if len(early) == self.spec.warn_from:
                 merged = self.baseline.shape(key)
                 for place, each in early:
                     self.history.amend(place, key, _among(each, merged))
-                early.clear()
+                del self._first[key]
         counts = [(m.key, m.rows - m.valid, m.rows) for m in measured if isinstance(m, Profile)]
         for key, missing, rows in [*counts, ((VOLUME, None), 0, self.baseline.volumes()[-1])]:
             self._learn_counts(window, key, missing, rows)

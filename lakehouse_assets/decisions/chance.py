@@ -14,29 +14,30 @@ from scipy.special import betainc, betaincinv
 from lakehouse_assets.decisions.categories import Categories
 from lakehouse_assets.decisions.distances import TAIL_FLOOR, Floats, Steps
 from lakehouse_assets.decisions.profiles import Key
-from lakehouse_assets.decisions.ranks import largest, rank, standardized
+from lakehouse_assets.decisions.ranks import largest, standardized
 from lakehouse_assets.decisions.relations import apart, relations_of
 
-DRAWS, MOST_DRAWS = 999, 9_999
+DRAWS = 999
+# Of the draws, the farthest, from which the tail beyond all of them is told.
+FARTHEST_DRAWS = 50
 CELLS = 400
+RELATION_DRAWS = 299
 POOL = 10_000
 # Beyond this a p-value is a matter of the fit, not of the data.
 LEAST_P = 1e-12
 
 
 def naive_p_value(ks: float, rows: float, baseline_rows: float) -> float:
-    """Kolmogorov's and Smirnov's, as if rows were independent: what the gate does not believe, and shows beside what it
-    does."""
+    """Kolmogorov's and Smirnov's, as if rows were independent: what the gate does not believe, and shows all the same."""
     effective = rows * baseline_rows / (rows + baseline_rows)
     return float(stats.kstwobign.sf(ks * np.sqrt(effective)))
 
 
-def monte_carlo(batch: Steps, baseline: Steps, key: Key, tests: int = 1) -> tuple[float, float]:
+def monte_carlo(batch: Steps, baseline: Steps, key: Key) -> tuple[float, float]:
     """p-values of the KS and the tail-weighted distance of two samples of one distribution, of these sizes.
 
     The distribution is both together, in at most 400 cells; the observed distances are measured on the same cells, so that
-    observed and drawn are alike. ``tests``: how many p-values are to be corrected together; there are as many more draws. The
-    seed is the feature's name.
+    observed and drawn are alike. The seed is the feature's name.
     """
     both = baseline.plus(batch)
     edges = np.unique(both.quantiles((np.arange(CELLS) + 1) / CELLS))
@@ -45,26 +46,40 @@ def monte_carlo(batch: Steps, baseline: Steps, key: Key, tests: int = 1) -> tupl
         batch.weight_up_to(edges, inclusive=True)[None] / batch.total,
         baseline.weight_up_to(edges, inclusive=True)[None] / baseline.total,
     )
-    rng, draws = _random(key), _draws(tests)
+    rng = _random(key)
     drawn = _gaps(
-        np.cumsum(rng.multinomial(round(batch.total), p, size=draws), axis=1) / round(batch.total),
-        np.cumsum(rng.multinomial(round(baseline.total), p, size=draws), axis=1) / round(baseline.total),
+        np.cumsum(rng.multinomial(round(batch.total), p, size=DRAWS), axis=1) / round(batch.total),
+        np.cumsum(rng.multinomial(round(baseline.total), p, size=DRAWS), axis=1) / round(baseline.total),
     )
-    ks, tail = ((1 + np.count_nonzero(d >= o[0] - 1e-12)) / (draws + 1) for d, o in zip(drawn, observed, strict=True))
-    return float(ks), float(tail)
+    ks, tail = (drawn_p_value(d, o[0]) for d, o in zip(drawn, observed, strict=True))
+    return ks, tail
 
 
-def monte_carlo_categories(batch: Categories, baseline: Categories, key: Key, tests: int = 1) -> float:
+def monte_carlo_categories(batch: Categories, baseline: Categories, key: Key) -> float:
     """The p-value of the G statistic of two samples of one distribution, of these sizes, by drawing them."""
     names = sorted(set(batch.counts) | set(baseline.counts))
     now = np.array([batch.counts.get(n, 0.0) for n in names] + [batch.others])
     before = np.array([baseline.counts.get(n, 0.0) for n in names] + [baseline.others])
     p = (now + before) / (now.sum() + before.sum())
-    rng, draws = _random(key), _draws(tests)
-    a = rng.multinomial(round(now.sum()), p, size=draws)
-    b = rng.multinomial(round(before.sum()), p, size=draws)
-    drawn, observed = _g(a, b), _g(now[None], before[None])[0]
-    return float((1 + np.count_nonzero(drawn >= observed - 1e-9)) / (draws + 1))
+    rng = _random(key)
+    a = rng.multinomial(round(now.sum()), p, size=DRAWS)
+    b = rng.multinomial(round(before.sum()), p, size=DRAWS)
+    return drawn_p_value(_g(a, b), _g(now[None], before[None])[0])
+
+
+def drawn_p_value(drawn: Floats, observed: float) -> float:
+    """The p-value of ``observed`` among ``drawn``. Beyond all of them the tail is taken for exponential, fitted to the farthest
+    fifty (after Knijnenburg et al., 2009): so that many tests corrected together can still find what is far off. These
+    statistics fall off faster than that, which makes it cautious.
+    """
+    beyond = np.count_nonzero(drawn >= observed - 1e-9)
+    p = (1 + beyond) / (len(drawn) + 1)
+    farthest = np.sort(drawn)[-FARTHEST_DRAWS:]
+    mean = float((farthest - farthest[0]).mean())
+    if beyond or mean <= 0.0:
+        return float(p)
+    tail = len(farthest) / len(drawn) * np.exp(-(observed - farthest[0]) / mean)
+    return float(min(p, max(tail, LEAST_P)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -77,7 +92,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return found
 
 
-def relations_p_value(batch: Floats, baseline: Floats, names: Sequence[str], tests: int = 1) -> tuple[str, float] | None:
+def relations_p_value(batch: Floats, baseline: Floats, names: Sequence[str]) -> tuple[str, float] | None:
     """The strangest of the statistics of ``batch`` (n, p) beside ``baseline`` (m, p), see `relations.Apart`, and the
     p-value of its being the strangest (Westfall and Young, 1993): by drawing batches of n rows from the baseline (at
     most 10,000 of its rows) with replacement. No distribution is assumed. None for too few rows.
@@ -94,7 +109,7 @@ def relations_p_value(batch: Floats, baseline: Floats, names: Sequence[str], tes
     squares = (centred[:, :, None] * centred[:, None, :])[:, upper[0], upper[1]]
     reference = relations_of(dict(zip(names, pool.T, strict=True)))
     drawn = []
-    for _ in range(max(199, 40 * tests)):
+    for _ in range(RELATION_DRAWS):
         weights = rng.multinomial(now.rows, np.full(len(pool), 1.0 / len(pool))).astype(float)
         step = weights @ centred / now.rows
         moments = weights @ squares - now.rows * np.outer(step, step)[upper]
@@ -103,7 +118,7 @@ def relations_p_value(batch: Floats, baseline: Floats, names: Sequence[str], tes
             drawn.append([found.statistics.get(name, 0.0) for name in observed.statistics])
     scores = standardized(np.array(drawn), np.array(list(observed.statistics.values())))
     strangest = list(observed.statistics)[int(scores[-1].argmax())]
-    return strangest, rank(largest(scores[:-1]), float(scores[-1].max()))
+    return strangest, drawn_p_value(largest(scores[:-1]), float(scores[-1].max()))
 
 
 def missing_surprise(missing: int, rows: int, past: Sequence[tuple[int, int]]) -> float:
@@ -161,10 +176,6 @@ def _g(now: np.ndarray, before: np.ndarray) -> np.ndarray:
         one = np.where(now > 0, now * np.log(now * (n + m) / (both * n)), 0.0)
         two = np.where(before > 0, before * np.log(before * (n + m) / (both * m)), 0.0)
     return 2.0 * (one + two).sum(axis=1)
-
-
-def _draws(tests: int) -> int:
-    return int(min(MOST_DRAWS, max(DRAWS, 40 * tests - 1)))
 
 
 def _random(key: Key) -> np.random.Generator:

@@ -3,15 +3,16 @@
 Belongs here: columns → profiles, history from a column, the answer in plain words. Does not: reading files (cli), or judging.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pydantic import ValidationError
 
-from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, VOLUME, DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.baseline import Book
 from lakehouse_assets.decisions.chance import relations_p_value
 from lakehouse_assets.decisions.compared import FeatureResult, compare_all
@@ -19,6 +20,9 @@ from lakehouse_assets.decisions.drift import DriftVerdict, judge_drift
 from lakehouse_assets.decisions.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.relations import Measured, relations_of
 from lakehouse_assets.errors import RefusedError
+
+# Texts that are nearly all different name their rows, and say nothing of how these are distributed; of so few nobody can tell.
+FEW = 20
 
 
 @dataclass(frozen=True)
@@ -102,17 +106,25 @@ def compare(
     True
     """
     new, old, labels = _frame(batch, "the batch"), _frame(baseline, "the baseline"), None
+    given = _levels(levels)
     if isinstance(history, str):
         if history not in old:
             raise RefusedError(f"the baseline has no column {history!r} (it has {', '.join(map(str, old.columns))})")
         labels, old = old[history], old.drop(columns=history)
         new = new.drop(columns=history, errors="ignore")
     elif history is not None:
+        if len(history) != len(old):
+            raise RefusedError(f"history has {len(history)} labels, and the baseline {len(old)} rows: one label a row")
         labels = pd.Series(list(history), index=old.index)
     if labels is not None and bool(labels.isna().any()):
         raise RefusedError("the history column has empty values: each row of the baseline must say which window it is of")
-    kinds, left_out = _columns(new, old, features)
-    spec = DriftSpec(features=tuple(FeatureSpec(name=name, expr="1") for name in kinds), **levels)
+    names = _feature_names([*old.columns, *new.columns])
+    new, old = new.rename(columns=names), old.rename(columns=names)
+    kinds, left_out = _columns(new, old, None if features is None else [names.get(name, name) for name in features])
+    try:
+        spec = DriftSpec(features=tuple(FeatureSpec(name=name, expr="1") for name in kinds), **given)
+    except ValidationError as error:
+        raise RefusedError("; ".join(str(each["msg"]) for each in error.errors())) from None
     book = Book(spec)
     for label, rows in _windows(old, labels):
         measured = list(_measure(rows, kinds))
@@ -127,7 +139,38 @@ def _frame(given: pd.DataFrame | ArrayLike, which: str) -> pd.DataFrame:
     found = given if isinstance(given, pd.DataFrame) else pd.DataFrame({"value": np.asarray(given).ravel()})
     if not len(found):
         raise RefusedError(f"{which} has no rows: there is nothing to compare")
-    return found.rename(columns=str)
+    found = found.rename(columns=str)
+    if twice := sorted(set(found.columns[found.columns.duplicated()])):
+        raise RefusedError(f"{which} has two columns that are called {twice[0]!r}; rename one of them")
+    return found
+
+
+def _levels(given: Mapping[str, Any]) -> dict[str, Any]:
+    """With what follows from `warn_at` where nothing else is said: a level that the usual number of windows cannot reach asks
+    for more of them.
+    """
+    found = dict(given)
+    warn_at = found.get("warn_at", 0.05)
+    if not 0.0 < warn_at < 1.0:
+        raise RefusedError(f"warn_at {warn_at} is no p-value to warn at: above 0 and below 1")
+    hold_at = found.setdefault("hold_at", min(0.01, warn_at))
+    warn_from = found.setdefault("warn_from", max(20, int(1 / warn_at - 1e-9)))
+    hold_from = found.setdefault("hold_from", max(99, int(1 / max(hold_at, 1e-9) - 1e-9), warn_from))
+    found.setdefault("remember", max(400, hold_from))
+    return found
+
+
+def _feature_names(columns: Sequence[str]) -> dict[str, str]:
+    """What each column is called as a feature: not as the gate calls something of its own, nor as another but for its case."""
+    found: dict[str, str] = {}
+    taken = {VOLUME}
+    for name in dict.fromkeys(columns):
+        called = name
+        while called.lower() in taken or called.lower().split(" by ")[0] == RELATIONS:
+            called = f"column {called}"
+        taken.add(called.lower())
+        found[name] = called
+    return found
 
 
 def _columns(new: pd.DataFrame, old: pd.DataFrame, wanted: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -148,7 +191,7 @@ def _columns(new: pd.DataFrame, old: pd.DataFrame, wanted: Sequence[str] | None)
             raise RefusedError(f"{name!r} holds {told[str(one)]} in the batch and {told[str(other)]} in the baseline")
         elif one == "time":
             left_out[name] = "a time is not compared; give what should be stable about it as a number"
-        elif one == "category" and wanted is None and len(old[name].unique()) > max(MOST_CATEGORIES, len(old) / 2):
+        elif one == "category" and wanted is None and len(old[name].unique()) > max(FEW, len(old) / 2):
             left_out[name] = "nearly every row has a value of its own"
         else:
             kinds[name] = str(one)
@@ -207,5 +250,5 @@ def _chance(new: pd.DataFrame, old: pd.DataFrame, kinds: dict[str, str]) -> dict
     if not 2 <= len(numbers) <= MOST_RELATED:
         return {}
     batch, rows = (np.column_stack([_numbers(frame[name]) for name in numbers]) for frame in (new, old))
-    found = relations_p_value(batch, rows, numbers, tests=2 * len(kinds) + 2)
+    found = relations_p_value(batch, rows, numbers)
     return {} if found is None else {(RELATIONS, None): found}

@@ -5,9 +5,9 @@ Belongs here: measurement and baseline → statistics and effects. Does not: ran
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import log10
+from math import isfinite, log10
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,13 @@ def family(statistic: str) -> str | None:
     return None if statistic == "signed" else "shape"
 
 
+class Counted(NamedTuple):
+    """How rare so many missing values, or rows, are among the windows before; in deviations of their history."""
+
+    p_value: float
+    score: float
+
+
 @dataclass(frozen=True)
 class FeatureResult:
     """One feature and stratum of the batch, or its relations, or its volume. In the feature's unit: quantiles (at `SHARES`) and
@@ -44,6 +51,7 @@ class FeatureResult:
     None while it is being learnt. ``corrected``: the p-value corrected for the number of features: the rank among past
     maxima, or, where history is too short, Monte Carlo's, corrected by Holm.
     ``naive_p_value``: of a usual KS test, which takes rows for independent. ``silent``: rows, but no value in any.
+    ``counted``: of missing values and of the volume, where they changed by enough to matter.
     """
 
     feature: str
@@ -70,6 +78,7 @@ class FeatureResult:
     new: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
     correlations: tuple[tuple[str, str, float, float], ...] = ()
+    counted: Counted | None = None
 
     @property
     def key(self) -> Key:
@@ -83,7 +92,7 @@ class FeatureResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe."""
-        found = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+        found = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items() if name != "counted"}
         found |= {name: [list(one) for one in found[name]] for name in ("changed", "correlations")}
         return found | {"statistics": dict(self.statistics), "effects": dict(self.effects), "effect": self.effect}
 
@@ -130,7 +139,8 @@ def _number(result: FeatureResult, profile: Profile, baseline: Baseline) -> Feat
     if batch is not None:
         result = replace(result, quantiles=tuple(batch.quantiles(SHARES).tolist()))
     if result.quantiles and result.baseline_quantiles:
-        result = replace(result, median_shift=result.quantiles[2] - result.baseline_quantiles[2])
+        shift = result.quantiles[2] - result.baseline_quantiles[2]
+        result = replace(result, median_shift=shift if isfinite(shift) else None)
     if distance is None:
         return result
     if batch is not None and normal is not None:

@@ -6,18 +6,18 @@ Belongs here: the judgement. Does not: its statistics (compared), sums over wind
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions import chance, words
-from lakehouse_assets.decisions.baseline import Baseline, Book, shape_of
+from lakehouse_assets.decisions.baseline import Baseline, Book, shape_of, values_of
 from lakehouse_assets.decisions.categories import Categories
-from lakehouse_assets.decisions.compared import FAMILIES, FeatureResult, compare_all, family
+from lakehouse_assets.decisions.compared import FAMILIES, Counted, FeatureResult, compare_all, family
 from lakehouse_assets.decisions.distances import Steps
 from lakehouse_assets.decisions.lasting import Lasting, lasting
-from lakehouse_assets.decisions.measured_history import Floats, History
+from lakehouse_assets.decisions.measured_history import SIZE, Floats, History
 from lakehouse_assets.decisions.profiles import Key, Profile, SketchError
 from lakehouse_assets.decisions.ranks import largest, rank, standardized
 from lakehouse_assets.decisions.relations import Measured
@@ -116,6 +116,7 @@ def judge_drift(
     absent = tuple(key for key in baseline.keys if key[0] in declared and key not in keys)
     columns = [(i, name) for i, r in enumerate(results) for name in r.statistics if family(name)]
     past = history.matrix([(results[i].key, name) for i, name in columns])
+    past = past * _as_of_this_size(results, columns, history, {m.key: values_of(m) for m in given})
     counts = (~np.isnan(past)).sum(axis=0)
     # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
@@ -137,64 +138,103 @@ def judge_drift(
     return _over_time(verdict, baseline, history, spec, window)
 
 
+def _as_of_this_size(results, columns, history: History, sizes: Mapping[Key, int]) -> Floats:
+    """What past statistics of shape are multiplied by, (windows, columns): in a batch of fewer values chance alone puts them
+    farther off, by the root of the ratio. In one of more values nothing is taken for granted: windows differ by more than
+    chance, and that does not grow less with size.
+    """
+    then = history.matrix([(results[i].key, SIZE) for i, _ in columns])
+    now = np.array([sizes.get(results[i].key, 0) if family(name) == "shape" else 0 for i, name in columns], dtype=float)
+    ratio = np.divide(then, now, out=np.ones_like(then), where=now > 0)
+    return np.sqrt(np.maximum(np.nan_to_num(ratio, nan=1.0), 1.0))
+
+
 def _ranked(
     results, columns, past, counts, spec: DriftSpec, status: Status, kept: dict[str, Any], since: Callable[[Key], Any]
 ) -> DriftVerdict:
     # Ten windows say nothing of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
     needed = spec.hold_from if status == "calibrated" else spec.warn_from
-    taking = [c for c in range(len(columns)) if counts[c] >= needed]
-    if not taking:
+    if not (counts >= spec.warn_from).any():
         text = "nothing in this batch is known well enough to be compared"
         return DriftVerdict(status, "pass", text, results=tuple(results), **kept)
-    p_value, score, worst = 1.0, None, None
-    for members, times in FAMILIES.items():
-        own = [c for c in taking if family(columns[c][1]) == members]
-        now = np.array([results[i].statistics[name] for i, name in (columns[c] for c in own)], dtype=float)
-        found = _strangest(
-            results, [columns[c] for c in own], standardized(past[:, own], now), counts[own], spec.min_effect, times
-        )
-        # Of two that are as rare, the one that is farther off.
-        if found is not None and (times * found[0], -found[1]) < (p_value, -(score or 0.0)):
-            p_value, score, worst = times * found[0], found[1], results[found[2]]
+    found = [_strangest(results, columns, past, counts >= needed, name, times, spec) for name, times in FAMILIES.items()]
+    best = min([f for f in found if f], key=lambda f: (f.p_value, -f.score), default=None)
     action: Action = "pass"
-    if p_value <= spec.warn_at:
-        action = "hold" if status == "calibrated" and p_value <= spec.hold_at else "warn"
-    if worst is not None and action != "pass":
-        worst = _told(worst, results, spec.hold_at if action == "hold" else spec.warn_at, spec.min_effect)
+    if best and best.p_value <= spec.warn_at:
+        action = "hold" if status == "calibrated" and best.p_value <= spec.hold_at else "warn"
+    else:
+        # What is not known for long enough to hold a batch can be warned of: a new station, or missing values while their
+        # doubled p-value could not be as low as the level yet.
+        for name, times in FAMILIES.items():
+            young = (counts >= spec.warn_from) & ((counts < needed) | (times > spec.warn_at * (counts + 1)))
+            other = _strangest(results, columns, past, young, name, 1, spec)
+            if other and other.p_value <= spec.warn_at and (action == "pass" or best is None or other.p_value < best.p_value):
+                best, action = other, "warn"
+            found.append(other)
+    worst = results[best.place] if best else None
+    if best and worst is not None and action != "pass":
+        level = spec.hold_at if action == "hold" else spec.warn_at
+        worst = _told(replace(worst, statistic=best.statistic), results, level, spec)
+    p_value, score = (best.p_value, best.score) if best else (1.0, None)
     begun = since(worst.key) if worst is not None and action != "pass" else None
     text = words.of_rank(action, worst, p_value, kept["windows_known"], begun)
     return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, since=begun, **kept)
 
 
-def _told(worst: FeatureResult, results: Sequence[FeatureResult], level: float, least: float) -> FeatureResult:
-    """Of several that are off, the one that says most: the volume, since fewer rows are farther off in everything; a feature by
-    itself before features together.
+def _told(worst: FeatureResult, results: Sequence[FeatureResult], level: float, spec: DriftSpec) -> FeatureResult:
+    """Of several that are off, the one that says most: the volume, since fewer rows are farther off in everything; then missing
+    values, where they are farther off than what is left; a feature by itself before features together.
     """
-    off = [r for r in results if r.corrected is not None and r.corrected <= level and r.effect > least]
-    volume = [r for r in off if r.feature == VOLUME]
+    off = [r for r in results if r.corrected is not None and r.corrected <= level and r.effect > spec.min_effect]
+    counted = [r for r in results if r.counted is not None and r.counted.p_value <= spec.warn_at]
+    if volume := [r for r in counted if r.feature == VOLUME]:
+        return replace(volume[0], statistic=VOLUME)
+    farther = [r for r in counted if r.counted.score > (worst.score or 0.0)]  # type: ignore[union-attr]
+    if farther:
+        return replace(max(farther, key=lambda r: r.counted.score), statistic="missing")  # type: ignore[union-attr]
     alone = [r for r in off if not r.correlations] if worst.correlations else []
-    return max(volume or alone, key=lambda r: r.score or 0.0, default=worst)
+    return max(alone, key=lambda r: r.score or 0.0, default=worst)
 
 
-def _strangest(results, columns, scores: Floats, counts, least: float, times: int) -> tuple[float, float, int] | None:
-    """p-value, score and place of the strangest of these columns that is large enough to matter; every result is told
-    its own.
+class _Strangest(NamedTuple):
+    """``p_value``: of its being the strangest of its family. ``place``: among the results."""
+
+    p_value: float
+    score: float
+    place: int
+    statistic: str
+
+
+def _strangest(results, every, past: Floats, taking, members: str, times: int, spec: DriftSpec) -> _Strangest | None:
+    """The strangest of a family's columns, of those that take part, that is large enough to matter; every result is told its
+    own. p-values are multiplied by ``times``.
     """
-    best: tuple[float, int] | None = None
+    places = [c for c in range(len(every)) if taking[c] and family(every[c][1]) == members]
+    if not places:
+        return None
+    columns = [every[c] for c in places]
+    now = np.array([results[i].statistics[name] for i, name in columns], dtype=float)
+    scores, counts = standardized(past[:, places], now), (~np.isnan(past[:, places])).sum(axis=0)
+    best: tuple[float, int, str] | None = None
     for i in sorted({i for i, _ in columns}):
         own = [place for place, column in enumerate(columns) if column[0] == i]
         top = largest(scores[:, own])
         winner = own[int(np.nan_to_num(scores[-1, own], nan=-np.inf).argmax())]
         p = rank(top[:-1], float(top[-1]))
+        among_all = min(1.0, times * rank(largest(scores[:-1]), float(top[-1])))
         if results[i].p_value is None or p < results[i].p_value:
             told = {"score": float(top[-1]), "statistic": columns[winner][1], "p_value": p, "windows": int(counts[own].max())}
-            among_all = min(1.0, times * rank(largest(scores[:-1]), float(top[-1])))
             results[i] = replace(results[i], **told, corrected=min(among_all, results[i].corrected or 1.0))
         # What is too small to matter is never the reason; leaving it out can only raise the p-value.
-        large = [float(scores[-1, place]) for place in own if results[i].effects.get(columns[place][1], 0.0) > least]
-        if large and (best is None or max(large) > best[0]):
-            best = (max(large), i)
-    return (rank(largest(scores[:-1]), best[0]), *best) if best else None
+        large = [place for place in own if results[i].effects.get(columns[place][1], 0.0) > spec.min_effect]
+        if large and members != "shape":
+            results[i] = replace(results[i], counted=Counted(among_all, float(top[-1])))
+        if large and (best is None or scores[-1, large].max() > best[0]):
+            first = max(large, key=lambda place: scores[-1, place])
+            best = (float(scores[-1, first]), i, columns[first][1])
+    if best is None:
+        return None
+    return _Strangest(min(1.0, times * rank(largest(scores[:-1]), best[0])), *best)
 
 
 def _by_chance(
@@ -220,9 +260,9 @@ def _by_chance(
         if result.silent:
             tests.append((i, "tail", 1.0 / (asked * chance.DRAWS)))
         elif isinstance(batch, Categories) and isinstance(normal, Categories):
-            tests.append((i, "g", chance.monte_carlo_categories(batch, normal, result.key, asked)))
+            tests.append((i, "g", chance.monte_carlo_categories(batch, normal, result.key)))
         elif isinstance(batch, Steps) and isinstance(normal, Steps):
-            found = chance.monte_carlo(batch, normal, result.key, asked)
+            found = chance.monte_carlo(batch, normal, result.key)
             tests += [(i, name, p) for name, p in zip(("ks", "tail"), found, strict=True)]
         if "missing" in result.statistics:
             tests.append((i, "missing", 10.0 ** -result.statistics["missing"]))

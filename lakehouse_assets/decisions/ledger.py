@@ -31,6 +31,12 @@ def teaching(decisions: Sequence[Decision], as_of: int) -> list[str]:
     return [decision.decision_id for decision in sorted(live, key=lambda d: d.number) if decision.teaches]
 
 
+def taught_at(decisions: Iterable[Decision], decision: Decision) -> int:
+    """The number of the decision by which this one's rows came to teach: to discard what is held teaches nothing anew."""
+    same = [d.number for d in decisions if d.batch == decision.batch and d.number <= decision.number and d.kind != "discarded"]
+    return max(same, default=decision.number)
+
+
 def unapplied(decisions: Iterable[Decision]) -> list[Decision]:
     """What an earlier run has decided and not finished, in order; records of supersession follow their superseder."""
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)

@@ -14,10 +14,13 @@ from lakehouse_assets.decisions.profiles import Key
 Floats = NDArray[np.float64]
 Statistics = Mapping[Key, Mapping[str, float]]
 Column = tuple[Key, str]
+# Kept among a window's statistics: the values that they are of.
+SIZE = "size"
 
 
 class History:
-    """The statistics of the newest ``remember`` windows: ``{(feature, stratum): {"ks": …, "tail": …}}`` each.
+    """The statistics of the newest ``remember`` windows: ``{(feature, stratum): {"ks": …, "tail": …}}`` each, and under `SIZE`
+    how many values they are of.
 
     A window whose judgement had no such statistic has NaN in its place.
     """

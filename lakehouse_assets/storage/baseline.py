@@ -173,9 +173,10 @@ def _entries(
                     found.append((event.after, entry))
     for decision_id in ledger.teaching(known, version):
         decision = by_id[decision_id]
-        entry = _entry(rows.get(decision_id, []), meanings(decision.ruleset), now, decision.number)
-        if decision.number > since and entry:
-            found.append((decision.number, entry))
+        number = ledger.taught_at(known, decision)
+        entry = _entry(rows.get(decision_id, []), meanings(decision.ruleset), now, number)
+        if number > since and entry:
+            found.append((number, entry))
     # A seed comes after the decision that was the last one then.
     return [entry for _, entry in sorted(found, key=lambda pair: (pair[0], pair[1].seeded))]
 

@@ -114,7 +114,8 @@ def test_relations_by_chance():
 
     base = draw(20_000, 0.8)
     statistic, p = relations_p_value(draw(3000, 0.7), base, ["a", "b", "c"])
-    assert (statistic, p) == ("pair a ~ b", pytest.approx(1 / 200))
+    assert statistic == "pair a ~ b"
+    assert p < 1e-6
     clean = [relations_p_value(draw(500, 0.8), base, ["a", "b", "c"])[1] for _ in range(40)]
     assert np.mean(np.array(clean) <= 0.1) <= 0.3
     assert relations_p_value(draw(4, 0.8), base, ["a", "b", "c"]) is None

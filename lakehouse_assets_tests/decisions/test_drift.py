@@ -184,17 +184,80 @@ def test_an_absent_stratum_is_reported_and_the_rest_judged():
     assert (verdict.action, [r.feature for r in verdict.results]) == ("pass", ["f", "g", "volume"])
 
 
-def test_a_new_stratum_is_learnt_before_it_is_judged():
+def with_a_new_station(windows):
+    """EWR and LGA are known for 120 windows and more, JFK for the last of them."""
     book, rng = two_stations(), np.random.default_rng(8)
+    for i in range(windows):
+        profiles = by_station(rng, ("EWR", "LGA", "JFK"))
+        book.learn(1000 + i, profiles, judge(book, *profiles, spec=TWO).statistics)
+    return book
+
+
+@pytest.mark.parametrize(("windows", "action"), [(10, "pass"), (25, "warn"), (90, "warn"), (99, "hold")])
+def test_a_new_stratum_is_learnt_then_warned_of_then_held(windows, action):
+    book = with_a_new_station(windows)
     alone = TWO.model_copy(update={"lasting_at": 0.0})
-    for i in range(99):
-        profiles = by_station(rng, ("EWR", "LGA", "JFK"), {"JFK": 50.0})
-        verdict = judge(book, *profiles, spec=alone)
-        assert verdict.worst is None or verdict.worst.stratum != "JFK"
-        assert next(r for r in verdict.results if r.stratum == "JFK").p_value is None
-        if verdict.action != "hold":
-            book.learn(1000 + i, profiles, verdict.statistics)
-    assert book.baseline.windows(("g", "JFK")) >= 95
+    verdict = judge(book, *by_station(np.random.default_rng(7), ("EWR", "LGA", "JFK"), {"JFK": 5.0}), spec=alone)
+    assert verdict.action == action
+    if action != "pass":
+        assert verdict.worst.key == ("g", "JFK")
+        assert f"every one of the {windows} windows before" in verdict.message
+    assert judge(book, *by_station(np.random.default_rng(11), ("EWR", "LGA", "JFK")), spec=alone).action == "pass"
+
+
+@pytest.mark.parametrize("known", [25, 38, 120])
+def test_missing_values_are_warned_of_as_soon_as_anything_is(known):
+    values = np.random.default_rng(5).normal(size=200)
+    book = learnt(known, make=lambda rng: profile(rng.normal(size=200)))
+    verdict = judge(book, profile(values[:100], nulls=100))
+    assert verdict.action in ("warn", "hold")
+    assert verdict.message.startswith("50.00% of f are missing, where 0.00% were")
+    assert judge(book, profile(values)).action == "pass"
+
+
+def test_fewer_rows_than_usual_are_told_as_that():
+    book = learnt(120, make=lambda rng: profile(rng.normal(size=1000)))
+    verdict = judge(book, profile(np.random.default_rng(5).normal(size=20)))
+    assert verdict.action != "pass"
+    assert verdict.message.startswith("20 rows, where a window usually has 1,000")
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.51])
+def test_a_clean_window_of_fewer_rows_is_no_stranger(share):
+    """Of samples of one distribution: chance alone puts a smaller one farther off."""
+    book = learnt(200, make=lambda rng: profile(rng.normal(size=400), k=400))
+    rng = np.random.default_rng(17)
+    found = [judge(book, profile(rng.normal(size=int(400 * share)), k=400)) for _ in range(150)]
+    assert sum(verdict.action == "hold" for verdict in found) <= 6  # 1.5 expected
+    assert sum(verdict.p_value <= SPEC.warn_at for verdict in found) <= 16  # 7.5 expected
+    far = judge(book, profile(rng.normal(0.8, 1, size=int(400 * share)), k=400))
+    assert far.action == "hold"
+
+
+def test_many_features_do_not_keep_a_large_shift_from_being_warned_of():
+    names = [f"f{i}" for i in range(40)]
+    spec, rng = DriftSpec(features=names, relations=False), np.random.default_rng(3)
+    book = Book(spec)
+    book.learn(0, [profile(rng.normal(size=2000), k=4096, feature=name) for name in names], {})
+    clean = [profile(rng.normal(size=60), feature=name) for name in names]
+    assert judge(book, *clean, spec=spec).action == "pass"
+    off = [profile(rng.normal(size=60) + (10 if name == "f7" else 0), feature=name) for name in names]
+    verdict = judge(book, *off, spec=spec)
+    assert (verdict.action, verdict.worst.feature) == ("warn", "f7")
+
+
+def test_the_first_windows_are_measured_again_once():
+    """Also where the baseline remembers no more than those."""
+    spec = DriftSpec.model_validate(
+        {"features": ["f"], "warn_from": 20, "hold_from": 20, "hold_at": 0.05, "remember": 20, "lasting_at": 0}
+    )
+    rng, book, made = np.random.default_rng(2), Book(spec), {}
+    for i in range(45):
+        given = [batch(rng)]
+        made[i] = judge(book, *given, spec=spec).statistics
+        book.learn(i, given, made[i])
+    column = book.history.matrix([(("f", None), "ks")])[:, 0].tolist()
+    assert column == [made[i]["f", None]["ks"] for i in book.history.windows]
 
 
 def test_a_constant_feature():
