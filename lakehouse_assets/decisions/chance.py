@@ -17,10 +17,10 @@ from lakehouse_assets.decisions.profiles import Key
 from lakehouse_assets.decisions.ranks import largest, standardized
 from lakehouse_assets.decisions.relations import apart, relations_of
 
-DRAWS = 999
+DRAWS = 499
 # Of the draws, the farthest, from which the tail beyond all of them is told.
-FARTHEST_DRAWS = 50
-CELLS = 400
+FARTHEST_DRAWS = 40
+CELLS = 250
 RELATION_DRAWS = 299
 POOL = 10_000
 # Beyond this a p-value is a matter of the fit, not of the data.
@@ -36,7 +36,7 @@ def naive_p_value(ks: float, rows: float, baseline_rows: float) -> float:
 def monte_carlo(batch: Steps, baseline: Steps, key: Key) -> tuple[float, float]:
     """p-values of the KS and the tail-weighted distance of two samples of one distribution, of these sizes.
 
-    The distribution is both together, in at most 400 cells; the observed distances are measured on the same cells, so that
+    The distribution is both together, in at most 250 cells; the observed distances are measured on the same cells, so that
     observed and drawn are alike. The seed is the feature's name.
     """
     both = baseline.plus(batch)
@@ -69,7 +69,7 @@ def monte_carlo_categories(batch: Categories, baseline: Categories, key: Key) ->
 
 def drawn_p_value(drawn: Floats, observed: float) -> float:
     """The p-value of ``observed`` among ``drawn``. Beyond all of them the tail is taken for exponential, fitted to the farthest
-    fifty (after Knijnenburg et al., 2009): so that many tests corrected together can still find what is far off. These
+    forty (after Knijnenburg et al., 2009): so that many tests corrected together can still find what is far off. These
     statistics fall off faster than that, which makes it cautious.
     """
     beyond = np.count_nonzero(drawn >= observed - 1e-9)
