@@ -165,6 +165,14 @@ BATCHES = [
         [[9.0], [], [None], [1.0, NAN]],
     ),
     ({"check": "statistic", "of": "sum", "max": 10}, "bigint", [[5, 5]], [[2**62, 2**62], []]),
+    (
+        {"check": "statistic", "of": "mean", "min": 0},
+        "double",
+        [[1.0], [1.7e308]],
+        [[float("inf"), 1.0], [float("-inf")], [1.7e308, 1.7e308]],
+    ),
+    ({"check": "statistic", "of": "max", "min": 0}, "double", [[1.0]], [[1.0, float("inf")], [float("-inf")]]),
+    ({"check": "metric", "name": "m", "sql": "sum(v)", "max": 0}, "double", [[-1.0]], [[float("-inf"), 1.0]]),
     ({"check": "statistic", "of": "stddev", "max": 1}, "double", [[1.0, 1.0]], [[1.0, 9.0], [1.0]]),
     ({"check": "statistic", "of": "min", "min": 0}, "int", [[0, 5]], [[-1, 5]]),
     ({"check": "statistic", "of": "max", "max": 5}, "decimal(5,2)", [[Decimal("5.00")]], [[Decimal("5.01")]]),
@@ -270,7 +278,8 @@ def test_a_form_is_known_quickly_whatever_the_text(kind, spark):
 
 
 def test_metrics_are_sql_that_spark_runs(spark):
-    frame = spark.createDataFrame([(START + timedelta(hours=20), START)], "t timestamp, p_extracted_at timestamp")
+    rows = [(START + timedelta(hours=20), START, True)]
+    frame = spark.createDataFrame(rows, "t timestamp, p_extracted_at timestamp, _clean boolean")
     fresh = ANY.validate_python({"check": "freshness", "column": "t", "max_age": "6h"})
     row = frame.agg(*[F.expr(sql).alias(name) for name, sql in fresh.metrics(CONTEXT).items()]).first()
     assert row["age_seconds"] == 4 * 3600

@@ -21,7 +21,8 @@ class Sql(RowCheck):
     """A SELECT over `batch` that returns failing rows; it may use ``:window_start`` and ``:window_end``.
 
     A plain filter (``select … from batch where …``) rides along in the scan and removes failing rows as any row check
-    does. Anything more (joins, groups, windows, subqueries) is one query per window and judges the batch as a whole.
+    does. Anything more (joins, groups, windows, subqueries) is one query per window over its clean rows: those that no check
+    removes, older ones of their key among them. It judges the batch as a whole.
     A row for which the filter is NULL is not returned, and passes.
     """
 
@@ -85,10 +86,6 @@ class Sql(RowCheck):
         """Where the query is a plain filter."""
         return self.scope == "row"
 
-    def metrics(self, context: CheckContext) -> dict[str, str]:
-        """None that ride along: ``failing`` comes from the query."""
-        return {}
-
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails when the query returned a row. It is asked of an empty batch too: no answer is not a pass."""
         if "failing" not in values:
@@ -134,7 +131,9 @@ class Expression(RowCheck):
 
 
 class Metric(BatchCheck):
-    """An aggregate over the batch's clean rows lies between ``min`` and ``max``, both included. NULL, as of no rows, fails."""
+    """An aggregate over the batch's clean rows lies between ``min`` and ``max``, both included. NULL, as of no rows, NaN and
+    infinities fail.
+    """
 
     summary: ClassVar[str] = "an aggregate of the batch is between min and max"
     example: ClassVar[str] = '{check: metric, name: share_of_calm, sql: "avg(cast(wind_speed_ms = 0 as int))", max: 0.5}'
