@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.checks.sql_text import FORBIDDEN, add_partition, columns_of, identifier, literal, parse_expression
+from lakehouse_assets.checks.sql_guard import FORBIDDEN
+from lakehouse_assets.checks.sql_text import add_partition, columns_of, identifier, literal, parse_expression
 
 ANY = TypeAdapter(AnyCheck)
 CONTEXT = CheckContext(("k",), "p_extracted_at", "(p_extracted_at + INTERVAL 1 DAY)", "batch_3")
