@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import OptimizeError
 
 from lakehouse_assets.checks.sql_places import line_of
+from lakehouse_assets.contracts.columns import unfit_name
 
 Schema = Mapping[str, Mapping[str, str]]
 Mistake = tuple[int, str]
@@ -88,13 +89,27 @@ def star_mistakes(tree: exp.Query) -> Iterator[Mistake]:
 
 
 def output_mistakes(tree: exp.Query, outputs: Sequence[exp.Expr]) -> Iterator[Mistake]:
-    """Two output columns of one name, of which one would be lost."""
+    """Output columns that gold cannot keep: two of one name, one without a name, and names of the lakehouse's own."""
     stars = [star for column in tree.selects for star in column.find_all(exp.Star)]
     counted = Counter(column.alias_or_name.lower() for column in outputs)
     for column in reversed(outputs):
         name = column.alias_or_name
+        line = _line_of_output(column, stars)
         if counted[name.lower()] > 1:
-            yield _line_of_output(column, stars), f"two columns are called {name!r}: give one another name with `as`"
+            yield line, f"two columns are called {name!r}: give one another name with `as`"
+    for column in outputs:
+        name = column.alias_or_name
+        line = _line_of_output(column, stars)
+        if re.fullmatch(r"_col_\d+", name) and name.lower() not in _written(tree):
+            text = column.this.sql(dialect="spark") if isinstance(column, exp.Alias) else name
+            yield line, f"the column {text} has no name: give it one with `as`"
+        if why := unfit_name(name):
+            way_out = f", or leave it out of the star: `* except ({name})`" if stars else ""
+            yield line, f"column {name!r}: {why}; give it another name with `as`{way_out}"
+
+
+def _written(tree: exp.Query) -> set[str]:
+    return {part.name.lower() for part in tree.find_all(exp.Identifier)}
 
 
 def _line_of_output(column: exp.Expr, stars: Sequence[exp.Star]) -> int:

@@ -71,6 +71,24 @@ def test_the_line_is_that_of_the_mistake(sql, line, said):
 
 
 @pytest.mark.parametrize(
+    ("sql", "line", "said"),
+    [
+        ("select origin,\n id as _x\nfrom silver_weather", 2, "column '_x': names that begin with _ , p_extracted_at"),
+        ("select\n *\nfrom silver_weather", 2, "or leave it out of the star: `* except (p_extracted_at)`"),
+        ("select origin,\n ts as P_Extracted_At\nfrom silver_weather", 2, "are the lakehouse's own; give it another name"),
+        ("select origin,\n id as extraction_seq\nfrom silver_weather", 2, "column 'extraction_seq': names that begin"),
+        ("select origin,\n true as _clean\nfrom silver_weather", 2, "column '_clean'"),
+        ("select origin,\n id as `a b`\nfrom silver_weather", 2, "Delta refuses spaces"),
+        ("select origin,\n avg(id)\nfrom silver_weather group by 1", 2, "AVG(`silver_weather`.`id`) has no name"),
+    ],
+)
+def test_a_column_that_gold_cannot_keep(sql, line, said):
+    message = refused(sql)
+    assert message.startswith(f"x.sql:{line}: ")
+    assert said in message
+
+
+@pytest.mark.parametrize(
     ("sql", "columns"),
     [
         (
