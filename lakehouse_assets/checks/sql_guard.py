@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import Dialect, TokenType, exp
 
-from lakehouse_assets.checks.patterns import refusal
+from lakehouse_assets.checks.patterns import of_like, refusal
 from lakehouse_assets.checks.sql_places import line_of
 
 # Code that leaves the data, or that gives another answer the second time. Configuration never runs code (law 5).
@@ -43,7 +43,7 @@ CLOCKS = frozenset({"current_time", "localtimestamp"})
 # Spark takes these texts for times of the clock where a date or a timestamp is wanted.
 MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
 # Functions whose second argument is a regular expression, whatever they are called in the parsed tree.
-OF_PATTERNS = re.compile(r"regexp|rlike|split", re.IGNORECASE)
+OF_PATTERNS = re.compile(r"regexp|rlike|^split$", re.IGNORECASE)
 # Spark puts the environment's value in the place of ${env:NAME}, also within quotes.
 SUBSTITUTED = "${"
 
@@ -112,15 +112,29 @@ def _refused(node: exp.Expr, text: str) -> str | None:
 
 
 def _unfit_pattern(node: exp.Expr, text: str) -> str | None:
-    """A regular expression must be written out, and end on every value."""
-    if not isinstance(node, exp.Func | exp.RegexpLike) or not OF_PATTERNS.search(
-        node.name if isinstance(node, exp.Anonymous) else type(node).__name__
-    ):
-        return None
-    given = node.expressions[1:2] if isinstance(node, exp.Anonymous) else [node.args.get("expression")]
-    pattern = given[0] if given else None
-    if not isinstance(pattern, exp.Literal | exp.RawString):
-        return f"a regular expression must be written out, as a text, in {shown(text)}"
-    if why := refusal(pattern.name):
-        return f"the pattern {pattern.name!r} {why}"
+    """A regular expression must be written out, and end on every value; LIKE's too, which Spark makes into one."""
+    likes = isinstance(node, exp.Like | exp.ILike)
+    for pattern in _patterns(node):
+        if not isinstance(pattern, exp.Literal | exp.RawString):
+            way_out = " (contains, startswith and endswith take columns)" if likes else ""
+            return f"a regular expression must be written out, as a text, in {shown(text)}{way_out}"
+        escape = node.parent.expression.name if isinstance(node.parent, exp.Escape) else "\\"
+        if why := refusal(of_like(pattern.name, escape) if likes else pattern.name):
+            return f"the pattern {pattern.name!r} {why}"
     return None
+
+
+def _patterns(node: exp.Expr) -> list[exp.Expr | None]:
+    """The arguments that Spark takes for regular expressions."""
+    if isinstance(node, exp.StrToMap):
+        return [node.args.get("pair_delim"), node.args.get("key_value_delim")]
+    if isinstance(node, exp.Like | exp.ILike):
+        given = node.expression
+        several = given.this if isinstance(given, exp.Any | exp.All) else given
+        return list(several.expressions) if isinstance(several, exp.Tuple) else [several.unnest()]
+    if not isinstance(node, exp.Func | exp.RegexpLike):
+        return []
+    if not OF_PATTERNS.search(node.name if isinstance(node, exp.Anonymous) else type(node).__name__):
+        return []
+    given = node.expressions[1:2] if isinstance(node, exp.Anonymous) else [node.args.get("expression")]
+    return [*given] or [None]
