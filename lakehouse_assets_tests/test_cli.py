@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
+from lakehouse_assets.cli.common import window_range
+from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
 from lakehouse_assets.orchestration import validate
@@ -235,6 +238,24 @@ def test_a_bad_range_of_windows(keys):
     assert refused("run", "--table", "weather", "--window", keys) == (
         f"--window {keys}: give a window's key, or two as A..B; keys look like 2013-01-01"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "cadences", "found"),
+    [
+        ("2024-01-08..2024-01-09", "daily hourly", {"daily": 2, "hourly": 48}),
+        ("2024-01-08..2024-01-09", "hourly daily", {"daily": 2, "hourly": 48}),
+        ("2024-01-08", "weekly daily hourly", {"weekly": 1, "daily": 1, "hourly": 24}),
+        ("2024-01-01..2024-01-08", "monthly weekly daily", {"monthly": 1, "weekly": 2, "daily": 8}),
+        ("2024-01-08-00:00..2024-01-08-05:00", "daily hourly", {"daily": 1, "hourly": 6}),
+        ("2024-01-08-05:00", "hourly", {"hourly": 1}),
+    ],
+)
+def test_a_range_is_of_every_cadence_with_both_ends(text, cadences, found):
+    given = [ExtractionSpec.model_validate({"cadence": name, "start": date(2024, 1, 1)}) for name in cadences.split()]
+    first, end = window_range(text, [SimpleNamespace(extraction=extraction) for extraction in given])
+    calendars = {extraction.cadence: extraction.windows(datetime(2024, 3, 1, tzinfo=UTC)) for extraction in given}
+    assert {name: sum(first <= window.start < end for window in windows) for name, windows in calendars.items()} == found
 
 
 def test_a_range_of_windows_the_wrong_way_round():

@@ -88,6 +88,25 @@ def test_a_check_that_there_is_not(lake, check, error, said):
     assert said in str(refused.exception)
 
 
+def test_the_newest_window_is_that_of_the_place(lake):
+    (lake_table,) = commands.tables_of()
+    land(lake, 4, ["s1,1,10,2024-01-04T00:00:00Z"])
+    for place, newest in (("source", "2024-01-04"), ("bronze", "2024-01-03"), ("silver", "2024-01-03")):
+        (told,) = json.loads(run("run", lake_table.spec.name, "not_empty", "--on", place, "--json").stdout)
+        assert (place, told["window"], told["status"]) == (place, newest, "passed")
+
+
+def test_what_has_landed_is_looked_at_before_any_extraction(settings, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
+    monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
+    monkeypatch.setattr(commands, "tables_of", lambda *_: [LakehouseTable(readings(), tmp_path)])
+    assert "none of these windows has landed" in str(run("run", "readings", "not_empty", "--on", "source").exception)
+    for day in (1, 2):
+        land(settings, day, [f"s1,1,10,2024-01-{day:02d}T00:00:00Z"])
+    (told,) = json.loads(run("run", "readings", "not_empty", "--on", "source", "--json").stdout)
+    assert (told["window"], told["rows"], told["status"]) == ("2024-01-02", 1, "passed")
+
+
 def test_a_window_that_there_is_not(lake):
     assert "keys look like 2024-01-01" in str(run("run", "readings", "not_empty", "--window", "yesterday").exception)
     assert "is in bronze" in str(run("run", "readings", "not_empty", "--window", "2024-01-09").exception)

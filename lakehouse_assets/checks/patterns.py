@@ -15,10 +15,11 @@ LONGEST = 4096
 # About what Java does in two seconds: a square of the longest value, and some.
 STEPS = 16 * LONGEST**2
 LONGEST_PATTERN = 1000
+MOST = 2**31 - 1
 REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 # What may follow `(?` in both languages; names, comments and conditions are written differently, or not at all.
 GROUP = re.compile(r"[:=!>]|<[=!]|[imsu]*(-[ims]+)?[:)]")
-QUANTIFIER = re.compile(r"[*+]|\{(\d*),?(\d*)\}")
+QUANTIFIER = re.compile(r"[*+]|\{(\d+)(?:,(\d*))?\}")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,24 @@ def refusal(pattern: str) -> str | None:
     return None
 
 
+def of_like(pattern: str, escape: str = "\\") -> str:
+    """The regular expression of a pattern of LIKE, up to a last `%`: what follows that matches at once.
+
+    >>> of_like("a%_.%")
+    '(?s)^a.*.\\\\.'
+    """
+    parts, place = ["(?s)^"], 0
+    while place < len(pattern):
+        char = pattern[place]
+        if char == escape and place + 1 < len(pattern):
+            place += 1
+            parts.append(re.escape(pattern[place]))
+        elif char != "%" or parts[-1] != ".*":
+            parts.append({"%": ".*", "_": "."}.get(char, re.escape(char)))
+        place += 1
+    return "".join(parts[:-1] if parts[-1] == ".*" else [*parts, "$"])
+
+
 def _read(pattern: str) -> bool:
     """Whether an alternation is repeated: Python folds (a|b)* into a set, Java recurses once per character.
 
@@ -80,11 +99,17 @@ def _read(pattern: str) -> bool:
             choices.append(False)
         elif char == "|":
             choices[-1] = True
+        elif char == "{":
+            # Python takes {,3} for {0,3} and any other for a character; Java refuses them.
+            repeat = QUANTIFIER.match(pattern, place)
+            if not repeat or any(int(number or 0) > MOST for number in repeat.groups()):
+                way_out = "{2}, {2,} and {2,5} are repeats, {0,3} is for {,3}, and \\{ is the character"
+                raise re.error(f"{pattern[place : place + 8]!r} is no repeat to Java: {way_out}")
         elif char == ")" and len(choices) > 1:
             choice = choices.pop()
             choices[-1] |= choice
             quantifier = QUANTIFIER.match(pattern, place + 1)
-            found |= bool(choice and quantifier and quantifier[0] not in ("{1}", "{0,1}", "{,1}"))
+            found |= bool(choice and quantifier and quantifier[0] not in ("{1}", "{0,1}"))
         place += 1
     return found
 

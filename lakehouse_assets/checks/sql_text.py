@@ -1,54 +1,21 @@
 """SQL as text, never spliced: identifiers and literals built by sqlglot, expressions of the configuration parsed and guarded.
 
-Belongs here: what may be written in a YAML expression and how it is changed safely. Does not: any check kind.
+Belongs here: the shape of what may be written in a YAML expression and how it is changed safely. Does not: what no SQL may
+say (sql_guard), or any check kind.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from itertools import pairwise
 from typing import Any
 
 from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from lakehouse_assets.checks.patterns import refusal
+from lakehouse_assets.checks.sql_guard import SUBSTITUTED, guard, refuse_neighbours, shown
 
-# Code that leaves the data, or that gives another answer the second time. Configuration never runs code (law 5).
-FORBIDDEN = frozenset(
-    name
-    for line in (
-        "reflect try_reflect java_method transform_keys_udf secret try_secret http_get sleep identifier",
-        "from_protobuf to_protobuf",  # they read a file by its path
-        "rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id",
-        "input_file_name input_file_block_start input_file_block_length",
-        "now current_timestamp current_date current_time localtimestamp curdate getdate current_timezone",
-        "current_user session_user user current_catalog current_database current_schema version",
-    )
-    for name in line.split()
-)
-NONDETERMINISTIC = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentUser, exp.Uuid)
-# Parsed by sqlglot, and then: a shell command (TRANSFORM … USING), a session variable, a random part of the rows, or
-# something that sqlglot leaves out when it writes the text again.
-CONSTRUCTS: dict[type[exp.Expr], str] = {
-    exp.QueryTransform: "TRANSFORM … USING runs a command; it",
-    exp.Parameter: "a session variable",
-    exp.SessionParameter: "a session variable",
-    exp.TableSample: "TABLESAMPLE",
-    exp.Pivot: "PIVOT",
-    exp.Version: "time travel",
-    exp.Hint: "a hint",
-}
-# Without a column of that name Spark takes these for a function, even without parentheses.
-CLOCKS = frozenset({"current_time", "localtimestamp"})
-# Spark takes these texts for times of the clock where a date or a timestamp is wanted.
-MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
-# Functions whose second argument is a regular expression, whatever they are called in the parsed tree.
-OF_PATTERNS = re.compile(r"regexp|rlike|split", re.IGNORECASE)
 # Their answer hangs on the order of the rows, which nobody promises.
 BY_ORDER = (exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.ArrayAgg)
-# Spark puts the environment's value in the place of ${env:NAME}, also within quotes.
-SUBSTITUTED = "${"
 LONGEST = 20_000
 
 
@@ -114,7 +81,7 @@ def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> ex
     expression = tree.expressions[0]
     if isinstance(expression, exp.Alias | exp.Star):
         raise ValueError(f"{what}: {text!r} is not one SQL expression")
-    _guard(expression, text, what)
+    guard(expression, text, what)
     if expression.find(exp.Placeholder):
         raise ValueError(f"{what}: a parameter is not allowed in {text!r}")
     if expression.find(exp.Subquery, exp.Select, exp.Exists):
@@ -133,18 +100,18 @@ def parse_aggregate(text: str, what: str) -> exp.Expr:
     """One number of a whole group of rows, such as ``sum(x)``. Raises ValueError naming what is refused."""
     tree = _one("SELECT ", text, what)
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) != {"expressions"}:
-        raise ValueError(f"{what}: {_shown(text)} is not one SQL expression")
+        raise ValueError(f"{what}: {shown(text)} is not one SQL expression")
     expression = tree.expressions[0]
-    _guard(expression, text, what)
+    guard(expression, text, what)
     if expression.find(exp.Placeholder, exp.Subquery, exp.Select, exp.Exists, exp.Window):
-        raise ValueError(f"{what}: only aggregates of columns are allowed in {_shown(text)}")
+        raise ValueError(f"{what}: only aggregates of columns are allowed in {shown(text)}")
     if node := expression.find(*BY_ORDER):
-        raise ValueError(f"{what}: {node.sql(dialect='spark')} depends on the order of the rows, in {_shown(text)}")
+        raise ValueError(f"{what}: {node.sql(dialect='spark')} depends on the order of the rows, in {shown(text)}")
     if isinstance(expression, exp.Alias) or not expression.find(exp.AggFunc):
-        raise ValueError(f"{what}: {_shown(text)} is no aggregate, such as sum(x) or count(*)")
+        raise ValueError(f"{what}: {shown(text)} is no aggregate, such as sum(x) or count(*)")
     bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc)]
     if bare:
-        raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {_shown(text)}")
+        raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {shown(text)}")
     return expression
 
 
@@ -168,7 +135,7 @@ def parse_select(text: str, what: str) -> exp.Select:
     tree = _one("", text, what)
     if not isinstance(tree, exp.Select):
         raise ValueError(f"{what}: only one SELECT is allowed, not {text!r}")
-    _guard(tree, text, what)
+    guard(tree, text, what)
     for given in tree.find_all(exp.With):
         if given.recursive or any(cte.alias.lower() == "batch" for cte in given.expressions):
             raise ValueError(f"{what}: a recursive WITH, or one named `batch`, is not allowed in {text!r}")
@@ -177,14 +144,6 @@ def parse_select(text: str, what: str) -> exp.Select:
         if not plain or (table.name.lower() != "batch" and not _declared(table)):
             raise ValueError(f"{what}: only `batch` can be read, not {table.sql(dialect='spark')}")
     return tree
-
-
-def guard_query(tree: exp.Expr, text: str, what: str) -> None:
-    """Refuse in a longer query what no expression may have either. Raises ValueError naming what is refused."""
-    if SUBSTITUTED in text:
-        raise ValueError(f"{what}: `{SUBSTITUTED}` is not allowed: Spark would put a setting in its place")
-    _refuse_neighbours(Dialect.get_or_raise("spark").tokenize(text), text, what)
-    _guard(tree, text, what)
 
 
 def columns_of(expression: exp.Expr) -> set[str]:
@@ -234,7 +193,7 @@ def _one(prefix: str, text: str, what: str) -> exp.Expr:
         tokens = spark.tokenize(prefix + text)
         if any(token.comments or token.token_type in (TokenType.SEMICOLON, TokenType.HINT) for token in tokens):
             raise ValueError(f"{what}: comments and `;` are not allowed in {text!r}")
-        _refuse_neighbours(tokens, text, what)
+        refuse_neighbours(tokens, text, what)
         trees = spark.parser().parse(tokens, prefix + text)
         for tree in trees:
             # Written once here, so that what nests too deeply to be written is refused when it is loaded.
@@ -246,57 +205,3 @@ def _one(prefix: str, text: str, what: str) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise ValueError(f"{what}: {text!r} is not one SQL expression")
     return trees[0]
-
-
-def _refuse_neighbours(tokens: Sequence[Any], text: str, what: str) -> None:
-    if any(one.token_type == two.token_type == TokenType.STRING for one, two in pairwise(tokens)):
-        # 'it''s' is it's for Spark and its for sqlglot, whose text is what runs.
-        raise ValueError(f"{what}: two strings side by side in {_shown(text)}: a quote within a string is written \\'")
-
-
-def _shown(text: str) -> str:
-    """The text for a message; the beginning of a long one."""
-    return repr(text if len(text) <= 200 else text[:200] + "…")
-
-
-def _guard_pattern(node: exp.Expr, text: str, what: str) -> None:
-    """A regular expression must be written out, and end on every value."""
-    if not isinstance(node, exp.Func | exp.RegexpLike) or not OF_PATTERNS.search(
-        node.name if isinstance(node, exp.Anonymous) else type(node).__name__
-    ):
-        return
-    given = node.expressions[1:2] if isinstance(node, exp.Anonymous) else [node.args.get("expression")]
-    pattern = given[0] if given else None
-    if not isinstance(pattern, exp.Literal | exp.RawString):
-        raise ValueError(f"{what}: a regular expression must be written out, as a text, in {_shown(text)}")
-    if why := refusal(pattern.name):
-        raise ValueError(f"{what}: the pattern {pattern.name!r} {why}")
-
-
-def _guard(tree: exp.Expr, text: str, what: str) -> None:
-    for node in tree.walk():
-        for construct, name in CONSTRUCTS.items():
-            if isinstance(node, construct):
-                raise ValueError(f"{what}: {name} is not allowed in {_shown(text)}")
-        if isinstance(node, exp.PropertyEQ) and not isinstance(node.parent, exp.Struct):
-            raise ValueError(f"{what}: an assignment is not allowed in {_shown(text)}")
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
-            raise ValueError(f"{what}: {node.name} is not allowed in {_shown(text)}: it gives another answer each time")
-        # Wherever it stands: Spark also casts by itself, to compare it with a time.
-        if isinstance(node, exp.Literal) and node.is_string and MOVING.fullmatch(node.name):
-            raise ValueError(
-                f"{what}: {node.name!r} is not allowed in {_shown(text)}: as a time it gives another answer each time"
-            )
-        _guard_pattern(node, text, what)
-        if isinstance(node, NONDETERMINISTIC):
-            raise ValueError(
-                f"{what}: {node.sql(dialect='spark')} is not allowed in {_shown(text)}: it gives another answer each time"
-            )
-        if isinstance(node, exp.Func):
-            name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
-            if name in FORBIDDEN:
-                raise ValueError(f"{what}: the function {name} is not allowed in {_shown(text)}")
-        if isinstance(
-            node, exp.Command | exp.DDL | exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Into
-        ) and not isinstance(node, exp.Query):
-            raise ValueError(f"{what}: only reading is allowed in {_shown(text)}")

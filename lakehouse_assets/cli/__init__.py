@@ -36,14 +36,14 @@ def run(
 
     settings = Settings.from_environment()
     tables = tables_of([table] if table else [])
-    first, last = window_range(window, [found.spec for found in tables])
+    first, end = window_range(window, [found.spec for found in tables])
     with dagster_instance(settings) as (definitions, instance), err.status("starting") as status:
         report = run_once(
             definitions,
             instance,
             settings,
             tables,
-            lambda w: first is None or last is None or first <= w.start <= last,
+            lambda w: first is None or end is None or first <= w.start < end,
             status.update,
         )
     for name, a, b, count in report.ranges:

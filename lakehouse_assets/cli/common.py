@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -116,7 +116,9 @@ def _session() -> Any:
 
 
 def window_range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | None, datetime | None]:
-    """Starts of the first and the last window of ``A`` or ``A..B``, which must be keys of one of the tables."""
+    """``A`` or ``A..B``, which must be keys of one of the tables, as a half-open range of windows' starts: to the end of the
+    day (or of the hour, in an hourly table's key) that B names, so that it is the whole last day of every table.
+    """
     if text is None:
         return None, None
     first, dots, last = text.partition("..")
@@ -127,7 +129,7 @@ def window_range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | Non
             continue
         if starts[0] > starts[1]:
             raise RefusedError(f"--window {text}: the first window is after the last")
-        return starts[0], starts[1]
+        return starts[0], starts[1] + timedelta(hours=1 if spec.extraction.cadence == "hourly" else 24)
     keys = ", ".join(dict.fromkeys(spec.extraction.first.key for spec in specs))
     raise RefusedError(f"--window {text}: give a window's key, or two as A..B; keys look like {keys}")
 

@@ -27,7 +27,7 @@ def check_run(
     on: Annotated[Place | None, typer.Option(help="What is looked at; without it, bronze. Not of gold.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask one check of real data, alone: nothing is written, and nothing changes. Without --window: of the newest window.
+    """Ask one check of real data, alone: nothing is written, and nothing changes. Without --window: of the newest.
 
     Of a gold table, what is published is asked, as a whole. Ends with code 8 unless the check passes.
     """
@@ -66,10 +66,10 @@ def _of_windows(table: str, check: str, window: str | None, on: Place) -> tuple[
     one = _check_of(table, found.places, found.spec, check)
     with _trial(f"{one.id}: {table}") as (settings, session):
         from lakehouse_assets.layers.run import Run
-        from lakehouse_assets.layers.trial import try_checks
+        from lakehouse_assets.layers.trial import newest_of, try_checks
 
-        run = Run(settings, found.spec, session, "trial")
-        return one, try_checks(run, [one], _windows(found.spec, window, newest=settings), on)
+        run, windows = Run(settings, found.spec, session, "trial"), _windows(found.spec, window)
+        return one, try_checks(run, [one], windows if window else newest_of(run, windows, on), on)
 
 
 def _of_gold(name: str, check: str) -> tuple[Any, Any]:
@@ -177,18 +177,11 @@ def _check_of(name: str, places: Any, spec: Any, given: str) -> Any:
     return one
 
 
-def _windows(spec: Any, text: str | None, newest: Settings | None = None) -> list[Any]:
-    """Windows that have ended; those of ``text``; or the one that was extracted last."""
+def _windows(spec: Any, text: str | None) -> list[Any]:
+    """Windows that have ended; or those of ``text``."""
+    first, end = window_range(text, [spec])
     windows = spec.extraction.windows(datetime.now(UTC))
-    first, last = window_range(text, [spec])
-    if first and last:
-        return [window for window in windows if first <= window.start <= last]
-    if newest:
-        from lakehouse_assets.storage import logs
-
-        starts = [record.p_extracted_at for record in logs.extractions(newest, spec.name)]
-        return [window for window in windows if starts and window.start == max(starts)]
-    return windows
+    return [window for window in windows if first <= window.start < end] if first and end else windows
 
 
 @contextmanager

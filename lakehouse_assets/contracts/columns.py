@@ -3,11 +3,28 @@
 Belongs here: the shape of a column's promise. Does not: casting (measures).
 """
 
+import re
+
 from pydantic import Field, field_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.checks.types import data_type
 from lakehouse_assets.contracts.frozen import Frozen
+
+OWN = frozenset({"p_extracted_at", "extraction_seq"})
+
+
+def unfit_name(name: str) -> str | None:
+    """Why no column of silver or gold can be called so, None if one can.
+
+    >>> unfit_name("a b").split(":")[0]
+    'Delta refuses spaces and any of ,;{}()= in a name'
+    """
+    if not name or re.search(r"[ ,;{}()\n\t=\0]", name):
+        return "Delta refuses spaces and any of ,;{}()= in a name"
+    if name.startswith("_") or name.lower() in OWN:
+        return "names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own"
+    return None
 
 
 class Column(Frozen):

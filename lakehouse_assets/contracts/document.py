@@ -3,19 +3,33 @@
 Belongs here: YAML documents and positions. Does not: what stands in them (places, sharing).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from lakehouse_assets.errors import ConfigError
 
+# What a plain word means: YAML 1.1 without what surprises. NO, yes and off are texts, as in YAML 1.2; so are 12:30:45 (a
+# number of seconds, once), 010 (an octal, once), 0b1 and 1_000. Whatever PyYAML writes is read back as it was.
+PLAIN = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+0123456789."),
+)
+
 
 class _Strict(yaml.SafeLoader):
     """YAML without its traps: a key given twice, an anchor, an alias or a tag is an error."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, known) for tag, known in found if tag.rpartition(":")[2] in ("null", "timestamp", "merge")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()
@@ -33,6 +47,10 @@ class _Strict(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=f"key {name!r} is given twice", problem_mark=key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
+
+
+for _tag, _pattern, _first in PLAIN:
+    _Strict.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
 @dataclass(frozen=True)

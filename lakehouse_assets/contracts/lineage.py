@@ -1,9 +1,9 @@
 """What a gold SELECT reads: its input tables, and which input columns each of its columns comes from.
 
-Belongs here: reading SQL (sqlglot). Does not: running it, or turning lineage into Dagster's metadata.
+Belongs here: reading SQL (sqlglot). Does not: mistakes that sqlglot passes over (lineage_mistakes), or running it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp, parse
@@ -12,7 +12,16 @@ from sqlglot.lineage import lineage
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
-from lakehouse_assets.checks.sql_text import guard_query
+from lakehouse_assets.checks.sql_guard import UnfitError, guard_query
+from lakehouse_assets.checks.sql_places import line_of
+from lakehouse_assets.contracts.lineage_mistakes import (
+    Schema,
+    mistake_of,
+    output_mistakes,
+    passed_over,
+    star_mistakes,
+    with_excepted,
+)
 from lakehouse_assets.errors import ConfigError
 
 
@@ -28,7 +37,7 @@ class GoldQuery:
     lineage: Mapping[str, frozenset[tuple[str, str]]]
 
 
-def read_gold(sql: str, file: str, schema: Mapping[str, Mapping[str, str]]) -> GoldQuery:
+def read_gold(sql: str, file: str, schema: Schema) -> GoldQuery:
     """Understand a SELECT over the tables of ``schema`` (``{table: {column: type}}``).
 
     Raises ConfigError, naming file and line, for SQL that is not one SELECT, or that names an unknown table or column.
@@ -40,18 +49,22 @@ def read_gold(sql: str, file: str, schema: Mapping[str, Mapping[str, str]]) -> G
         name = table.name
         if table.db or (name not in schema and name not in names):
             known = ", ".join(sorted(schema))
-            raise ConfigError(f"{file}:{_line(sql, name)}: {table.sql(dialect='spark')}: no such table; there are {known}")
+            raise ConfigError(f"{file}:{line_of(table)}: {table.sql(dialect='spark')}: no such table; there are {known}")
         if name in schema and name not in inputs:
             inputs.append(name)
     if not inputs:
         raise ConfigError(f"{file}:1: the SELECT reads no table of this lakehouse; there are {', '.join(sorted(schema))}")
+    _refuse(star_mistakes(tree), file)
+    named = with_excepted(tree)
     try:
+        qualify(named.copy(), schema=dict(schema), dialect="spark", validate_qualify_columns=True)
         qualified = qualify(tree.copy(), schema=dict(schema), dialect="spark", validate_qualify_columns=True)
         typed = annotate_types(qualified, schema=dict(schema), dialect="spark")
     except OptimizeError as error:
-        text = str(error).split(" Line")[0].strip(". ")
-        column = text.split("'")[1] if "'" in text else text
-        raise ConfigError(f"{file}:{_line(sql, column)}: {text}; none of {', '.join(inputs)} has it") from None
+        line, text = mistake_of(error, named, schema, inputs)
+        raise ConfigError(f"{file}:{line}: {text}") from None
+    _refuse(passed_over(typed), file)
+    _refuse(output_mistakes(tree, typed.selects), file)
     outputs = {column.alias_or_name: column for column in typed.selects}
     found: dict[str, frozenset[tuple[str, str]]] = {}
     for name in outputs:
@@ -79,8 +92,8 @@ def _one_select(sql: str, file: str) -> exp.Query:
         raise ConfigError(f"{file}:1: a gold table is one SELECT, and nothing else")
     try:
         guard_query(trees[0], sql, "gold")
-    except ValueError as error:
-        raise ConfigError(f"{file}:1: {error}") from None
+    except UnfitError as error:
+        raise ConfigError(f"{file}:{error.line}: {error}") from None
     return trees[0]
 
 
@@ -91,8 +104,6 @@ def _type(column: exp.Expr) -> str:
     return kind.sql(dialect="spark").lower()
 
 
-def _line(sql: str, word: str) -> int:
-    for number, line in enumerate(sql.splitlines(), 1):
-        if word.lower() in line.split("--")[0].lower():
-            return number
-    return 1
+def _refuse(mistakes: Iterator[tuple[int, str]], file: str) -> None:
+    for line, text in mistakes:
+        raise ConfigError(f"{file}:{line}: {text}")

@@ -123,14 +123,15 @@ class Places:
 
 
 def places_of(path: Path, table: str, files: SharedFiles) -> Places:
-    """The places of a table that is known to be right."""
-    for document in read_documents(path):
+    """The places of a table that is known to be right. A file of one table is that table's, whatever name is asked for."""
+    found = []
+    for document in read_documents(path) if path.is_file() else ():
         attributes = document.data.get("attributes") if isinstance(document.data, dict) else None
         if isinstance(attributes, dict):
-            found = whole(attributes, files.values)
-            if found.attributes.get("name") == table:
-                return Places(document, files, found.sources)
-    return Places()
+            made = whole(attributes, files.values)
+            found.append((made.attributes.get("name"), Places(document, files, made.sources)))
+    named = [places for name, places in found if name == table or len(found) == 1]
+    return named[0] if named else Places()
 
 
 def table_mistakes(document: Document, files: SharedFiles) -> Iterator[str]:

@@ -5,7 +5,6 @@ Belongs here: the shape of the configuration and what can be judged from it alon
 
 import hashlib
 import json
-import re
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -13,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
-from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
@@ -104,14 +103,8 @@ class TableSpec(Frozen):
     def _column_names(cls, value: dict[str, Column]) -> dict[str, Column]:
         seen: set[str] = set()
         for name in value:
-            if not name or re.search(r"[ ,;{}()\n\t=\0]", name):
-                raise ValueError(
-                    f"column {name!r}: Delta refuses spaces and any of ,;{{}}()= in a name; use `from:` for the source's"
-                )
-            if name.startswith("_") or name in {"p_extracted_at", "extraction_seq"}:
-                raise ValueError(
-                    f"column {name!r}: names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own"
-                )
+            if why := unfit_name(name):
+                raise ValueError(f"column {name!r}: {why}; use `from:` for the source's")
             if name.lower() in seen:
                 raise ValueError(f"{name}: another column has this name in other letter case, which Spark cannot tell apart")
             seen.add(name.lower())

@@ -110,12 +110,17 @@ def stage_gold(
     for name, version in inputs.items():
         table = spark.read.format("delta").option("versionAsOf", version).load(input_path(run.settings, name))
         if run.spec.grain and parts is not None and name in run.spec.grain.inputs:
-            table.where(grain.selects(run.spec.grain.inputs[name], parts)).createOrReplaceTempView(name)
+            _as_declared(table.where(grain.selects(run.spec.grain.inputs[name], parts))).createOrReplaceTempView(name)
         else:
-            table.createOrReplaceTempView(name)
+            _as_declared(table).createOrReplaceTempView(name)
         others[name.removeprefix("silver_")] = table
     path = run.settings.path("staging", run.table, run.run_id)
     return flag_and_keep(run, spark.sql(run.query.sql), at, number, others, lambda frame: write_once(spark, frame, path))
+
+
+def _as_declared(table: DataFrame) -> DataFrame:
+    """What the SQL was read against: without silver's bookkeeping, which a `*` would bring along."""
+    return table.drop("extraction_seq", *[name for name in table.columns if name.startswith("_")])
 
 
 def flag_and_keep(

@@ -131,6 +131,17 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
     return Tried(found, samples)
 
 
+def newest_of(run: Run, windows: Sequence[Window], place: str) -> list[Window]:
+    """The newest of these windows that the place has, if it has any: that has landed, is in bronze, or is published."""
+    if place == "source":
+        starts = {window.start for window in open_source(run.spec, run.settings.landing).fingerprints(windows)}
+    elif place == "silver":
+        starts = {start for start, _ in ledger.accepted(logs.decisions(run.settings, run.spec.name, evidence=False))}
+    else:
+        starts = {record.p_extracted_at for record in logs.extractions(run.settings, run.spec.name)}
+    return [window for window in windows if window.start in starts][-1:]
+
+
 def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str]) -> _Data:
     spec, starts = run.spec, {window.start for window in windows}
     if place == "source":

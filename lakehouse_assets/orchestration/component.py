@@ -74,8 +74,11 @@ class LakehouseTable(dg.Component):
             raise ConfigError(f"{context.path}: {MISSING}")
         folder = Path(context.path)
         shared = shared_of(folder, Settings.from_environment().variables)
-        spec = TableSpec.model_validate(whole(attributes.model_extra or {}, shared.values).attributes)
-        return cls(spec, folder, places_of(folder / "defs.yaml", spec.name, shared))
+        written = attributes.model_extra or {}
+        places = places_of(folder / "defs.yaml", written.get("name", ""), shared)
+        # Read by ourselves: to Dagster's loader NO is false, and 12:30:45 a number.
+        own = places.document.data["attributes"] if places.document else written
+        return cls(TableSpec.model_validate(whole(own, shared.values).attributes), folder, places)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """This table's assets alone; what all tables share is added by `build_definitions`."""

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.checks.sql_text import FORBIDDEN, add_partition, columns_of, identifier, literal, parse_expression
+from lakehouse_assets.checks.sql_guard import FORBIDDEN
+from lakehouse_assets.checks.sql_text import add_partition, columns_of, identifier, literal, parse_expression
 
 ANY = TypeAdapter(AnyCheck)
 CONTEXT = CheckContext(("k",), "p_extracted_at", "(p_extracted_at + INTERVAL 1 DAY)", "batch_3")
@@ -200,6 +201,16 @@ def test_any_other_query_judges_the_batch_and_keeps_its_names(query, bound):
         "v rlike r'(a+)+$'",
         "v rlike w",
         "v rlike concat('(a+)', '+$')",
+        "v like '%a%a%a%a%a%a%a%a%b'",
+        "v ilike '%a%A%b%c'",
+        "not v like '%a%b%c%d' escape '/'",
+        "v like any ('x', '%a%a%a%a%b')",
+        "v like all ('%a%a%a%a%b')",
+        "v like w",
+        "like(v, concat('%', w))",
+        "size(str_to_map(v, '(a+)+$')) > 0",
+        "size(str_to_map(v, ',', '(a+)+$')) > 0",
+        "size(str_to_map(v, w)) > 0",
     ],
 )
 def test_a_pattern_within_sql_is_bounded_too(text):
@@ -215,6 +226,15 @@ def test_a_pattern_within_sql_is_bounded_too(text):
         "regexp_replace(v, '[^0-9]', '') = '1'",
         "split(v, ',')[0] = 'a'",
         "v like '%a%'",
+        "v like 'a%b%%'",
+        "v like '%a%b%'",
+        "v like '/%/%/%/%/%' escape '/'",
+        r"v not like '\\%\\%\\%\\%'",
+        "v like any ('x%', '%y')",
+        "str_to_map(v)['a'] = '1'",
+        "str_to_map(v, ';', '=')['a'] = '1'",
+        "split_part(v, ',', 1) = 'a'",
+        "split_part(v, w, 1) = 'a'",
     ],
 )
 def test_a_plain_pattern_within_sql(text):

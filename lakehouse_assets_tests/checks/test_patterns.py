@@ -32,6 +32,8 @@ PLAIN = [
     "é+[a-z]+",
     "",
     "^$",
+    "^[{,3}]{2,}}$",
+    r"^\{[a-z]{0,3}\}$",
 ]
 CATASTROPHIC = [
     "^(a|b)*$",
@@ -74,3 +76,8 @@ def test_patterns_that_could_run_for_ever_are_refused(pattern):
 @pytest.mark.parametrize("pattern", [*NOT_JAVA, "(" * 5000 + ")" * 5000], ids=lambda p: p[:30])
 def test_patterns_that_do_not_compile_are_refused(pattern):
     assert "does not compile" in (refusal(pattern) or "")
+
+
+@pytest.mark.parametrize("pattern", ["^a{,3}$", "^(ab){,2}$", "^{[a-z]+}$", "x{a}", "a{", "a{2,x}", "a{3000000000}", "a{,}"])
+def test_what_java_takes_for_no_repeat_is_refused_with_the_way_out(pattern):
+    assert r"and \{ is the character" in (refusal(pattern) or "")

@@ -51,6 +51,9 @@ class Gold:
     def rows(self) -> dict[str, tuple]:
         return {str(r["day"]): (r["n"], r["total"]) for r in rows_of(self.settings.path("gold", "days"))}
 
+    def columns(self) -> list[str]:
+        return self.spark.read.format("delta").load(self.settings.path("gold", "days")).columns
+
     def whole(self) -> dict[str, tuple]:
         silver = self.spark.read.format("delta").load(self.settings.path("silver", "readings"))
         silver.createOrReplaceTempView("silver_readings")
@@ -219,3 +222,10 @@ def test_its_key_is_unique_and_it_can_look_into_other_tables(gold):
     told = gold.publish(sql=lacking, checks=[check])
     assert told.verdict == "quarantined"
     assert "3 of 3 group(s): sum(n) is not count(*) of readings" in told.reasons[0].message
+
+
+def test_a_star_is_what_the_contract_says(gold):
+    gold.change("alter table {silver} add columns (p_extracted_at timestamp, extraction_seq int, _content_hash string)")
+    sql = "select * except (p_extracted_at) from silver_readings"
+    assert gold.publish(sql=sql, key=["sensor"], grain=None).verdict == "published"
+    assert gold.columns() == ["sensor", "value", "updated"]

@@ -243,6 +243,11 @@ def test_one_name_in_two_places(load):
     assert "tables/readings" in message
 
 
+def test_a_plain_word_is_the_text_that_it_looks_like(load):
+    (table,), _ = load(GOOD + "    - {check: in_set, column: sensor, values: [NO, 010, 12:30:45]}\n")
+    assert table.spec.checks[-1].values == ("NO", "010", "12:30:45")
+
+
 def means(load, sql: str | None):
     (table,), file = load(GOLD, **({"means": sql} if sql is not None else {}))
     specs: list[TableSpec] = [table.spec]

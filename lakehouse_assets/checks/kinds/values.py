@@ -36,6 +36,8 @@ class InRange(ColumnCheck):
         # YAML's `yes` would become 1; every comparison with NaN is decided by its sort order, not by its value.
         if isinstance(value, bool) or (isinstance(value, float) and not isfinite(value)):
             raise ValueError(f"{value} is no bound: a number, a date or a time")
+        if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(nan|inf|infinity)\s*", value, re.IGNORECASE):
+            raise ValueError(f"{value!r} is no bound: a number, a date or a time")
         # As text (of a rule set that is read again) a date stays one.
         if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
             return date.fromisoformat(value)

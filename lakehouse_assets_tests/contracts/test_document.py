@@ -1,0 +1,69 @@
+"""What a plain word of a `defs.yaml` is: booleans, numbers and times where they look so, else a text. Pure.
+
+Belongs here: YAML as it is read. Does not: anchors, tags and keys given twice, with their lines (test_bad_config).
+"""
+
+from datetime import date
+
+import pytest
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.contracts.document import read_text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((word, word) for word in ("NO", "no", "yes", "Off", "on", "y", "N")),
+        ("true", True),
+        ("False", False),
+        ("12:30:45", "12:30:45"),
+        ("1:30.5", "1:30.5"),
+        ("010", "010"),
+        ("-010", "-010"),
+        ("0o17", "0o17"),
+        ("0b1", "0b1"),
+        ("1_000", "1_000"),
+        ("=", "="),
+        ("0", 0),
+        ("-12", -12),
+        ("0x1F", 31),
+        ("1.50", 1.5),
+        ("010.5", 10.5),
+        ("-.5e+3", -500.0),
+        ("1e5", "1e5"),
+        ("-.inf", float("-inf")),
+        ("~", None),
+        ("2024-01-02", date(2024, 1, 2)),
+        ("'010'", "010"),
+    ],
+)
+def test_a_plain_word(text, value):
+    (document,) = read_text(f"values: [{text}]", "x.yaml")
+    found = document.data["values"][0]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    "value", ["NO", "010", "12:30:45", "1e5", "0x1F", "true", "1.0", "", "=", "~", 1e300, 5e-324, -1, True]
+)
+def test_what_is_written_is_read_back(value):
+    text = yaml.safe_dump({"value": value})
+    assert read_text(text, "x.yaml")[0].data == {"value": value}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "{check: row_count, min: yes}",
+        "{check: in_range, column: x, min: 'nan'}",
+        "{check: in_range, column: x, max: ' -Infinity'}",
+        "{check: in_range, column: x, min: .nan}",
+        "{check: in_set, column: x, values: [NO, 1]}",
+    ],
+)
+def test_a_bound_that_is_none(check):
+    with pytest.raises(ValidationError):
+        TypeAdapter(AnyCheck).validate_python(read_text(check, "x.yaml")[0].data)
