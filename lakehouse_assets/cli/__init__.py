@@ -56,7 +56,7 @@ def run(
         raise SourceError("\n".join(report.unreachable))
     for trouble in report.troubles:
         err.print(f"warning: {trouble}", markup=False)
-    if not report.ranges and not report.gold:
+    if not report.ranges and not report.gold and not report.left:
         out.print("nothing is missing, late or changed", markup=False)
 
 

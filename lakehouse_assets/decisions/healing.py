@@ -27,9 +27,9 @@ class Facts:
 
     ``arrived``: the source was seen to have it. ``fresh``: its newest extraction is of what the source has now. ``current``:
     and that is judged, applied and known to Dagster. ``taken``: when it was first extracted. ``held``: rows in quarantine of
-    its newest extraction. ``failed``: the ends of the tries that failed since the source reported it last, oldest first.
-    ``running``: a run or a backfill that is not over has it. ``reported``: when the source was seen to have its newest version,
-    of windows that are not current.
+    its newest judged extraction (0 where it is held for having none); None: nothing is held. ``failed``: the ends of the
+    tries that failed since the source reported it last, oldest first. ``running``: a run or a backfill that is not over has
+    it. ``reported``: when the source was seen to have its newest version, of windows that are not current.
     """
 
     window: Window
@@ -37,7 +37,7 @@ class Facts:
     fresh: bool = False
     current: bool = False
     taken: datetime | None = None
-    held: int = 0
+    held: int | None = None
     failed: tuple[datetime, ...] = ()
     running: bool = False
     reported: datetime | None = None
@@ -102,9 +102,9 @@ def _of(facts: Facts, late: bool, beyond: bool, retries: int) -> Healing:
     failed = facts.failed if todo else ()
     if failed:
         states.append("failing")
-    if facts.held:
+    if facts.held is not None:
         states.append("quarantined")
-    found = Healing(facts.window, tuple(states), "nothing", None, len(failed), retries + 1, facts.held)
+    found = Healing(facts.window, tuple(states), "nothing", None, len(failed), retries + 1, facts.held or 0)
     if todo and facts.running:
         return replace(found, next="running")
     if todo and len(failed) > retries:
@@ -115,7 +115,7 @@ def _of(facts: Facts, late: bool, beyond: bool, retries: int) -> Healing:
         return replace(found, next="retry", at=failed[-1] + delay_after(len(failed)))
     if todo:
         return replace(found, next="daemon", at=facts.reported + OVERLOOKED if facts.reported else None)
-    if facts.held:
+    if facts.held is not None:
         return replace(found, next="person")
     return replace(found, next="nothing" if facts.taken else "source")
 

@@ -35,8 +35,8 @@ SETTLING_SECONDS = 1.0
 
 @dataclass
 class Report:
-    """What a headless run did: windows newly reported, ranges run, gold rewritten; sources that could not be reached, and
-    troubles that stopped nothing.
+    """What a headless run did: windows newly reported, ranges run, gold rewritten; sources that could not be reached, troubles
+    that stopped nothing, and windows that were left alone.
     """
 
     reported: int = 0
@@ -44,6 +44,7 @@ class Report:
     gold: list[str] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
 
 def report_sources(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec]) -> tuple[int, list[str]]:
@@ -86,6 +87,7 @@ def run_once(
         todo = [h for h in found if h.todo and (chosen is None or chosen(h.window))]
         # What has used up its tries is left alone here too, unless it is asked for by name.
         left = [h.window.key for h in todo if h.next == "stopped" and chosen is None]
+        report.left += left
         if left:
             report.troubles.append(f"{spec.name}: left alone after failed tries: {', '.join(left)} (`lakehouse heal status`)")
         before = len(failed)

@@ -46,13 +46,11 @@ def facts_of(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, 
         first[record.p_extracted_at] = min(record.extracted_at, first.get(record.p_extracted_at, record.extracted_at))
     known = logs.decisions(settings, spec.name, evidence=False)
     done = {decision.batch for decision in known if decision.applied_at}
-    held: dict[datetime, int] = {}
-    for decision in ledger.held(known):
-        if decision.p_extracted_at is not None:
-            held[decision.p_extracted_at] = held.get(decision.p_extracted_at, 0) + decision.counts.rows_quarantined
-    quarantined = {
-        d.p_extracted_at for d in ledger.standing(known).values() if d.verdict == "quarantined" and not d.superseded_by
-    }
+    held: dict[datetime, int | None] = {}
+    for decision in sorted(ledger.standing(known).values(), key=lambda d: d.extraction_seq):
+        if decision.p_extracted_at is not None and decision.superseded_by is None:
+            holds = decision.verdict == "quarantined" or decision.counts.rows_quarantined > 0
+            held[decision.p_extracted_at] = decision.counts.rows_quarantined if holds else None
     on_record = instance.get_materialized_partitions(dg.AssetKey(f"bronze_{spec.name}"))
     on_record = on_record & instance.get_materialized_partitions(dg.AssetKey(f"silver_{spec.name}"))
     found: dict[Window, Facts] = {}
@@ -65,8 +63,7 @@ def facts_of(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, 
             fresh=fresh,
             current=fresh and (window.start, record.extraction_seq) in done and window.key in on_record if record else False,
             taken=first.get(window.start),
-            # A window without rows can be held too.
-            held=held.get(window.start, 0) or int(window.start in quarantined),
+            held=held.get(window.start),
         )
     todo = [window for window, facts in found.items() if facts.arrived and not facts.current]
     return [*_with_tries(instance, spec, found, todo).values()] if todo else [*found.values()]

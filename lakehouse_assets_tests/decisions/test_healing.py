@@ -46,6 +46,7 @@ CASES = {
     ),
     "is in after failures": (done(5, failed=(FAILED,) * 3), (), "nothing", None),
     "held": (done(5, held=4), ("quarantined",), "person", None),
+    "held for having no rows": (done(5, held=0), ("quarantined",), "person", None),
     "held, and changed since": (done(5, held=4, fresh=False, current=False), ("stale", "quarantined"), "daemon", None),
     "gone from the source": (done(5, arrived=False, fresh=False, current=False), (), "nothing", None),
 }  # fmt: skip

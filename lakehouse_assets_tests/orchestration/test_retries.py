@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.contracts.decision import Counts, ExtractionRecord
+from lakehouse_assets.decisions import healing as decisions
 from lakehouse_assets.errors import RunFailedError
 from lakehouse_assets.layers.silver import Published
 from lakehouse_assets.orchestration import assets
@@ -212,6 +213,7 @@ def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, set
     tried = len(shop.sizes)
     report = command()
     assert (report.ranges, len(shop.sizes)) == ([], tried)
+    assert report.left == ["2024-01-02"]
     assert any("left alone" in trouble and "2024-01-02" in trouble for trouble in report.troubles)
     shop.poisoned = set()
     assert len(command(lambda w: w.start.day == 2).ranges) == 1
@@ -227,7 +229,7 @@ def test_where_nothing_failed_nothing_of_the_lake_is_read(shop, monkeypatch):
     assert shop.look() == 0
 
 
-def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop):
+def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop, monkeypatch):
     shop.arrives([1, 2, 5])
     shop.poisoned = {1, 5}
     assert not shop.run_days(1, 2)
@@ -236,6 +238,12 @@ def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop):
     ranges = [(r.partition_key_range.start, r.partition_key_range.end) for r in look.requests]
     assert ranges == [("2024-01-01", "2024-01-02"), ("2024-01-05", "2024-01-05")]
     assert all({key.to_user_string() for key in r.asset_selection} == set(OWN) for r in look.requests)
+    monkeypatch.setattr(decisions, "FIRST_DELAY", timedelta())
+    sensor = next(s for s in shop.definitions.sensors if s.name == "retry_failed")
+    tick = sensor.evaluate_tick(dg.build_sensor_context(shop.instance, definitions=shop.definitions))
+    assert [r.tags["lakehouse/try"] for r in tick.run_requests] == ["2", "2"]
+    assert not tick.asset_events, "nothing is left alone yet"
+    monkeypatch.undo()
     again = look_at_failed(shop.instance, shop.settings, [SPEC], None, datetime.now(UTC) + timedelta(hours=1))
     assert [r.run_key for r in again.requests] == [r.run_key for r in look.requests], "one run a try"
 
