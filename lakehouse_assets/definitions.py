@@ -15,6 +15,7 @@ from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
 from lakehouse_assets.orchestration.publish import publisher_sensor
+from lakehouse_assets.orchestration.retries import retry_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.orchestration.trials import trial_job
@@ -40,6 +41,8 @@ def build_definitions(
         description="Asks for windows that are missing or stale, and for gold after its inputs.",
     )
     sensors = [watcher_sensor(settings, specs), announcer_sensor(settings, specs), publisher_sensor(settings), automation]
+    if specs:
+        sensors.append(retry_sensor(settings, specs))
     shared = dg.Definitions(
         sensors=sensors,
         jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, tables)],

@@ -12,6 +12,7 @@ import typer
 from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, out, show, tables_of, window_range
 from lakehouse_assets.cli.drift import drift_app
+from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.trials import check_app
 from lakehouse_assets.errors import LakehouseError, RefusedError, SourceError
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(check_app, name="check")
 app.add_typer(drift_app, name="drift")
+app.add_typer(heal_app, name="heal")
 app.add_typer(quarantine_app, name="quarantine")
 
 
@@ -43,7 +45,7 @@ def run(
             instance,
             settings,
             tables,
-            lambda w: first is None or end is None or first <= w.start < end,
+            (lambda w: first <= w.start < end) if first and end else None,
             status.update,
         )
     for name, a, b, count in report.ranges:
@@ -54,7 +56,7 @@ def run(
         raise SourceError("\n".join(report.unreachable))
     for trouble in report.troubles:
         err.print(f"warning: {trouble}", markup=False)
-    if not report.ranges and not report.gold:
+    if not report.ranges and not report.gold and not report.left:
         out.print("nothing is missing, late or changed", markup=False)
 
 

@@ -31,6 +31,9 @@ class ExtractionSpec(Frozen):
     holds every living key, so a key that the newest accepted window lacks is deleted."""
     lookback: int | None = Field(default=None, ge=1)
     """The daemon heals only this many newest windows. Without it, all."""
+    retries: int = Field(default=5, ge=0)
+    """How often a window that failed is tried again: after 10 minutes, then three times as long each time, at most a day. Then
+    the daemon leaves it alone, until its source changes or somebody runs it."""
     delete_when: str | None = None
     """`upsert` only: a SQL condition over the columns. A row for which it is true deletes its key, until a newer row brings it
     back."""

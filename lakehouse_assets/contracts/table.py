@@ -187,7 +187,8 @@ class TableSpec(Frozen):
     def ruleset(self) -> str:
         """What a batch is judged by, as canonical JSON: kept with each decision."""
         left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold"), True)
-        # What a value is told in changes no judgement.
+        # When a failed window is tried again changes no judgement, nor does the unit in which a value is told.
+        left_out["extraction"] = {"retries"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
         return self.model_dump_json(by_alias=True, exclude=left_out)
 

@@ -29,6 +29,7 @@ from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
 from lakehouse_assets.orchestration.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.partitions import partitions_of
+from lakehouse_assets.orchestration.retries import left_failed_check
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
@@ -52,7 +53,7 @@ def table_definitions(table: LakehouseTable, settings: Settings, others: Sequenc
     for gold in spec.gold:
         query = table.query_of(gold, others)
         assets.append(_gold(spec, gold, query, settings, personal_columns(query, [spec, *others])))
-    return dg.Definitions(assets=assets)
+    return dg.Definitions(assets=assets, asset_checks=[left_failed_check(settings, spec)])
 
 
 def personal_columns(query: GoldQuery, specs: Sequence[TableSpec]) -> frozenset[str]:

@@ -18,8 +18,9 @@ def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) ->
     """A window that has arrived and is missing, or whose source (or bronze) changed, is materialized once.
 
     Failure modes it avoids: `on_missing` and `eager` look at the latest window only, so a gap stays; bare `missing`
-    asks again for a failed window at every tick; with `~execution_failed` it never asks again. Here a failed window is
-    asked for every six hours. A window that has not arrived has a missing dependency and is never asked for.
+    asks again for a failed window at every tick. Here one that failed is left to the sensor `retry_failed`, until its source
+    changes, and so is one that was asked for and came to no run. A window that has not arrived has a missing dependency and
+    is never asked for.
 
     ``looked_into``: other tables that checks read (foreign keys). They go first where they have something to do and have
     not failed at it; that they changed, or lack windows, is no reason to judge anything again, or to wait.
@@ -30,10 +31,8 @@ def heal_windows(extraction: ExtractionSpec, looked_into: Sequence[str] = ()) ->
     if looked_into:
         own = {name: condition.ignore(others) for name, condition in own.items()}
     done = ac.newly_requested() | ac.newly_updated()
-    arrived = ac.newly_missing() | ac.initial_evaluation() | own["any_deps_updated"] | ac.cron_tick_passed(RETRY_CRON)
-    # A window that is there and stale is not missing: its failure is known by the failed run alone.
-    again = ac.execution_failed() & ac.cron_tick_passed(RETRY_CRON).since(done)
-    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done) | again
+    arrived = ((ac.newly_missing() | ac.initial_evaluation()) & ~ac.execution_failed()) | own["any_deps_updated"]
+    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
     condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
     for table in looked_into:
         bronze, silver = (dg.AssetSelection.assets(f"{layer}_{table}") for layer in ("bronze", "silver"))

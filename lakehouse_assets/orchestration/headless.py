@@ -11,21 +11,22 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window, contiguous
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.healing import ranges
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, LockedError, RunFailedError
 from lakehouse_assets.layers.gold_batch import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.healing import assets_of, healing_of
 from lakehouse_assets.orchestration.publish import publish_decisions
-from lakehouse_assets.orchestration.watcher import look, recorded_versions
+from lakehouse_assets.orchestration.retries import evaluation, range_tags
+from lakehouse_assets.orchestration.watcher import look
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
@@ -34,8 +35,8 @@ SETTLING_SECONDS = 1.0
 
 @dataclass
 class Report:
-    """What a headless run did: windows newly reported, ranges run, gold rewritten; sources that could not be reached, and
-    troubles that stopped nothing.
+    """What a headless run did: windows newly reported, ranges run, gold rewritten; sources that could not be reached, troubles
+    that stopped nothing, and windows that were left alone.
     """
 
     reported: int = 0
@@ -43,6 +44,7 @@ class Report:
     gold: list[str] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
 
 def report_sources(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec]) -> tuple[int, list[str]]:
@@ -58,20 +60,7 @@ def report_sources(instance: dg.DagsterInstance, settings: Settings, specs: Sequ
 
 def pending(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> list[Window]:
     """Windows that have arrived and are not, in their newest version, in bronze, judged, applied and on record. No JVM."""
-    arrived = recorded_versions(instance, dg.AssetKey(f"source_{spec.name}"))
-    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
-    known = logs.decisions(settings, spec.name, evidence=False)
-    done = {decision.batch for decision in known if decision.applied_at}
-    on_record = instance.get_materialized_partitions(dg.AssetKey(f"bronze_{spec.name}"))
-    on_record = on_record & instance.get_materialized_partitions(dg.AssetKey(f"silver_{spec.name}"))
-    found = []
-    for key, print_ in arrived.items():
-        window = spec.extraction.window(key)
-        record = newest.get(window.start)
-        current = record is not None and record.fingerprint == print_ and (window.start, record.extraction_seq) in done
-        if not current or key not in on_record:
-            found.append(window)
-    return sorted(found)
+    return [h.window for h in healing_of(instance, settings, spec, datetime.now(UTC)) if h.todo]
 
 
 def run_once(
@@ -79,12 +68,13 @@ def run_once(
     instance: dg.DagsterInstance,
     settings: Settings,
     tables: Sequence[LakehouseTable],
-    chosen: Callable[[Window], bool] = lambda _: True,
+    chosen: Callable[[Window], bool] | None = None,
     progress: Callable[[str], Any] = lambda _: None,
 ) -> Report:
     """Look, heal every pending window of these tables, let gold follow, tell of what was held and of what was decided.
 
-    A table that fails does not hold up the others; raises RunFailedError at the end, naming each that did.
+    ``chosen``: the windows asked for, where not all are. A range that fails does not hold up the others; raises RunFailedError
+    at the end, naming each that did.
     """
     report = Report()
     failed: list[tuple[str, Exception]] = []
@@ -93,15 +83,26 @@ def run_once(
     progress("looking at the sources")
     report.reported, report.unreachable = report_sources(instance, settings, specs)
     for spec in specs:
-        for windows in contiguous(w for w in pending(instance, settings, spec) if chosen(w)):
+        found = healing_of(instance, settings, spec, datetime.now(UTC))
+        todo = [h for h in found if h.todo and (chosen is None or chosen(h.window))]
+        # What has used up its tries is left alone here too, unless it is asked for by name.
+        left = [h.window.key for h in todo if h.next == "stopped" and chosen is None]
+        report.left += left
+        if left:
+            report.troubles.append(f"{spec.name}: left alone after failed tries: {', '.join(left)} (`lakehouse heal status`)")
+        before = len(failed)
+        for windows in ranges(h for h in todo if h.window.key not in left):
             first, last = windows[0].key, windows[-1].key
             progress(f"{spec.name}: {first} to {last} ({len(windows)} windows)")
-            keys = [f"bronze_{spec.name}", f"silver_{spec.name}", f"baseline_{spec.name}"]
-            tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-            if error := _execute(definitions, instance, keys, tags):
-                failed.append((f"{spec.name} {first} to {last}", error))
+            error = _execute(definitions, instance, [key.to_user_string() for key in assets_of(spec)], range_tags(windows))
+            if error is None:
+                report.ranges.append((spec.name, first, last, len(windows)))
+                continue
+            failed.append((f"{spec.name} {first} to {last}", error))
+            if isinstance(error, EnvironmentMissing | LockedError):
                 break
-            report.ranges.append((spec.name, first, last, len(windows)))
+        if len(failed) > before:
+            instance.report_runless_asset_event(evaluation(spec, healing_of(instance, settings, spec, datetime.now(UTC))))
     for table in tables:
         for gold in table.spec.gold:
             name = f"gold_{gold.name}"

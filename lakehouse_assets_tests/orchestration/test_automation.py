@@ -128,8 +128,8 @@ def test_gold_waits_until_each_of_its_inputs_has_something(settings, tmp_path):
     assert clockwork.tick() == {"gold_joined": {""}}
 
 
-def test_a_changed_window_whose_run_failed_is_asked_for_again(clockwork):
-    """It is not missing, so that it is the failed run alone that tells."""
+def test_a_changed_window_whose_run_failed_is_left_to_the_sensor_until_it_changes_again(clockwork):
+    """It is not missing, so that it is the failed run alone that tells. When it is tried again: test_retries."""
     clockwork.report(["source_sensors", *OWN], "2024-01-01")
     clockwork.tick()
     clockwork.report(["source_sensors"], "2024-01-01")
@@ -143,9 +143,10 @@ def test_a_changed_window_whose_run_failed_is_asked_for_again(clockwork):
     )
     assert not done.success
     assert clockwork.tick(timedelta(minutes=1)) == {}
-    assert "bronze_sensors" in clockwork.tick(timedelta(hours=7))
-    assert clockwork.tick(timedelta(hours=7, minutes=1)) == {}
-    assert "bronze_sensors" in clockwork.tick(timedelta(hours=14))
+    assert clockwork.tick(timedelta(hours=7)) == {}
+    clockwork.report(["source_sensors"], "2024-01-01")
+    assert clockwork.tick(timedelta(hours=7, minutes=1)) == of(OWN, "2024-01-01")
+    assert clockwork.tick(timedelta(hours=14)) == {}
 
 
 def test_the_order_of_a_command(settings):

@@ -1,0 +1,127 @@
+"""`python -m benchmarks.tick`: what a tick costs when there is nothing to do. CPU seconds of this process; no Spark, no JVM.
+
+Belongs here: an instance on which many windows of many tables are done, and one tick of each sensor. Does not: runs.
+"""
+
+import json
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+import typer
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.retries import look_at_failed
+from lakehouse_assets.orchestration.watcher import VERSION_TAG, look
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_source
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def table(name: str, windows: int) -> TableSpec:
+    """An hourly table of so many windows."""
+    return TableSpec.model_validate(
+        {
+            "name": name,
+            "source": {"kind": "files", "path": f"{name}/{{window:%Y-%m-%dT%H}}.csv", "format": "csv"},
+            "extraction": {"cadence": "hourly", "start": START, "end": START + timedelta(hours=windows)},
+            "key": ["id"],
+            "columns": {"id": "int"},
+        }
+    )
+
+
+def done(instance: dg.DagsterInstance, home: Path, settings: Settings, spec: TableSpec) -> None:
+    """Every window has landed, is reported, and is in bronze, silver and baseline, as the instance's storage keeps it."""
+    folder = Path(settings.landing, spec.name)
+    folder.mkdir()
+    windows = spec.extraction.windows(datetime.now(UTC))
+    for window in windows:
+        (folder / f"{window.start:%Y-%m-%dT%H}.csv").write_text("id\n1\n")
+    prints = open_source(spec, settings.landing).fingerprints(windows)
+    for asset in (f"source_{spec.name}", f"bronze_{spec.name}", f"silver_{spec.name}", f"baseline_{spec.name}"):
+        first = windows[0]
+        tags = {VERSION_TAG: prints[first]}
+        event = dg.AssetMaterialization(asset, partition=first.key, tags=tags)
+        instance.report_runless_asset_event(event)
+        _repeat(home, asset, first.key, prints[first], {w.key: prints[w] for w in windows[1:]})
+
+
+def _repeat(home: Path, asset: str, key: str, print_: str, others: dict[str, str]) -> None:
+    """The stored event of one partition, again for each other: to report them takes milliseconds each."""
+    asset_key = json.dumps([asset])
+    with sqlite3.connect(next(home.rglob("index.db"))) as store:
+        cells = [row[1] for row in store.execute("pragma table_info(event_logs)") if row[1] != "id"]
+        names = ", ".join(cells)
+        found = store.execute(f"select id, {names} from event_logs where asset_key = ?", (asset_key,)).fetchone()  # noqa: S608
+        template = dict(zip(cells, found[1:], strict=True))
+        tags = store.execute(
+            "select key, value, event_timestamp from asset_event_tags where event_id = ?", (found[0],)
+        ).fetchall()
+        for other, fingerprint in others.items():
+            body = template["event"].replace(key, other).replace(print_, fingerprint)
+            row = {**template, "event": body, "partition": other}
+            places = ", ".join("?" * len(cells))
+            made = store.execute(f"insert into event_logs ({names}) values ({places})", [row[c] for c in cells])  # noqa: S608
+            store.executemany(
+                "insert into asset_event_tags (asset_key, event_id, key, value, event_timestamp) values (?, ?, ?, ?, ?)",
+                [(asset_key, made.lastrowid, k, v.replace(print_, fingerprint), at) for k, v, at in tags],
+            )
+
+
+def main(
+    tables: Annotated[int, typer.Option(help="Tables.")] = 20,
+    windows: Annotated[int, typer.Option(help="Windows of each, hourly: 8760 are a year.")] = 8760,
+    ticks: Annotated[int, typer.Option(help="Ticks that count, after two to warm up.")] = 3,
+) -> None:
+    """CPU seconds of a tick in which nothing is to be done, of each sensor, the least of some."""
+    with tempfile.TemporaryDirectory(prefix="lakehouse-tick-") as name:
+        home = Path(name)
+        (home / "landing").mkdir()
+        settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home)
+        specs = [table(f"t{number:02d}", windows) for number in range(tables)]
+        definitions = build_definitions(settings, [LakehouseTable(spec, home) for spec in specs])
+        with dg.DagsterInstance.local_temp(str(home)) as instance:
+            for spec in specs:
+                done(instance, home, settings, spec)
+            cursors: dict[str, Any] = {"conditions": None, "retries": None}
+
+            def conditions() -> int:
+                result = dg.evaluate_automation_conditions(definitions, instance, cursor=cursors["conditions"])
+                cursors["conditions"] = result.cursor
+                return result.total_requested
+
+            def retries() -> int:
+                found = look_at_failed(instance, settings, specs, cursors["retries"], datetime.now(UTC))
+                cursors["retries"] = found.cursor
+                return len(found.requests)
+
+            def watch() -> int:
+                return len(look(instance, settings, specs, {}, datetime.now(UTC))[0])
+
+            found = {f.__name__: _least(f, ticks) for f in (watch, conditions, retries)}
+    told = {"tables": tables, "windows": windows, "cpu_seconds": found, "sum": round(sum(found.values()), 2)}
+    typer.echo(json.dumps(told, indent=1))
+
+
+def _least(tick: Callable[[], int], ticks: int) -> float:
+    spent = []
+    for _ in range(2 + ticks):
+        began = time.process_time()
+        asked = tick()
+        spent.append(time.process_time() - began)
+    if asked:
+        raise SystemExit(f"{tick.__name__} asked for {asked} windows that are done")
+    return round(min(spent[2:]), 3)
+
+
+if __name__ == "__main__":
+    typer.run(main)
