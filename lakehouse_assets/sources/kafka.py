@@ -56,8 +56,7 @@ class KafkaReader:
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
         """The ranges of these windows, and of those before them, since each begins where another ends."""
-        before = self._calendar(max(window.end for window in windows)) if windows else []
-        found = self._ranges(before)
+        found = self._ranges(self._up_to(windows)) if windows else {}
         return {window: as_text(taken) for window, taken in found.items() if window.start not in self._recorded}
 
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
@@ -100,9 +99,13 @@ class KafkaReader:
         with topic(self._settings, self._source.topic) as asked:
             _, end = asked.bounds()
             self._refuse_another_topic(asked, end)
-            found = ranges(self._calendar(max(window.end for window in windows)), self._recorded, asked.at, end)
+            found = ranges(self._up_to(windows), self._recorded, asked.at, end)
         wanted = set(windows)
         return {window: taken for window, taken in found.items() if window in wanted}
+
+    def _up_to(self, windows: Sequence[Window]) -> Sequence[Window]:
+        """All windows up to these, and up to what is on record: those before the first one of it share out what was before."""
+        return self._calendar(max([*(window.end for window in windows), *self._recorded]))
 
     def _refuse_another_topic(self, asked: Topic, end: Mapping[int, int]) -> None:
         newest = self._recorded[max(self._recorded)] if self._recorded else {}

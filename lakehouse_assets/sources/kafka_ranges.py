@@ -18,20 +18,25 @@ def ranges(
 ) -> dict[Window, Range]:
     """The range ``[from, to)`` per partition of each window that has messages, or is on record; the record always holds.
 
-    ``windows``: all of the table's up to now, oldest first. ``at``: the first offset of a time or later, per partition.
+    ``windows``: all of the table's up to one of them, oldest first. ``at``: the first offset of a time or later, per partition.
     ``end``: the offset after the last one. A window without messages has no range: what arrives late is the next one's.
     """
     found = {window: recorded[window.start] for window in windows if window.start in recorded}
-    known = sorted(found)
-    earlier = [window for window in windows if not known or window < known[0]] if known else []
-    if earlier:  # `extraction.start` was moved back
-        limit = {partition: low for partition, (low, _) in found[known[0]].items()}
-        found |= _chain(earlier, at(earlier[0].start), at, limit, whole=earlier[-1].end == known[0].start)
-    later = [window for window in windows if not known or window > known[-1]]
+    first, last = (min(recorded), max(recorded)) if recorded else (None, None)
+    earlier = [window for window in windows if first and window.start < first]
+    if first and earlier:  # `extraction.start` was moved back
+        limit = {partition: low for partition, (low, _) in recorded[first].items()}
+        found |= _chain(earlier, _begin(at(earlier[0].start), limit), at, limit, whole=earlier[-1].end == first)
+    later = [window for window in windows if last is None or window.start > last]
     if later:
-        begin = {p: high for p, (_, high) in found[known[-1]].items()} if known else dict(at(later[0].start))
+        begin = {p: high for p, (_, high) in recorded[last].items()} if last else _begin(at(later[0].start), end)
         found |= _chain(later, begin, at, end)
     return dict(sorted(found.items()))
+
+
+def _begin(times: Offsets, end: Offsets) -> Offsets:
+    """A partition whose messages are all older has none of this time."""
+    return {partition: times.get(partition, high) for partition, high in end.items()}
 
 
 def _chain(

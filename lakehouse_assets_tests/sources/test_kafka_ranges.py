@@ -47,6 +47,12 @@ def test_a_new_partition_begins_at_its_beginning() -> None:
     assert looked({0: [1, 2, 30], 1: [3, 30]}, recorded, 2)[day(2)] == {0: (2, 3), 1: (0, 2)}
 
 
+def test_a_partition_that_has_nothing_of_this_time() -> None:
+    assert looked({0: [-5, 1], 1: [-9, -8]}, {}, 2) == {day(1): {0: (1, 2), 1: (2, 2)}}, (
+        "what is older than the start is nobody's"
+    )
+
+
 def test_the_first_window_was_moved_back() -> None:
     log = {0: [1, 2, 25, 3, 49, 73]}
     later = looked(log, {}, 4, first=3)
