@@ -27,8 +27,8 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
     left out. A window whose source has not changed since it was extracted is not read again. Raises SourceError.
     """
     with table_lock(run.settings, run.spec.name):
-        source = settled_source(run, windows)
-        arrived = source.fingerprints(windows)
+        source, settled = settled_source(run, windows)
+        arrived = source.fingerprints(settled)
         records = logs.extractions(run.settings, run.spec.name)
         newest = ledger.latest_extractions(records)
         todo = {

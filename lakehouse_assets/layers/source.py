@@ -37,15 +37,15 @@ def source_of(spec: TableSpec, settings: Settings) -> Source:
     return open_source(spec, settings, positions(settings, spec.name))
 
 
-def settled_source(run: Run, windows: Sequence[Window]) -> Source:
-    """The source for reading these windows: what they take of it is on record from now on. The table's lock must be held.
-
-    Raises SourceError.
+def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
+    """The source for reading these windows, and those of them that it may be asked for: what they take is on record from now
+    on, and what has come a moment later is not theirs. The table's lock must be held. Raises SourceError.
     """
     source = source_of(run.spec, run.settings)
-    fresh = source.positions(windows)
-    if not fresh:
-        return source
-    record_positions(run.settings, run.spec.name, fresh, run.run_id, run.clock())
-    run.step("positions_recorded")
-    return source_of(run.spec, run.settings)
+    if not remembers(run.spec):
+        return source, list(windows)
+    if fresh := source.positions(windows):
+        record_positions(run.settings, run.spec.name, fresh, run.run_id, run.clock())
+        run.step("positions_recorded")
+    recorded = positions(run.settings, run.spec.name)
+    return open_source(run.spec, run.settings, recorded), [window for window in windows if window.start in recorded]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from pydantic import SecretStr
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, SourceError
@@ -222,6 +223,17 @@ def test_a_tombstone_has_what_the_key_has(spark, broker, topic, on, columns, key
         assert row["id"] is None
     else:
         assert (row["id"], row["state"], row["kafka_tombstone"], row["_corrupt_record"]) == (*expected, "true", None)
+
+
+def test_the_password_is_in_no_plan(spark, broker, topic, on, tmp_path, capfd):
+    """The broker asks for none, so that it is told and not used."""
+    (tmp_path / "kafka.conf").write_text("sasl.mechanism=PLAIN\nsasl.username=me\nsasl.password=${LAKEHOUSE_SECRET_KAFKA}\n")
+    given = {"kafka_conf": tmp_path / "kafka.conf", "secrets": {"KAFKA": SecretStr("what-nobody-may-see")}}
+    send(broker, topic, [order(2, 1)])
+    frame = source_of(table(topic), on.model_copy(update=given)).read(spark, [window(1)]).frame
+    assert frame.count() == 1
+    told = frame._jdf.queryExecution().toString() + "".join(capfd.readouterr()) + repr(on.model_copy(update=given))
+    assert "what-nobody" not in told
 
 
 def test_messages_lost_to_retention_are_named(spark, broker, topic, on):
