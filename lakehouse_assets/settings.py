@@ -1,23 +1,27 @@
 """Where things are on this machine: the only reader of the environment, passed down as a frozen value.
 
-Belongs here: paths, the Spark master, the addresses of the object store and of Kafka, secrets by name. Does not: anything about
-one table, nor an object store's credentials: its libraries find those by themselves (`AWS_*`), so nothing here can show them.
+Belongs here: paths, the Spark master, the addresses of the object store, of Kafka and of databases, secrets by name. Does not:
+anything about one table, nor an object store's credentials: its libraries find those by themselves (`AWS_*`), so nothing here
+can show them.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
+JDBC_PREFIX = "LAKEHOUSE_JDBC_"
+_JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
+_SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
 
 
 def is_url(place: str) -> bool:
@@ -76,9 +80,19 @@ class ObjectStore(BaseModel):
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in given.items() if value}
 
 
+class Connection(BaseModel):
+    """How a database is reached. No part of it is ever shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: SecretStr
+    user: SecretStr | None = None
+    password: SecretStr | None = None
+
+
 class Settings(BaseModel):
     """Paths are absolute, or object-store URLs. ``secrets`` holds the ``LAKEHOUSE_SECRET_*`` variables, never shown;
-    ``variables`` the ``LAKEHOUSE_VAR_*`` ones, which a table's YAML may name.
+    ``variables`` the ``LAKEHOUSE_VAR_*`` ones, which a table's YAML may name; ``jdbc`` databases by the names it gives them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -94,6 +108,7 @@ class Settings(BaseModel):
     kafka_conf: Path | None = None
     secrets: Mapping[str, SecretStr] = Field(default={}, repr=False)
     variables: Mapping[str, str] = Field(default={}, repr=False)
+    jdbc: Mapping[str, Connection] = Field(default={}, repr=False)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -120,6 +135,7 @@ class Settings(BaseModel):
             kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
             variables={k.removeprefix(VARIABLE_PREFIX): v for k, v in env.items() if k.startswith(VARIABLE_PREFIX)},
+            jdbc={found[1]: _connection(env, found[1]) for k in env if (found := _JDBC.fullmatch(k)) and env[k]},
         )
 
     def path(self, *parts: str) -> str:
@@ -143,3 +159,42 @@ class Settings(BaseModel):
         if name not in self.secrets:
             raise EnvironmentMissing(f"the environment has no {SECRET_PREFIX}{name}; set it, or remove its use from defs.yaml")
         return self.secrets[name].get_secret_value()
+
+    def connection(self, name: str) -> Connection:
+        """The database of ``LAKEHOUSE_JDBC_<name>_URL``. Raises EnvironmentMissing, naming the variable."""
+        if name not in self.jdbc:
+            raise EnvironmentMissing(
+                f"the environment has no {JDBC_PREFIX}{name}_URL (nor, where needed, {JDBC_PREFIX}{name}_USER and _PASSWORD)"
+            )
+        return self.jdbc[name]
+
+    def kafka_properties(self, own: Collection[str]) -> dict[str, str]:
+        """What ``LAKEHOUSE_KAFKA_CONF`` (``key=value`` lines) says; ``${LAKEHOUSE_SECRET_<NAME>}`` in a value stands for that
+        variable. A file that names one of ``own`` is refused.
+
+        Raises EnvironmentMissing where a file or a variable is not there, ConfigError for a line that is none.
+        """
+        path = self.kafka_conf
+        if path is None:
+            return {}
+        if not path.is_file():
+            raise EnvironmentMissing(f"LAKEHOUSE_KAFKA_CONF names {path}, which is not a file")
+        found: dict[str, str] = {}
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            key, equals, value = (part.strip() for part in line.partition("="))
+            if not equals or not key:
+                raise ConfigError(f"{path}:{number}: a property of Kafka's client is written `key=value`")
+            if key in own:
+                way = "set LAKEHOUSE_KAFKA_BOOTSTRAP" if key == "bootstrap.servers" else "remove the line"
+                raise ConfigError(f"{path}:{number}: {key} is the lakehouse's own; {way}")
+            found[key] = _SECRET.sub(lambda name: self.secret(name[1]), value)
+        return found
+
+
+def _connection(env: Mapping[str, str], name: str) -> Connection:
+    def secret(part: str) -> SecretStr | None:
+        return SecretStr(value) if (value := env.get(f"{JDBC_PREFIX}{name}_{part}")) else None
+
+    return Connection(url=SecretStr(env[f"{JDBC_PREFIX}{name}_URL"]), user=secret("USER"), password=secret("PASSWORD"))

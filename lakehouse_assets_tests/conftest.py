@@ -1,13 +1,26 @@
 """Fixtures that every room may use: one Spark session per test process, places of a test's own."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import build_session, spark_properties
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.storage.session import JARS, JARS_FOR_JDBC, JARS_FOR_KAFKA, build_session, spark_properties
 from lakehouse_assets_tests.support import FAST_COMPILER
+
+
+def fetch_jars_of_sources() -> None:
+    """The jars of PostgreSQL and Kafka, once into the environment. Where that fails, tests that need them are skipped."""
+    with FileLock(JARS.parent / "tests.lock"):
+        if JARS_FOR_JDBC.is_dir() and len(list(JARS_FOR_KAFKA.glob("*.jar"))) == 4:
+            return
+        named = {"LAKEHOUSE_JDBC_TESTS_URL": "jdbc:postgresql://none/none", "LAKEHOUSE_KAFKA_BOOTSTRAP": "none:1"}
+        command = [sys.executable, "-m", "lakehouse_assets.storage.session"]
+        subprocess.run(command, env={**os.environ, **named}, cwd=PROJECT_ROOT, capture_output=True, check=False)
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +29,7 @@ def spark(tmp_path_factory):
     takes more time than anything else in Java, for code that runs a few times. A process runs a thousand tests, each with
     tables of its own: Delta would keep the last hour's in memory.
     """
+    fetch_jars_of_sources()
     home = tmp_path_factory.mktemp("spark")
     conf = home / "spark.conf"
     settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]")

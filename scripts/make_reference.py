@@ -19,13 +19,16 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec, GrainSpec
+from lakehouse_assets.contracts.jdbc_source import JdbcSource
+from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import AlertSpec, SchemaPolicy, TableSpec
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
-    "source": FilesSource, "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
+    "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
+    "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec, "alerts": AlertSpec,
     "packs.*": UsedPack,
 }  # fmt: skip

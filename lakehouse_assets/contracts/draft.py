@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from lakehouse_assets.contracts.frozen import NAME, reason_of
+from lakehouse_assets.contracts.frozen import NAME, keys_of, reason_of
 from lakehouse_assets.contracts.source import OWN_NAMES
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -139,7 +139,7 @@ def _prove(file: Path, text: str) -> None:
         raise ConfigError(f"--from {file}: its name or header has characters that YAML cannot hold: {error}") from None
     except ValueError as error:
         told = getattr(error, "errors", lambda: [])()
-        reasons = [f"{'.'.join(map(str, e['loc']))}: {reason_of(e)}" for e in told] or [str(error)]
+        reasons = [f"{'.'.join(map(str, keys_of(e)))}: {reason_of(e)}" for e in told] or [str(error)]
         raise ConfigError(f"--from {file}: its draft would not load: {'; '.join(reasons)}") from None
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import dependency_mistakes
 
+SOURCE_KINDS = ("files", "jdbc", "kafka")
 OURS = ("gold_", "ops_")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
@@ -36,6 +37,12 @@ TableName = Annotated[str, AfterValidator(_table_name)]
 def reason_of(mistake: Mapping[str, Any]) -> str:
     """What is wrong, of one of pydantic's errors, in the words of who raised it."""
     return mistake["msg"].removeprefix("Value error, ")
+
+
+def keys_of(mistake: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Where it is, as the YAML has it: pydantic puts a source's kind between `source` and its key."""
+    loc = mistake["loc"]
+    return (loc[0], *loc[2:]) if loc[:1] == ("source",) and len(loc) > 1 and loc[1] in SOURCE_KINDS else loc
 
 
 def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lakehouse_assets.contracts.document import Document, read_documents
-from lakehouse_assets.contracts.frozen import reason_of
+from lakehouse_assets.contracts.frozen import keys_of, reason_of
 from lakehouse_assets.contracts.sharing import Defaults, Keys, Pack, Shared, Source, Unshared, Whole, whole
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -154,7 +154,7 @@ def table_mistakes(document: Document, files: SharedFiles) -> Iterator[str]:
         TableSpec.model_validate(found.attributes)
     except ValidationError as error:
         for mistake in error.errors(include_url=False):
-            yield _line(places, found, mistake["loc"], reason_of(mistake))
+            yield _line(places, found, keys_of(mistake), reason_of(mistake))
 
 
 def _line(places: Places, found: Whole, loc: Keys, text: str) -> str:

@@ -6,10 +6,10 @@ Belongs here: the shape of `source:`, path patterns and safe names (pure). Does 
 import re
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import field_validator, model_validator
+from pydantic import AfterValidator, field_validator, model_validator
 
 from lakehouse_assets.contracts.frozen import Frozen
 from lakehouse_assets.contracts.windows import Cadence
@@ -54,6 +54,17 @@ def source_name(safe: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), safe)
 
 
+def _known_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"timezone {value!r} is not an IANA zone, such as UTC or America/New_York") from None
+    return value
+
+
+Zone = Annotated[str, AfterValidator(_known_zone)]
+
+
 class FilesSource(Frozen):
     """Files in the landing folder, one or several per window; `.gz` and `.bz2` are read as such. Names that begin with `_` or
     `.` are not looked at.
@@ -69,7 +80,7 @@ class FilesSource(Frozen):
     """`csv` (with a header) or `json` (one object per line, UTF-8)."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
-    timezone: str = "UTC"
+    timezone: Zone = "UTC"
     """IANA zone of timestamps that name none."""
     encoding: str = "utf-8"
     """`utf-8`, `us-ascii` or `iso-8859-1`."""
@@ -116,15 +127,6 @@ class FilesSource(Frozen):
             raise ValueError(f"path: {self.path!r}: {shown} does not name one window; give it from the year down, as %Y-%m-%d")
         return self
 
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (KeyError, ValueError, OSError):
-            raise ValueError(f"timezone {value!r} is not an IANA zone, such as UTC or America/New_York") from None
-        return value
-
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, value: str) -> str:
@@ -157,6 +159,19 @@ class FilesSource(Frozen):
             raise ValueError(
                 f"source.path: {self.path!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
             )
+
+    def check_mode(self, mode: str, delete_when: str | None) -> None:
+        """Files may be of any mode."""
+
+    @property
+    def medium(self) -> str:
+        """What the source is made of, in one word."""
+        return self.format
+
+    @property
+    def place(self) -> str:
+        """Where the data is."""
+        return self.path
 
     def glob(self, start: datetime) -> str:
         """The pattern of one window's files, with its globs left."""

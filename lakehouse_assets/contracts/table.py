@@ -5,7 +5,7 @@ Belongs here: the shape of the configuration and what can be judged from it alon
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,10 +17,15 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
 from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.jdbc_source import JdbcSource
+from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.source import FilesSource
 
 # Seasons that are the same in every window of a cadence, or different by accident.
 SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthly")}
+
+
+AnySource = Annotated[FilesSource | JdbcSource | KafkaSource, Field(discriminator="kind")]
 
 
 class SchemaPolicy(Frozen):
@@ -68,8 +73,8 @@ class TableSpec(Frozen):
     """Dagster owners: `team:<name>` or e-mail addresses."""
     tags: dict[str, str] = {}
     """Dagster tags of all the table's assets."""
-    source: FilesSource
-    """Where the files are."""
+    source: AnySource
+    """Where the data comes from: files, a database table, or a topic."""
     extraction: ExtractionSpec
     """The windows, and what one means."""
     key: tuple[str, ...] = ()
@@ -117,6 +122,7 @@ class TableSpec(Frozen):
         if self.extraction.mode == "append" and self.key:
             raise ValueError("key: has no meaning in append mode, where each row is its own; remove it or use mode: upsert")
         self.source.check_cadence(self.extraction.cadence)
+        self.source.check_mode(self.extraction.mode, self.extraction.delete_when)
         refuse_twice("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
         refuse_twice("gold", [gold.name for gold in self.gold])

@@ -4,7 +4,6 @@ Belongs here: what `confluent-kafka` is told and asked. Does not: which messages
 """
 
 import logging
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,9 +11,9 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Report
 
-from lakehouse_assets.errors import ConfigError, EnvironmentMissing
+from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.events.outbox import Answer, Message
-from lakehouse_assets.settings import SECRET_PREFIX, Settings
+from lakehouse_assets.settings import Settings
 
 # Down, a broker may cost each look so long and no longer.
 PROBE_SECONDS = 3.0
@@ -27,7 +26,6 @@ OURS = {
     "batch.num.messages": 1,
     "message.timeout.ms": 10_000,
 }
-_SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
 # What the client library says by itself names addresses and comes with every look at a broker that is down.
 _silent = logging.getLogger(f"{__name__}.client")
 _silent.addHandler(logging.NullHandler())
@@ -40,27 +38,7 @@ def properties(settings: Settings) -> dict[str, object]:
 
     Raises EnvironmentMissing where a file or a variable is not there, ConfigError for a line that is none.
     """
-    return {**_read(settings), **OURS, "bootstrap.servers": settings.kafka_bootstrap}
-
-
-def _read(settings: Settings) -> dict[str, object]:
-    path = settings.kafka_conf
-    if path is None:
-        return {}
-    if not path.is_file():
-        raise EnvironmentMissing(f"LAKEHOUSE_KAFKA_CONF names {path}, which is not a file")
-    found: dict[str, object] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        key, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or not key:
-            raise ConfigError(f"{path}:{number}: a property of Kafka's client is written `key=value`")
-        if key in OURS:
-            way = "set LAKEHOUSE_KAFKA_BOOTSTRAP" if key == "bootstrap.servers" else "remove the line"
-            raise ConfigError(f"{path}:{number}: {key} is the lakehouse's own; {way}")
-        found[key] = _SECRET.sub(lambda name: settings.secret(name[1]), value)
-    return found
+    return {**settings.kafka_properties(OURS), **OURS, "bootstrap.servers": settings.kafka_bootstrap}
 
 
 class KafkaSender:

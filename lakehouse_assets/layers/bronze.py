@@ -14,7 +14,8 @@ from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.sources import SCAN_ERRORS, open_source
+from lakehouse_assets.layers.source import only_in_bronze, settled_source
+from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
@@ -26,8 +27,8 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
     left out. A window whose source has not changed since it was extracted is not read again. Raises SourceError.
     """
     with table_lock(run.settings, run.spec.name):
-        source = open_source(run.spec, run.settings.landing)
-        arrived = source.fingerprints(windows)
+        source, settled = settled_source(run, windows)
+        arrived = source.fingerprints(settled)
         records = logs.extractions(run.settings, run.spec.name)
         newest = ledger.latest_extractions(records)
         todo = {
@@ -41,7 +42,7 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
             }
             seqs = {window: _next_seq(newest.get(window.start), window.start in waiting) for window in todo}
             run.step("extracting")
-            made = _extract(run, todo, seqs)
+            made = _extract(run, source, todo, seqs)
             newest |= {record.p_extracted_at: record for record in made}
         return {window: newest[window.start] for window in windows if window.start in newest}
 
@@ -53,22 +54,32 @@ def _next_seq(last: ExtractionRecord | None, undecided: bool) -> int:
     return last.extraction_seq if undecided else last.extraction_seq + 1
 
 
-def _extract(run: Run, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> list[ExtractionRecord]:
-    source = open_source(run.spec, run.settings.landing)
+def _extract(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> list[ExtractionRecord]:
     windows = sorted(todo)
     path = run.path("bronze")
     taken = _rows_by_extraction(path)
-    # Left by an extraction that died between its commit and its record, or never judged: these rows are replaced.
-    replacing = any((window.start, seqs[window]) in taken for window in windows)
+    # Left by an extraction that died between its commit and its record, or never judged: these rows are replaced. But where
+    # bronze is the only copy they stay, for the source may have less of them by now.
+    left = {window for window in windows if (window.start, seqs[window]) in taken}
+    kept = left if only_in_bronze(run.spec) else set()
+    wanted = {window: seq for window, seq in seqs.items() if window not in kept}
+
+    def write(extraction: Extraction) -> None:
+        frame = extraction.frame
+        if kept:
+            frame = frame.where(~F.col("p_extracted_at").isin([window.start for window in kept]))
+        if wanted:
+            _write(run, frame, wanted, bool(left - kept))
+
     extraction = source.read(run.spark, windows)
     try:
-        _write(run, extraction.frame, seqs, replacing)
+        write(extraction)
     except SCAN_ERRORS:
         unreadable = source.probe(run.spark, windows)
         if not unreadable:
             raise
         extraction = source.read(run.spark, windows, unreadable=unreadable)
-        _write(run, extraction.frame, seqs, replacing)
+        write(extraction)
     run.step("bronze_committed")
     taken = _rows_by_extraction(path)
     version, at = delta.version(path), run.clock()

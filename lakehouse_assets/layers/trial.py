@@ -26,13 +26,13 @@ from lakehouse_assets.layers.bronze import bronze_rows
 from lakehouse_assets.layers.judge import context_at
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.source import only_in_bronze, source_of
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.samples import PER_CHECK, failing_samples
 from lakehouse_assets.measures.scan import riding, scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import check_context, declared_rules, row_rules, select_batches, stage
 from lakehouse_assets.measures.standalone import flagged
-from lakehouse_assets.sources import open_source
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.session import compiled_as_fits
 
@@ -134,7 +134,7 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
 def newest_of(run: Run, windows: Sequence[Window], place: str) -> list[Window]:
     """The newest of these windows that the place has, if it has any: that has landed, is in bronze, or is published."""
     if place == "source":
-        starts = {window.start for window in open_source(run.spec, run.settings.landing).fingerprints(windows)}
+        starts = {window.start for window in source_of(run.spec, run.settings).fingerprints(windows)}
     elif place == "silver":
         starts = {start for start, _ in ledger.accepted(logs.decisions(run.settings, run.spec.name, evidence=False))}
     else:
@@ -145,7 +145,9 @@ def newest_of(run: Run, windows: Sequence[Window], place: str) -> list[Window]:
 def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str]) -> _Data:
     spec, starts = run.spec, {window.start for window in windows}
     if place == "source":
-        source = open_source(spec, run.settings.landing)
+        if only_in_bronze(spec):
+            raise RefusedError(f"{spec.name}: its source has the present only; ask bronze")
+        source = source_of(spec, run.settings)
         arrived = sorted(source.fingerprints(windows))
         if not arrived:
             raise RefusedError(f"{spec.name}: none of these windows has landed")

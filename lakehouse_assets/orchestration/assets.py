@@ -76,9 +76,9 @@ def _source(spec: TableSpec) -> dg.AssetSpec:
     return dg.AssetSpec(
         f"source_{spec.name}",
         partitions_def=partitions_of(spec.extraction),
-        description=f"{spec.description} As it arrives at `{spec.source.path}`; the watcher reports each window.",
-        metadata={"path": spec.source.path, "format": spec.source.format},
-        kinds={"source", spec.source.format},
+        description=f"{spec.description} As it arrives at `{spec.source.place}`; the watcher reports each window.",
+        metadata={"path": spec.source.place, "format": spec.source.medium},
+        kinds={"source", spec.source.medium},
         **_common(spec, "source"),
     )
 
@@ -111,7 +111,7 @@ def _bronze(spec: TableSpec, settings: Settings) -> Any:
         if not records:
             names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
             raise SourceError(
-                f"{spec.name}: nothing has arrived at {spec.source.path} for {names}; it heals when the file lands"
+                f"{spec.name}: nothing has arrived at {spec.source.place} for {names}; it heals when the data is there"
             )
         for window in windows:
             context.add_asset_metadata(show.extraction_metadata(records.get(window)), partition_key=window.key)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from lakehouse_assets.contracts.sharing import Keys
-from lakehouse_assets.errors import SourceError
+from lakehouse_assets.errors import EnvironmentMissing, SourceError
+from lakehouse_assets.layers.source import source_of
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources import open_source
 
 
 def unused_packs(tables: Sequence[LakehouseTable]) -> list[str]:
@@ -60,11 +60,11 @@ def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> lis
     mistakes = []
     for table in tables:
         spec = table.spec
-        source = open_source(spec, settings.landing)
+        source = source_of(spec, settings)
         try:
             arrived = source.fingerprints(spec.extraction.windows(datetime.now(UTC)))
-        except SourceError:
-            continue  # nothing has landed yet: nothing to compare with
+        except (SourceError, EnvironmentMissing):
+            continue  # nothing has landed yet, or no database is named here: nothing to compare with
         if not arrived:
             continue
         newest = max(arrived)

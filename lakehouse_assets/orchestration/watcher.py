@@ -11,9 +11,9 @@ import dagster as dg
 from dagster import DagsterEventType
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import SourceError
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
+from lakehouse_assets.layers.source import source_of
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources import open_source
 
 VERSION_TAG = "dagster/data_version"
 Looked = dict[str, dict[str, str]]
@@ -34,8 +34,8 @@ def look(
         recorded = recorded_versions(instance, key)
         try:
             windows = spec.extraction.windows(now)
-            prints = open_source(spec, settings.landing).fingerprints(windows)
-        except SourceError as error:
+            prints = source_of(spec, settings).fingerprints(windows)
+        except (SourceError, EnvironmentMissing, ConfigError) as error:
             # One unreachable source must not keep the others from being watched.
             troubles.append(f"{spec.name}: {error}")
             continue

@@ -47,6 +47,12 @@ class Source(Protocol):
         """The window's columns as the source spells them; empty where only a scan could tell. Needs no Spark."""
         ...
 
+    def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
+        """What has to go on record before these windows are read, since the source cannot tell it twice, and is not yet: a text
+        for each window (it may be of others than these). A source is opened with what is on record. Needs no Spark.
+        """
+        ...
+
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
         """Exactly these windows. ``unreadable``: parts (by name) that are known not to be readable, and why.
 

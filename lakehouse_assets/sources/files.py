@@ -60,6 +60,10 @@ class FilesReader:
             self._survey_csv([file.path for file in self._landing.files(self._source, [window]) if not file.refused], survey)
         return tuple(dict.fromkeys(name for header in survey.headers.values() for name in header.names))
 
+    def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
+        """Nothing: a file's name says which window it belongs to."""
+        return {}
+
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
         """One lazy frame of these windows' files, without a Spark job; JSON and `multiline` CSV take one over all files.
 

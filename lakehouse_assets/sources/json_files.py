@@ -22,13 +22,17 @@ def json_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     # Bytes as they are: most functions on text would first put U+FFFD in the place of what is no UTF-8.
     line = F.expr("CASE WHEN startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END")  # a byte order mark
     rows = raw.select(raw.metadataColumn("_metadata").getField("file_path").alias("_file"), line.alias("_line"))
-    rows = rows.where(F.trim("_line") != "")
+    return with_objects(rows.where(F.trim("_line") != ""))
+
+
+def with_objects(rows: DataFrame) -> DataFrame:
+    """``_object`` beside the rows' text ``_line``: its keys and values, NULL where it is not one JSON object in UTF-8."""
     # As the one element of an array: text after the object makes the array invalid, or longer.
     parsed = F.expr(
         "try_cast(try_parse_json(CASE WHEN is_valid_utf8(_line) THEN '[' || _line || ']' END) AS ARRAY<MAP<STRING, VARIANT>>)"
     )
     only = F.expr("CASE WHEN size(_parsed) = 1 THEN _parsed[0] END")
-    return rows.select("*", parsed.alias("_parsed")).select("_file", "_line", only.alias("_object"))
+    return rows.select("*", parsed.alias("_parsed")).select(*rows.columns, only.alias("_object"))
 
 
 def keys_by_file(spark: SparkSession, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -49,12 +53,14 @@ def json_rows(spark: SparkSession, paths: Sequence[str], bound: Mapping[str, str
     for key, name in bound.items():
         spellings.setdefault(name, []).append(key)
 
-    def text(keys: list[str]) -> Column:
-        return F.coalesce(*[F.element_at("_object", F.lit(key)).cast("string") for key in keys])
-
     line = F.make_valid_utf8("_line")
     return rows.select(
         "_file",
         F.when(F.col("_object").isNull(), line).alias("_corrupt_record"),
-        *[text(keys).alias(name) for name, keys in spellings.items()],
+        *[field(keys).alias(name) for name, keys in spellings.items()],
     )
+
+
+def field(keys: Sequence[str]) -> Column:
+    """The value of the first of these keys that ``_object`` has, as text."""
+    return F.coalesce(*[F.element_at("_object", F.lit(key)).cast("string") for key in keys])

@@ -1,4 +1,5 @@
-"""The Spark session: its settings, its jars (Delta's; S3's where a lake lies there), and the check that Java is there.
+"""The Spark session: its settings, its jars (Delta's; those of S3, PostgreSQL and Kafka where they are used), and the check
+that Java is there.
 
 Belongs here: how a JVM is configured. Does not: who starts one, or what runs on it.
 """
@@ -8,8 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,12 +35,23 @@ S3_BUNDLE = "software.amazon.awssdk:bundle"
 LOCAL_PACKAGE = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
 LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 LOCAL_JARS = re.compile(r"com\.globalmentor_")
+POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.8"
+# Two of the four are not published for each version of Spark, so that they are asked for by themselves.
+KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
+KAFKA_TOKENS_PACKAGE = "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
+OF_SPARK = "org.apache.spark:spark-tags_2.13,org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 # Spark itself has what else these packages ask for.
 DELTA_JARS = re.compile(r"(io\.delta|io\.unitycatalog)_")
 S3_JARS = re.compile(r"(org\.apache\.hadoop_hadoop-aws|org\.reactivestreams_|org\.wildfly|software\.amazon)")
+POSTGRESQL_JARS = re.compile(r"org\.postgresql_postgresql-")
+KAFKA_JARS = re.compile(
+    r"(org\.apache\.spark_spark-sql-kafka|org\.apache\.kafka_kafka-clients|org\.apache\.commons_commons-pool2)"
+)
+KAFKA_TOKENS_JARS = re.compile(r"org\.apache\.spark_spark-token-provider-kafka")
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3 = JARS / "s3"
 JARS_FOR_LOCAL = JARS / "local"
+JARS_FOR_JDBC, JARS_FOR_KAFKA = JARS / "jdbc", JARS / "kafka-source"
 LOG4J = Path(__file__).with_name("log4j2.properties")
 CLASS_PATH = "spark.driver.extraClassPath"
 MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
@@ -66,7 +79,8 @@ def _java() -> str | None:
 def spark_properties(settings: Settings) -> dict[str, str]:
     """Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win."""
     given = _read_properties(settings.spark_conf) if settings.spark_conf else {}
-    jars = _jars(JARS)
+    # Small, and looked at by nobody who does not read such a source.
+    jars = [*_jars(JARS), *_jars(JARS_FOR_JDBC), *_jars(JARS_FOR_KAFKA)]
     properties = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -87,6 +101,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.showConsoleProgress": "false",
+        # Spark's own pattern, and the property of Kafka's client that holds a password.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
@@ -95,7 +111,7 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods -Duser.timezone=UTC"
         f" -Dlog4j2.configurationFile=file:{LOG4J}",
     }
-    if jars:
+    if _jars(JARS):
         properties["spark.jars"] = ",".join(jars)
     else:
         properties["spark.jars.packages"] = DELTA_PACKAGE
@@ -168,34 +184,61 @@ def compiled_as_fits(spark: SparkSession, checks: int) -> Iterator[None]:
         spark.conf.set(key, before)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Jars that a lake needs: ``ours`` of what Ivy brings for these packages go into the folder."""
+
+    folder: Path
+    ours: re.Pattern[str]
+    packages: Sequence[str]
+    excludes: str = ""
+
+
 def fetch_jars(settings: Settings) -> None:
-    """Resolve the jars once (through Spark's own Ivy) into the environment, so that no run downloads: Delta's, the local file
-    system's, and S3's if the lake or the landing folder is there.
+    """Resolve the jars once (through Spark's own Ivy) into the environment, so that no run downloads: Delta's and the local
+    file system's; S3's if the lake or the landing folder is there; PostgreSQL's and Kafka's if the environment names any.
     """
-    wanted = [(DELTA_JARS, JARS, [DELTA_PACKAGE]), (LOCAL_JARS, JARS_FOR_LOCAL, [LOCAL_PACKAGE])]
+    wanted = [_Wanted(JARS, DELTA_JARS, [DELTA_PACKAGE]), _Wanted(JARS_FOR_LOCAL, LOCAL_JARS, [LOCAL_PACKAGE])]
     if settings.on_s3:
-        wanted.append((S3_JARS, JARS_FOR_S3, list(S3_PACKAGES)))
-    wanted = [each for each in wanted if not _jars(each[1])]
+        wanted.append(_Wanted(JARS_FOR_S3, S3_JARS, S3_PACKAGES, S3_BUNDLE))
+    if settings.jdbc:
+        wanted.append(_Wanted(JARS_FOR_JDBC, POSTGRESQL_JARS, [POSTGRESQL_PACKAGE]))
+    if settings.kafka_bootstrap:
+        wanted.append(_Wanted(JARS_FOR_KAFKA, KAFKA_JARS, [KAFKA_PACKAGE], OF_SPARK))
+        wanted.append(_Wanted(JARS_FOR_KAFKA, KAFKA_TOKENS_JARS, [KAFKA_TOKENS_PACKAGE], OF_SPARK.partition(",")[0]))
+    wanted = [each for each in wanted if not any(each.ours.match(Path(jar).name) for jar in _jars(each.folder))]
     if not wanted:
         return
     require_java()
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.jars.packages", ",".join(package for *_, packages in wanted for package in packages))
-        .config("spark.jars.excludes", S3_BUNDLE)
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
-    found = [Path(jar.split("file:")[-1]) for jar in session.sparkContext.getConf().get("spark.jars", "").split(",") if jar]
-    session.stop()
-    for ours, folder, _ in wanted:
-        folder.mkdir(parents=True, exist_ok=True)
-        for jar in found:
-            if ours.match(jar.name):
-                # By a name that no run looks for: half a jar is never on a class path.
-                shutil.copy(jar, folder / f"{jar.name}.part")
-        for part in folder.glob("*.part"):
-            part.replace(part.with_suffix(""))
+    for each in wanted:
+        _fetch(each)
+
+
+_RESOLVE = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.excludes", sys.argv[2])
+session = builder.getOrCreate()
+print("FOUND", session.sparkContext.getConf().get("spark.jars", ""))
+session.stop()
+"""
+
+
+def _fetch(wanted: _Wanted) -> None:
+    # Spark resolves packages when a JVM starts, and a process has one: each set is a process of its own.
+    command = [sys.executable, "-c", _RESOLVE, ",".join(wanted.packages), wanted.excludes]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = [Path(jar.split("file:")[-1]) for jar in done.stdout.rpartition("FOUND ")[2].strip().split(",") if jar]
+    ours = [jar for jar in found if wanted.ours.match(jar.name)]
+    if done.returncode or not ours:
+        raise EnvironmentMissing(f"{', '.join(wanted.packages)} could not be fetched:\n{done.stderr[-2000:]}")
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    for jar in ours:
+        # By a name that no run looks for: half a jar is never on a class path.
+        part = wanted.folder / f"{jar.name}.{os.getpid()}.part"
+        shutil.copy(jar, part)
+        part.replace(wanted.folder / jar.name)
 
 
 if __name__ == "__main__":

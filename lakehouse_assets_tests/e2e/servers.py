@@ -1,4 +1,4 @@
-"""Servers on loopback that a test starts and always stops: a Spark standalone cluster, an S3 server, a Kafka broker.
+"""Servers on loopback that a test starts and always stops: a Spark cluster, an S3 server, PostgreSQL, a Kafka broker.
 
 Belongs here: starting, waiting until ready, stopping. Does not: what is done with them.
 """
@@ -6,6 +6,7 @@ Belongs here: starting, waiting until ready, stopping. Does not: what is done wi
 import base64
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,12 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
+import psycopg
 import pyspark
+import pytest
+from pydantic import SecretStr
 
+from lakehouse_assets.settings import Connection
 from lakehouse_assets.storage.session import JARS
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.1.2"
@@ -133,6 +139,91 @@ def s3_server(home: Path, bucket: str) -> Iterator[str]:
 
         wait_for(made, [server], log)
         yield address
+
+
+class Database:
+    """A PostgreSQL server. ``log``: its own, with every statement that reached it."""
+
+    user, password, name = "lakekeeper", "pass-that-nobody-may-see", "postgres"
+
+    def __init__(self, port: int, log: Path) -> None:
+        self.port, self.log = port, log
+
+    @property
+    def url(self) -> str:
+        """As a variable of the environment has it."""
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/{self.name}"
+
+    def connection(self, password: str | None = None) -> Connection:
+        """As the settings have it."""
+        secret = SecretStr(password or self.password)
+        return Connection(url=SecretStr(self.url), user=SecretStr(self.user), password=secret)
+
+    def run(self, *statements: str) -> list[tuple]:
+        """Each in a transaction of its own; the rows of the last one."""
+        where = {"host": "127.0.0.1", "port": self.port, "dbname": self.name, "user": self.user, "password": self.password}
+        with psycopg.connect(**where, autocommit=True, options="-c TimeZone=UTC") as made:
+            for statement in statements:
+                done = made.execute(statement.encode())
+            return done.fetchall() if done.description else []
+
+    def statements(self) -> list[str]:
+        """What has reached the server, one a line."""
+        return [
+            " ".join(text.split()) for text in self.log.read_text().split("LOG:  ") if text.startswith(("statement", "execute"))
+        ]
+
+
+def postgres_programs() -> Path | None:
+    """The folder of `initdb` and `postgres`: Debian keeps them off the PATH."""
+    found = [Path(at).parent for at in [shutil.which("postgres")] if at]
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in found if (folder / "initdb").exists()), None)
+
+
+@contextmanager
+def postgres_server() -> Iterator[Database]:
+    """A server with a password, that logs each statement. Skips the test where PostgreSQL is not installed."""
+    programs = postgres_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    # Its user must reach the folder; and it refuses to be root.
+    with TemporaryDirectory(prefix="pg") as made:
+        home, port = Path(made), free_port()
+        (home / "password").write_text(Database.password)
+        (home / "log").touch()
+        become: list[str] = []
+        if os.geteuid() == 0:
+            become = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
+            for path in (home, home / "password", home / "log"):
+                shutil.chown(path, "postgres")
+        data = str(home / "data")
+        init = [str(programs / "initdb"), "-N", "-A", "scram-sha-256", "-U", Database.user, "--pwfile", str(home / "password")]
+        done = subprocess.run(
+            [*become, *init, "-D", data, "-E", "UTF8", "--locale", "C"], capture_output=True, text=True, cwd=home, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"initdb: {done.stderr}")
+        conf = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "log_statement": "all",
+            "log_line_prefix": "",
+        }
+        command = [*become, str(programs / "postgres"), "-D", data, "-p", str(port)]
+        command += [word for name, value in conf.items() for word in ("-c", f"{name}={value}")]
+        database = Database(port, home / "log")
+        with process(command, database.log) as server:
+
+            def answers() -> bool:
+                try:
+                    return bool(database.run("SELECT 1"))
+                except psycopg.Error:
+                    return False
+
+            wait_for(answers, [server], database.log)
+            yield database
 
 
 FETCH = """

@@ -6,6 +6,7 @@ Belongs here: what the end-to-end tests share. Does not: any test.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -21,14 +22,14 @@ from lakehouse_assets.storage import logs
 class World:
     """A lake, a landing folder, an instance and the definitions, with the test session as its Spark.
 
-    ``tables``: names of the project's own, or tables of the test's.
+    ``tables``: names of the project's own, or tables of the test's. ``settings``: more of them.
     """
 
-    def __init__(self, spark, home: Path, tables: Sequence[str | LakehouseTable]) -> None:
+    def __init__(self, spark, home: Path, tables: Sequence[str | LakehouseTable], **settings: Any) -> None:
         self.spark = spark
         (home / "landing").mkdir()
         self.settings = Settings(
-            root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]"
+            root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]", **settings
         )
         self.instance = dg.DagsterInstance.local_temp(str(home))
         ours = {name for name in tables if isinstance(name, str)}

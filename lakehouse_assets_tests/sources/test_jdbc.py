@@ -1,0 +1,265 @@
+"""A PostgreSQL table read by real Spark: values as text, windows, what reaches the server, fingerprints, what is never shown.
+
+Belongs here: the reader by itself, on a real server. Does not: tables on it (e2e/test_jdbc).
+"""
+
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lakehouse_assets.contracts.jdbc_source import JdbcSource
+from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.errors import EnvironmentMissing, SourceError
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.jdbc import JdbcReader
+from lakehouse_assets_tests.e2e.servers import Database, postgres_server
+from lakehouse_assets_tests.sources.places import day, rows
+
+
+@pytest.fixture(scope="module")
+def database():
+    with postgres_server() as database:
+        yield database
+
+
+def settings_of(database: Database, **connection: Any) -> Settings:
+    jdbc = {"SHOP": database.connection(**connection)}
+    return Settings(root="/nowhere", landing="/nowhere", dagster_home="/nowhere", jdbc=jdbc)  # type: ignore[arg-type]
+
+
+def source(**given: Any) -> JdbcSource:
+    return JdbcSource.model_validate({"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at"} | given)
+
+
+@pytest.fixture
+def reader(database):
+    def reader(**given: Any) -> JdbcReader:
+        return JdbcReader(source(**given), settings_of(database))
+
+    database.run("DROP TABLE IF EXISTS t")
+    return reader
+
+
+VALUES = [
+    ("text", "'é\n\"'", 'é\n"'),
+    ("text", "''", ""),
+    ("text", "NULL", None),
+    (
+        "numeric",
+        "12345678901234567890123456789012345678901234567890.10",
+        "12345678901234567890123456789012345678901234567890.10",
+    ),
+    ("numeric", "'NaN'", "NaN"),
+    ("double precision", "0.1", "0.1"),
+    ("bigint", "-9223372036854775808", "-9223372036854775808"),
+    ("boolean", "true", "true"),
+    ("timestamptz", "'2024-03-01T12:00:00.123456+02'", "2024-03-01T10:00:00.123456Z"),
+    ("timestamptz", "'infinity'", "infinity"),
+    ("timestamp", "'2024-03-01 12:00'", "2024-03-01T12:00:00.000000"),
+    ("date", "'2024-03-01'", "2024-03-01"),
+    ("bytea", r"'\x" + "ff00" * 40 + "'", b64encode(b"\xff\x00" * 40).decode()),
+    ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    ("jsonb", """'{"b": [1, 2.50], "a": null}'""", '{"a": null, "b": [1, 2.50]}'),
+    ("int[]", "'{1,NULL,3}'", "[1,null,3]"),
+    ("interval", "'1 day 2 hours'", "1 day 02:00:00"),
+]
+
+
+def test_values(spark, database, reader) -> None:
+    columns = ", ".join(f"v{n} {kind}" for n, (kind, *_) in enumerate(VALUES))
+    database.run(
+        f"CREATE TABLE t (at timestamptz, {columns})",
+        f"INSERT INTO t VALUES ('2024-03-01T05:00Z', {', '.join(text for _, text, _ in VALUES)})",
+    )
+    found = reader().read(spark, [day(1)])
+    [row] = found.frame.collect()
+    assert [row[f"v{n}"] for n in range(len(VALUES))] == [text for *_, text in VALUES]
+    assert (row["p_extracted_at"].date(), row["_source_file"], row["_corrupt_record"]) == (day(1).start.date(), "SHOP: t", None)
+    assert row["_columns"] == list(found.columns[day(1)]) == ["at", *(f"v{n}" for n in range(len(VALUES)))]
+
+
+def test_hostile_names(spark, database, reader) -> None:
+    database.run(
+        'CREATE SCHEMA IF NOT EXISTS "S; x"',
+        'DROP TABLE IF EXISTS "S; x"."t\'s"',
+        'CREATE TABLE "S; x"."t\'s" ("a""b`c" text, "_id" int, "select" int, "At $1" timestamptz, lakehouse_c0 int)',
+        """INSERT INTO "S; x"."t's" VALUES ('x', 1, 2, '2024-03-02Z', 3)""",
+    )
+    found = reader(table="S; x.t's", modified="At $1").read(spark, [day(2)])
+    assert [tuple(row)[4:] for row in found.frame.collect()] == [("x", "1", "2", "2024-03-02T00:00:00.000000Z", "3")]
+    assert found.columns[day(2)] == ('a"b`c', "x5f_id", "select", "At_x20_$1", "lakehouse_c0")
+
+
+def fill(database: Database, kind: str = "timestamptz") -> None:
+    """A row each three hours from 2024-02-29T21:00 on, six days long."""
+    database.run(
+        f"CREATE TABLE t (id int primary key, at {kind}, v text)",
+        "INSERT INTO t SELECT n, '2024-02-29 21:00'::timestamp + n * interval '3 hours', 'v' || n"
+        " FROM generate_series(0, 47) n",
+        "INSERT INTO t VALUES (99, NULL, 'timeless')",
+        "CREATE INDEX ON t (at)",
+    )
+
+
+def expected(*windows: Window, shift: timedelta = timedelta()) -> list[tuple[datetime, str]]:
+    first = datetime(2024, 2, 29, 21, tzinfo=UTC) + shift
+    times = {n: first + n * timedelta(hours=3) for n in range(48)}
+    return sorted((w.start, str(n)) for n, at in times.items() for w in windows if w.start <= at < w.end)
+
+
+def taken(extraction) -> list[tuple[datetime, str]]:
+    return sorted((row[0].astimezone(UTC), row[1]) for row in extraction.frame.select("p_extracted_at", "id").collect())
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_range_of_windows_is_asked_of_the_server_by_its_bounds(spark, database, reader, partitions) -> None:
+    fill(database)
+    windows = [day(1), day(2), day(4)]
+    before = len(database.statements())
+    assert taken(reader(partitions=partitions).read(spark, windows)) == expected(*windows)
+    asked = [text for text in database.statements()[before:] if "lakehouse_c1" in text and "1=0" not in text]
+    assert len(asked) == 2 * partitions, "days 1 and 2 are one range, day 4 another"
+    assert all('("at" >= ' in text.partition(") q WHERE ")[2] and ' AND "at" < ' in text for text in asked), asked
+    # On the column itself: the server's plan is an index's.
+    database.run("ANALYZE t")
+    query = asked[0].partition(": ")[2]
+    plan = database.run("SET enable_seqscan = off", f"EXPLAIN {query}")
+    assert any("Index Cond" in line for (line,) in plan), plan
+
+
+def test_times_without_a_zone_are_the_source_s(spark, database, reader) -> None:
+    fill(database, "timestamp")
+    found = reader(timezone="America/New_York").read(spark, [day(1), day(2)])
+    assert taken(found) == expected(day(1), day(2), shift=timedelta(hours=5))
+    assert rows(found, "at")[0] == ("2024-02-29T21:00:00.000000",), "as it stands there"
+
+
+def test_each_hour_of_a_day_with_25_has_its_rows_once(spark, database, reader) -> None:
+    """On the clocks of New York 01:30 is twice on 2024-11-03."""
+    database.run("CREATE TABLE t (id int, at timestamp)")
+    database.run("INSERT INTO t SELECT n, '2024-11-03'::timestamp + n * interval '30 minutes' FROM generate_series(0, 7) n")
+    hours = [window_at(datetime(2024, 11, 3, hour, tzinfo=UTC), "hourly") for hour in range(3, 10)]
+    found = taken(reader(timezone="America/New_York", partitions=2).read(spark, hours))
+    assert sorted(int(number) for _, number in found) == list(range(8))
+
+
+def prints(reader, *days: int) -> dict[int, str]:
+    return {window.start.day: text for window, text in reader.fingerprints([day(n) for n in days]).items()}
+
+
+@pytest.mark.parametrize("kind", ["modified", "content"])
+def test_fingerprints_follow_the_rows(database, reader, kind) -> None:
+    fill(database)
+    look = reader(fingerprint=kind)
+    first = prints(look, 1, 2, 3, 9)
+    assert (sorted(first), prints(look, 1, 2, 3)) == ([1, 2, 3], first), "nothing on the 9th"
+    database.run(
+        "UPDATE t SET v = v || '' WHERE id = 2", "DELETE FROM t WHERE id = 1", "INSERT INTO t VALUES (1, '2024-03-01', 'v1')"
+    )
+    assert prints(look, 1, 2, 3) == first, "the order in which rows lie there is nothing"
+    changes = {
+        "a late row": "INSERT INTO t VALUES (100, '2024-03-01T23:59:59.999999Z', 'late')",
+        "one row less": "DELETE FROM t WHERE id = 100",
+        "another time, as many rows": "UPDATE t SET at = at + interval '1 microsecond' WHERE id = 2",
+        "a value": "UPDATE t SET v = 'edited' WHERE id = 2",
+    }
+    last = first
+    for what, statement in changes.items():
+        database.run(statement)
+        now = prints(look, 1, 2, 3)
+        noticed = now[1] != last[1]
+        assert noticed == (what != "a value" or kind == "content"), what
+        assert (now[2], now[3]) == (first[2], first[3])
+        last = now
+
+
+def test_all_windows_are_asked_after_in_one_query(database, reader) -> None:
+    fill(database)
+    look = reader()
+    prints(look, 1)
+    before = len(database.statements())
+    hours = [window_at(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=n), "hourly") for n in range(8760)]
+    assert len(look.fingerprints(hours)) == 48
+    assert len([text for text in database.statements()[before:] if "SELECT" in text]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"table": "none"}, "no such table"),
+        ({"modified": "when"}, "no column 'when'; it has id, at, v"),
+        ({"modified": "v"}, "no time"),
+    ],
+)
+def test_what_the_database_does_not_have(database, reader, given, said) -> None:
+    fill(database)
+    with pytest.raises(SourceError, match=said):
+        reader(**given).fingerprints([day(1)])
+
+
+def test_nothing_of_the_connection_is_shown(spark, database, reader, capfd) -> None:
+    fill(database)
+    plan = reader().read(spark, [day(1)]).frame
+    told = plan._jdf.queryExecution().toString()
+    errors = []
+    for wrong in (settings_of(database, password="another-password"), settings_of(Database(1, database.log))):
+        broken = JdbcReader(source(), wrong)
+        for act in (lambda r=broken: r.fingerprints([day(1)]), lambda r=broken: r.read(spark, [day(1)])):
+            with pytest.raises(SourceError) as caught:
+                act()
+            errors.append(f"{caught.value!r} {caught.value.__cause__} {caught.value.__suppress_context__}")
+    # Reached when it was planned, and not when it is read.
+    late = JdbcReader(source(), settings_of(database))
+    frame = late.read(spark, [day(1)]).frame
+    database.run("DROP TABLE t")
+    with pytest.raises(Exception):  # noqa: B017 (whatever Spark makes of it)
+        frame.collect()
+    with pytest.raises(SourceError) as caught:
+        late.probe(spark, [day(1)])
+    errors.append(str(caught.value))
+    assert "SHOP: t: " in errors[0]
+    told += (
+        " ".join(errors) + repr(settings_of(database)) + settings_of(database).model_dump_json() + repr(database.connection())
+    )
+    told += "".join(capfd.readouterr())
+    hidden = (database.password, "another-password", database.user, f"{database.port}/", "127.0.0.1")
+    assert not [value for value in hidden if value in told], told
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://h/d", "is not written as jdbc:postgresql://"),
+        ("jdbc:postgresql://h:5432", "is not written as"),
+        ("jdbc:postgresql://h/d?user=me&password=word", "holds a user or a password"),
+        ("jdbc:postgresql://me:word@h/d", "holds a user or a password"),
+    ],
+)
+def test_addresses_that_are_refused(url, said) -> None:
+    settings = Settings.from_environment({"LAKEHOUSE_JDBC_SHOP_URL": url})
+    with pytest.raises(EnvironmentMissing, match=said) as caught:
+        JdbcReader(source(), settings).fingerprints([day(1)])
+    assert "word@" not in str(caught.value) and "=word" not in str(caught.value)
+
+
+def test_a_connection_that_nobody_named() -> None:
+    with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_JDBC_SHOP_URL"):
+        JdbcReader(source(), Settings.from_environment({})).fingerprints([day(1)])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"connection": "jdbc:postgresql://h/d"}, "an address does not go here"),
+        ({"table": 'a"b'}, "without quotes"),
+        ({"table": "a.b.c"}, "schema.table"),
+        ({"history": "watermark"}, "overlap_minutes: needed"),
+        ({"overlap_minutes": 5}, "history: watermark only"),
+    ],
+)
+def test_what_yaml_may_not_say(given, said) -> None:
+    with pytest.raises(ValidationError, match=said):
+        source(**given)
