@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from sqlglot import Dialect, TokenType, exp
+from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_assets.checks.patterns import of_like, refusal
 from lakehouse_assets.checks.sql_places import line_of
@@ -19,6 +20,7 @@ FORBIDDEN = frozenset(
     for line in (
         "reflect try_reflect java_method transform_keys_udf secret try_secret http_get sleep identifier",
         "from_protobuf to_protobuf",  # they read a file by its path
+        "aes_encrypt",  # with a new beginning each time
         "rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id",
         "input_file_name input_file_block_start input_file_block_length",
         "now current_timestamp current_date current_time localtimestamp curdate getdate current_timezone",
@@ -42,6 +44,8 @@ CONSTRUCTS: dict[type[exp.Expr], str] = {
 CLOCKS = frozenset({"current_time", "localtimestamp"})
 # Spark takes these texts for times of the clock where a date or a timestamp is wanted.
 MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
+# What makes letters that stand in none of its texts.
+MAKERS = (exp.Chr, exp.Unhex, exp.Decode, exp.FromBase64, exp.Translate)
 # Functions whose second argument is a regular expression, whatever they are called in the parsed tree.
 OF_PATTERNS = re.compile(r"regexp|rlike|^split$", re.IGNORECASE)
 # Spark puts the environment's value in the place of ${env:NAME}, also within quotes.
@@ -97,6 +101,9 @@ def _refused(node: exp.Expr, text: str) -> str | None:
     # Wherever it stands: Spark also casts by itself, to compare it with a time.
     if isinstance(node, exp.Literal) and node.is_string and MOVING.fullmatch(node.name):
         return f"{node.name!r} is not allowed in {shown(text)}: as a time it gives another answer each time"
+    if _is_folded_text(node):
+        made = node.sql(dialect="spark")
+        return f"{made} in {shown(text)}: Spark could make a time of the clock of it; write out the text that it is"
     if why := _unfit_pattern(node, text):
         return why
     if isinstance(node, NONDETERMINISTIC):
@@ -109,6 +116,21 @@ def _refused(node: exp.Expr, text: str) -> str | None:
     if isinstance(node, writes) and not isinstance(node, exp.Query):
         return f"only reading is allowed in {shown(text)}"
     return None
+
+
+def _is_folded_text(node: exp.Expr) -> bool:
+    """Whether it is a text made of constants alone, which Spark puts together before it looks for `now` or `today`; passed
+    over where their letters cannot make such a word.
+    """
+    if not isinstance(node, exp.Func | exp.DPipe | exp.Bracket) or not node.find(exp.Literal):
+        return False
+    if node.find(exp.Identifier, exp.Star, exp.Placeholder):
+        return False
+    letters = {letter for text in node.find_all(exp.Literal) for letter in text.name.lower()}
+    if not node.find(*MAKERS) and not any(letters.issuperset(word) for word in ("now", "today", "yesterday", "tomorrow")):
+        return False
+    kind = annotate_types(node.copy(), dialect="spark").type
+    return kind is not None and kind.is_type(*exp.DataType.TEXT_TYPES)
 
 
 def _unfit_pattern(node: exp.Expr, text: str) -> str | None:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_guard import FORBIDDEN
-from lakehouse_assets.checks.sql_text import add_partition, columns_of, identifier, literal, parse_expression
+from lakehouse_assets.checks.sql_text import add_partition, columns_of, identifier, literal, parse_aggregate, parse_expression
 
 ANY = TypeAdapter(AnyCheck)
 CONTEXT = CheckContext(("k",), "p_extracted_at", "(p_extracted_at + INTERVAL 1 DAY)", "batch_3")
@@ -238,6 +238,52 @@ def test_a_pattern_within_sql_is_bounded_too(text):
     ],
 )
 def test_a_plain_pattern_within_sql(text):
+    assert parse_expression(text, "expr")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["listagg(v, ',') = 'a'", "string_agg(v) = 'a'", "mode(v)", "max_by(v, w)", "min_by(v, w) + 1", "collect_list(v)[0]"],
+)
+def test_an_aggregate_that_hangs_on_the_order_is_refused(text):
+    with pytest.raises(ValueError, match="depends on the order of the rows"):
+        parse_aggregate(text, "sql")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast(concat('no', 'w') as timestamp) > v",
+        "to_date('tod' || 'ay') = v",
+        "v > lower('N' || 'OW')",
+        "v > split('today,x', ',')[0]",
+        "v > cast(replace('xnow', 'x', '') as timestamp)",
+        "v > coalesce(null, reverse('won'))",
+        "v > chr(110) || chr(111) || chr(119)",
+    ],
+)
+def test_a_moving_time_that_spark_would_put_together_is_refused(text):
+    with pytest.raises(ValueError, match="write out the text that it is"):
+        parse_expression(text, "expr")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v > date '2024-01-01' + interval '1' day",
+        "v > to_date('2024-01-01')",
+        "v > date_trunc('month', timestamp '2024-01-05')",
+        "concat('a', v) = 'ab'",
+        "array_contains(array('a', 'b'), v)",
+        "map('a', 1)[v] > 0",
+        "transform(split(v, ','), x -> concat('a', x))[0] = 'ab'",
+        "coalesce(v, 'no') = 'no'",
+        "length('abc') < v",
+        "concat('$', '{env:HOME}') = v",
+        """get_json_object('{"a":1}', '$.a') = v""",
+    ],
+)
+def test_constants_that_make_no_text_are_not(text):
     assert parse_expression(text, "expr")
 
 
