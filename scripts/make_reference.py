@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec, GrainSpec
+from lakehouse_assets.contracts.maintenance import MaintenanceSpec
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import AlertSpec, SchemaPolicy, TableSpec
@@ -27,6 +28,7 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "source": FilesSource, "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec, "alerts": AlertSpec,
+    "maintenance": MaintenanceSpec,
     "packs.*": UsedPack,
 }  # fmt: skip
 SHARED: dict[str, dict[str, type[BaseModel]]] = {"packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults}}

@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
 from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.maintenance import MaintenanceSpec
 from lakehouse_assets.contracts.source import FilesSource
 
 # Seasons that are the same in every window of a cadence, or different by accident.
@@ -57,7 +58,8 @@ class AlertSpec(Frozen):
 class TableSpec(Frozen):
     """Everything that is promised of one table.
 
-    Description, owners, tags, alerts and gold are not part of the *rule set*: changing them does not change its hash.
+    Description, owners, tags, alerts, gold and maintenance are not part of the *rule set*: changing them does not change its
+    hash.
     """
 
     name: TableName
@@ -91,6 +93,8 @@ class TableSpec(Frozen):
     """Tables derived from silver."""
     alerts: AlertSpec = AlertSpec()
     """Who hears of critical failures."""
+    maintenance: MaintenanceSpec = MaintenanceSpec()
+    """How long what nobody needs any more is kept."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -193,7 +197,7 @@ class TableSpec(Frozen):
 
     def ruleset(self) -> str:
         """What a batch is judged by, as canonical JSON: kept with each decision."""
-        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold"), True)
+        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold", "maintenance"), True)
         # When a failed window is tried again changes no judgement, nor does the unit in which a value is told.
         left_out["extraction"] = {"retries"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
