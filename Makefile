@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 export DAGSTER_HOME := $(CURDIR)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test lint bench clean-data
+.PHONY: help setup demo dev test lint bench chaos clean-data
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ lint: setup
 
 bench: setup ## the benchmarks, as a table: ratios of paired runs
 	@$(PY) -m benchmarks
+
+chaos: setup ## processes killed at every step, many writers, many histories: hours
+	@$(PY) -m lakehouse_assets_tests.chaos --json chaos.json
 
 clean-data: ## forget data/lake, Dagster's history and the landed example; other landed files stay
 	rm -rf data/lake data/dagster $(patsubst data/examples/%/,data/landing/%,$(wildcard data/examples/*/))

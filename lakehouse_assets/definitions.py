@@ -14,6 +14,7 @@ from lakehouse_assets.orchestration.assets import table_definitions
 from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
+from lakehouse_assets.orchestration.maintenance import maintenance_schedule
 from lakehouse_assets.orchestration.publish import publisher_sensor
 from lakehouse_assets.orchestration.retries import retry_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
@@ -46,7 +47,7 @@ def build_definitions(
     shared = dg.Definitions(
         sensors=sensors,
         jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, tables)],
-        schedules=[*housekeeping(settings, specs), *proofs(jobs, specs)],
+        schedules=[*housekeeping(settings, specs), *proofs(jobs, specs), *maintenance_schedule(specs)],
         resources={"spark": spark_resource(settings), **(overrides or {})},
         # One process per run: the default would start a JVM for every step.
         executor=dg.in_process_executor,

@@ -320,3 +320,24 @@ def test_a_listing_shows_values_as_they_are(capsys):
     """No value is read as rich's markup: it would vanish, or fail for a tag that is not open."""
     cli.show([{"a": "^[a-z]+$", "b": "[/]"}], False, "")
     assert capsys.readouterr().out.split() == ["a", "b", "^[a-z]+$", "[/]"]
+
+
+def test_heal_status_of_a_lake_in_which_nothing_is():
+    rows = said("heal", "status", "--table", "weather", "--json")
+    assert {row["next"] for row in rows} == {"source"}
+    assert {tuple(row["states"]) for row in rows} == {("missing",)}
+    (row,) = run_rows("heal", "status", "--table", "weather")
+    assert "2013-01-01..2013-12-31" in row
+    assert "taken when it arrives" in row
+
+
+def run_rows(*arguments: str) -> list[str]:
+    """The lines of a listing without its header."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()[1:]
+
+
+def test_judging_again_is_an_act_that_wants_to_be_named():
+    assert "--because" in refused("run", "--rejudge", "--table", "weather", "--window", WINDOW)
+    assert "--window" in refused("run", "--rejudge", "--because", "x", "--table", "weather")

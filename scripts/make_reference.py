@@ -21,6 +21,7 @@ from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec, GrainSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
+from lakehouse_assets.contracts.maintenance import MaintenanceSpec
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import AlertSpec, SchemaPolicy, TableSpec
@@ -30,6 +31,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
     "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec, "alerts": AlertSpec,
+    "maintenance": MaintenanceSpec,
     "packs.*": UsedPack,
 }  # fmt: skip
 SHARED: dict[str, dict[str, type[BaseModel]]] = {"packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults}}

@@ -3,6 +3,7 @@
 Belongs here: arguments, tables on the terminal, JSON. Does not: anything that another room could do.
 """
 
+import getpass
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -32,10 +33,18 @@ app.add_typer(quarantine_app, name="quarantine")
 def run(
     table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
     window: Annotated[str | None, typer.Option(help="Only these windows: a key, or A..B (both included).")] = None,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Judge these windows of this table again by today's rules; needs --because.")
+    ] = False,
+    because: Annotated[str | None, typer.Option(help="With --rejudge: why; kept with the decisions.")] = None,
+    by: Annotated[str | None, typer.Option(help="With --rejudge: who says so (default: the login name).")] = None,
 ) -> None:
-    """Bring in what has arrived or changed, once, with gold after it."""
+    """Bring in what has arrived or changed, once, with gold after it; or judge windows again that are in bronze."""
     from lakehouse_assets.orchestration.headless import run_once
 
+    if rejudge:
+        _judge_again(table, window, because, by)
+        return
     settings = Settings.from_environment()
     tables = tables_of([table] if table else [])
     first, end = window_range(window, [found.spec for found in tables])
@@ -58,6 +67,26 @@ def run(
         err.print(f"warning: {trouble}", markup=False)
     if not report.ranges and not report.gold and not report.left:
         out.print("nothing is missing, late or changed", markup=False)
+
+
+def _judge_again(table: str | None, window: str | None, because: str | None, by: str | None) -> None:
+    from lakehouse_assets.orchestration.headless import run_job, run_once
+    from lakehouse_assets.reports.listings import verdict_rows
+    from lakehouse_assets.storage import logs
+
+    if table is None or window is None or because is None:
+        raise RefusedError("--rejudge is an act: name --table, --window (a key, or A..B) and --because")
+    settings = Settings.from_environment()
+    spec = tables_of([table])[0].spec
+    start, end = window_range(window, [spec])
+    first, _, last = window.partition("..")
+    config = {"table": table, "first": first, "last": last, "by": by or getpass.getuser(), "because": because}
+    with dagster_instance(settings) as (definitions, instance), err.status(f"judging again: {table} {window}") as status:
+        run_job(definitions, instance, "rejudge_windows", "rejudge", config)
+        run_once(definitions, instance, settings, tables_of(), lambda _: False, status.update)
+    found = logs.decisions(settings, table, evidence=False)
+    chosen = [d for d in found if start and end and d.p_extracted_at and start <= d.p_extracted_at <= end]
+    show(verdict_rows(chosen, full=False), False, "")
 
 
 @app.command()

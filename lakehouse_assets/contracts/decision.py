@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 Verdict = Literal["published", "published_with_warnings", "quarantined", "discarded"]
-Kind = Literal["judged", "released", "discarded"]
+Kind = Literal["judged", "released", "discarded", "rejudged"]
 ACCEPTED: frozenset[str] = frozenset({"published", "published_with_warnings"})
 
 

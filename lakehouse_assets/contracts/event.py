@@ -96,7 +96,7 @@ class DecisionEvent(_Told):
     number: int
     """Counts the table's decisions. A `batch.superseded` has the number of the decision that it follows."""
     kind: Kind
-    """`judged` by itself, or `released` or `discarded` by a person."""
+    """`judged` by itself, or `released`, `discarded` or `rejudged` by a person."""
     verdict: Verdict
     """What is said of the batch. A `batch.superseded` keeps the verdict that stood."""
     counts: RowCounts
@@ -122,7 +122,7 @@ class DecisionEvent(_Told):
     waived: tuple[str, ...]
     """Checks that a person's override names; `*` is all that can be."""
     by: str | None
-    """Who released or discarded it."""
+    """Who released or discarded it, or had it judged again."""
     because: str | None
     """Why, in that person's words."""
     run_id: str

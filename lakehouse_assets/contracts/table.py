@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependen
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
+from lakehouse_assets.contracts.maintenance import MaintenanceSpec
 from lakehouse_assets.contracts.source import FilesSource
 
 # Seasons that are the same in every window of a cadence, or different by accident.
@@ -61,7 +62,8 @@ class AlertSpec(Frozen):
 class TableSpec(Frozen):
     """Everything that is promised of one table.
 
-    Description, owners, tags, alerts and gold are not part of the *rule set*: changing them does not change its hash.
+    Description, owners, tags, alerts, gold and maintenance are not part of the *rule set*: changing them does not change its
+    hash.
     """
 
     name: TableName
@@ -95,6 +97,8 @@ class TableSpec(Frozen):
     """Tables derived from silver."""
     alerts: AlertSpec = AlertSpec()
     """Who hears of critical failures."""
+    maintenance: MaintenanceSpec = MaintenanceSpec()
+    """How long what nobody needs any more is kept."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -192,7 +196,7 @@ class TableSpec(Frozen):
 
     def ruleset(self) -> str:
         """What a batch is judged by, as canonical JSON: kept with each decision."""
-        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold"), True)
+        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold", "maintenance"), True)
         # When a failed window is tried again changes no judgement, nor does the unit in which a value is told.
         left_out["extraction"] = {"retries"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}

@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.exchange import may_merge
 from lakehouse_assets.layers.afterwards import results_afterwards
 from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
 from lakehouse_assets.layers.judge import context_at
@@ -169,9 +170,7 @@ def rebuild_whole(run: Run, live: dict[Batch, Decision]) -> None:
 def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:
     """Whether a MERGE of newest rows could differ from the fold."""
     spec = run.spec
-    if spec.extraction.delete_when or spec.extraction.mode == "snapshot":
-        return True
-    if any(d.decision_id in replaced or d.kind != "judged" for d in touched):
+    if not may_merge(spec.extraction, touched, replaced):
         return True
     wanted = {safe_name(spec.source_column(name)) for name in spec.columns}
     records: list[ExtractionRecord] = logs.extractions(run.settings, spec.name)

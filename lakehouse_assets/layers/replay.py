@@ -34,7 +34,7 @@ def replay(run: Run, decision: Decision) -> Decision:
     known = [d for d in logs.decisions(run.settings, run.spec.name, evidence=False) if d.number < decision.number]
     profiles = {batch: [read_measured(p) for p in decision.profiles]}
     # What a person said of a release is kept as what came of it.
-    teach = decision.teaches if decision.kind == "released" else None
+    teach = decision.teaches if decision.kind in ("released", "rejudged") else None
     act = Act(decision.kind, decision.waived, decision.by, decision.because, decision.inputs, teach)
     made = decide(then, [record], known, numbers, profiles, act, ever=seen)
     made = check_afterwards(then, made[:1], staged, log=False)

@@ -79,7 +79,9 @@ def recover(run: Run) -> list[Decision]:
 def as_judged(spec: TableSpec, ruleset: str) -> TableSpec:
     """The table as its rules were when it was judged; what is not a rule is as it is today."""
     then = TableSpec.model_validate_json(ruleset)
-    return then.model_copy(update={"alerts": spec.alerts, "gold": spec.gold, "description": spec.description})
+    return then.model_copy(
+        update={"alerts": spec.alerts, "gold": spec.gold, "description": spec.description, "maintenance": spec.maintenance}
+    )
 
 
 def _of_windows(windows: Sequence[Window], known: Sequence[Decision]) -> dict[Window, Decision]:

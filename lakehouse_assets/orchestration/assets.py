@@ -28,6 +28,7 @@ from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
 from lakehouse_assets.orchestration.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.maintenance import maintenance_asset
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.orchestration.retries import left_failed_check
 from lakehouse_assets.settings import Settings
@@ -50,6 +51,7 @@ def table_definitions(table: LakehouseTable, settings: Settings, others: Sequenc
     """Everything that one table defines. ``others``: tables whose silver its gold may also read."""
     spec = table.spec
     assets: list[Any] = [_source(spec), _bronze(spec, settings), _silver(spec, settings)]
+    assets.append(maintenance_asset(spec, settings, _common(spec, "maintenance")))
     for gold in spec.gold:
         query = table.query_of(gold, others)
         assets.append(_gold(spec, gold, query, settings, personal_columns(query, [spec, *others])))

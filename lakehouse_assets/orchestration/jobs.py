@@ -4,6 +4,7 @@ Belongs here: ops that call a layer and report what they changed to the instance
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -14,9 +15,11 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import release as acts
+from lakehouse_assets.layers.rejudge import rejudge
 from lakehouse_assets.layers.upkeep import sweep
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.assets import silver_check_results, table_run
+from lakehouse_assets.orchestration.maintenance import forget_runs
 from lakehouse_assets.settings import Settings
 
 
@@ -39,6 +42,16 @@ class Release(Act):
     )
 
 
+class Rejudge(dg.Config):
+    """Which windows to judge again, who says so, and why."""
+
+    table: str
+    first: str = Field(description="the first window's partition key, e.g. 2013-09-09")
+    last: str = Field(default="", description="the last one's; empty: the first alone")
+    by: str
+    because: str
+
+
 class Rebuild(dg.Config):
     """Which table to fold anew."""
 
@@ -54,7 +67,7 @@ def spec_named(specs: Sequence[TableSpec], name: str) -> TableSpec:
 
 
 def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefinition]:
-    """The jobs `release_quarantine`, `discard_quarantine` and `rebuild_silver`."""
+    """The jobs `release_quarantine`, `discard_quarantine`, `rejudge_windows` and `rebuild_silver`."""
     spec_of = partial(spec_named, specs)
 
     def report(context: dg.OpExecutionContext, spec: TableSpec, key: str, decision: Decision) -> None:
@@ -100,6 +113,18 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         decision = acts.discard(run, window.start, config.extraction_seq or None, by=config.by, because=config.because)
         report(context, spec, window.key, decision)
 
+    @dg.op(name="rejudge", required_resource_keys={"spark"})
+    def rejudge_op(context: dg.OpExecutionContext, config: Rejudge) -> dict[str, str]:
+        spec = spec_of(config.table)
+        first, last = _window(spec, config.first), _window(spec, config.last or config.first)
+        windows = [w for w in spec.extraction.windows(datetime.now(UTC)) if first.start <= w.start <= last.start]
+        run = table_run(spec, settings, context, context.resources.spark)
+        made = {d.p_extracted_at: d for d in rejudge(run, windows, by=config.by, because=config.because)}
+        for window in windows:
+            if decision := made.get(window.start):
+                report(context, spec, window.key, decision)
+        return {window.key: made[window.start].verdict for window in windows if window.start in made}
+
     @dg.op(name="rebuild", required_resource_keys={"spark"})
     def rebuild_op(context: dg.OpExecutionContext, config: Rebuild) -> dict[str, int]:
         spec = spec_of(config.table)
@@ -116,11 +141,15 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
     def discard_quarantine() -> None:
         discard_op()
 
+    @dg.job(name="rejudge_windows", description="Judge windows again by today's rules and baseline, on the same bronze.")
+    def rejudge_windows() -> None:
+        rejudge_op()
+
     @dg.job(name="rebuild_silver", description="Fold silver anew from bronze and the accepted decisions, and compare.")
     def rebuild_silver() -> None:
         rebuild_op()
 
-    return [release_quarantine, discard_quarantine, rebuild_silver]
+    return [release_quarantine, discard_quarantine, rejudge_windows, rebuild_silver]
 
 
 def _window(spec: TableSpec, key: str) -> Any:
@@ -131,14 +160,17 @@ def _window(spec: TableSpec, key: str) -> Any:
 
 
 def housekeeping(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.ScheduleDefinition]:
-    """`sweep_staging`, daily, on by default: it needs no JVM."""
+    """`sweep_staging`, daily, on by default: it needs no JVM. It also forgets old runs that made nothing."""
 
     @dg.op(name="sweep")
     def sweep_op(context: dg.OpExecutionContext) -> None:
         for name in sweep(settings, [name for s in specs for name in (s.name, *(f"gold_{gold.name}" for gold in s.gold))]):
             context.log.info(f"removed the staging that a killed run of {name} had left")
 
-    @dg.job(name="sweep_staging", description="Remove the scratch folders that killed runs left behind.")
+        if gone := forget_runs(context.instance, settings, specs, datetime.now(UTC)):
+            context.log.info(f"forgot {gone} runs that ended 90 days ago and made nothing")
+
+    @dg.job(name="sweep_staging", description="Remove scratch folders of killed runs, and old runs that made nothing.")
     def sweep_staging() -> None:
         sweep_op()
 

@@ -1,0 +1,101 @@
+"""Maintenance as Dagster sees it: `maintenance_<table>`, its weekly schedule, and the clean-up of Dagster's own history.
+
+Belongs here: when it runs, what it shows, which runs may be forgotten. Does not: what is safe in a Delta table (layers).
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.dagster_run import FINISHED_STATUSES
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.layers.maintain import maintain, maintain_gold
+from lakehouse_assets.layers.run import Run
+from lakehouse_assets.orchestration.healing import assets_of, healing_of
+from lakehouse_assets.reports.markdown import table as markdown_table
+from lakehouse_assets.settings import Settings
+
+WEEKLY = "30 2 * * 0"
+HISTORY = timedelta(days=90)
+AT_ONCE = 500
+KEPT = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
+
+
+def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any]) -> Any:
+    """`maintenance_<table>`. ``common``: group, owners and tags of the table's assets."""
+
+    @dg.asset(
+        name=f"maintenance_{spec.name}",
+        description=f"Compacts and vacuums the tables of {spec.name}, and forgets what was closed in its quarantine long ago.",
+        kinds={"delta"},
+        pool=f"table_{spec.name}",
+        required_resource_keys={"spark"},
+        **common,
+    )
+    def maintenance(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        run = Run(
+            settings=settings,
+            spec=spec,
+            session=lambda: context.resources.spark.spark_session,
+            run_id=context.run.run_id,
+            clock=lambda: datetime.now(UTC),
+            step=lambda name: context.log.info(f"{spec.name}: {name.replace('_', ' ')}"),
+        )
+        made = [*maintain(run), *maintain_gold(run, [gold.name for gold in spec.gold])]
+        rows = [(m.place, m.files_before, m.files_after, m.rows_removed) for m in made]
+        header = ("table", "files before", "files after", "rows removed")
+        return dg.MaterializeResult(
+            metadata={
+                "tables": dg.MetadataValue.md(markdown_table(header, rows)),
+                "files_before": sum(m.files_before for m in made),
+                "files_after": sum(m.files_after for m in made),
+                "quarantine_rows_removed": sum(m.rows_removed for m in made),
+            }
+        )
+
+    return maintenance
+
+
+def maintenance_schedule(specs: Sequence[TableSpec]) -> list[dg.ScheduleDefinition]:
+    """`maintain_weekly`, on by default: a run for each table, so that none is held up longer than its own takes."""
+    if not specs:
+        return []
+    keys = [dg.AssetKey(f"maintenance_{spec.name}") for spec in specs]
+    job = dg.define_asset_job("maintain_tables", selection=dg.AssetSelection.assets(*keys))
+
+    @dg.schedule(
+        name="maintain_weekly", job=job, cron_schedule=WEEKLY, default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Compacts and vacuums each table.",
+    )  # fmt: skip
+    def maintain_weekly(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
+        for key in keys:
+            yield dg.RunRequest(run_key=f"{key.to_user_string()} {context.scheduled_execution_time}", asset_selection=[key])
+
+    return [maintain_weekly]
+
+
+def forget_runs(
+    instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec], now: datetime, at_once: int = AT_ONCE
+) -> int:
+    """Delete runs that ended 90 days ago and made nothing; returns how many. At most ``at_once`` of the oldest are looked at.
+
+    To delete a run takes its events: without its materializations a window would count as missing, so runs that made something
+    stay. So do the failed runs of tables that have a failing window: they are its tries.
+    """
+    tried = {spec.name for spec in specs if any(h.tries for h in healing_of(instance, settings, spec, now))}
+    kept = {key for spec in specs if spec.name in tried for key in assets_of(spec)}
+    filters = dg.RunsFilter(statuses=FINISHED_STATUSES, updated_before=now - HISTORY)
+    gone = 0
+    for record in instance.get_run_records(filters, limit=at_once, ascending=True):
+        if _made_nothing(instance, record.dagster_run, kept):
+            instance.delete_run(record.dagster_run.run_id)
+            gone += 1
+    return gone
+
+
+def _made_nothing(instance: dg.DagsterInstance, run: dg.DagsterRun, kept: Collection[dg.AssetKey]) -> bool:
+    if set(run.asset_selection or ()) & set(kept):
+        return False
+    return not instance.get_records_for_run(run.run_id, of_type=set(KEPT), limit=1).records

@@ -1,0 +1,98 @@
+"""`make chaos`: every kill point, in first and second attempts, by some seeds; two writers; many histories. Told as JSON.
+
+Belongs here: arguments, order, the account. Does not: any blow.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse_assets.storage.session import build_session
+from lakehouse_assets_tests.chaos.play import POINTS
+from lakehouse_assets_tests.chaos.strike import Ground, place
+from lakehouse_assets_tests.chaos.writers import race
+from lakehouse_assets_tests.laws.child import at, jvm_for_children
+from lakehouse_assets_tests.laws.on_delta import DRAWN, check_histories
+
+
+class Account:
+    """What was done and what came of it: a line each, and JSON after each, since a long run may be stopped."""
+
+    def __init__(self, file: Path | None, minutes: float) -> None:
+        self.file, self.lines, self.until = file, [], time.monotonic() + minutes * 60
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self.until
+
+    def note(self, what: str, **told: Any) -> None:
+        """One result."""
+        self.lines.append({"what": what, **told})
+        print(what, *(f"{name}={value}" for name, value in told.items()), flush=True)
+        if self.file:
+            self.file.write_text(json.dumps(self.lines, indent=1) + "\n")
+
+
+def main(
+    seeds: Annotated[int, typer.Option(help="Seeds of each kill point.")] = 3,
+    first: Annotated[int, typer.Option(help="The first seed.")] = 1,
+    appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
+    histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
+    minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Keep the results there.")] = None,
+) -> None:
+    """Kill, race, shuffle; compare with the oracle. Ends with 1 if anything differed."""
+    account, failed = Account(json_file, minutes), 0
+    with tempfile.TemporaryDirectory(prefix="lakehouse-chaos-") as name:
+        home = Path(name)
+        if appends:
+            told, there = race(home / "race", appends)
+            account.note("two writers", acknowledged=told, there=there, equal=told == there)
+            failed += told != there
+        (home / "jvm").mkdir()
+        spark = build_session(at(home / "jvm"), "chaos")
+        kinds = [kind for kind in DRAWN for _ in range(8 if kind != "snapshot" else 1)]
+        with jvm_for_children(home / "jvm") as jvm:
+            for seed in range(first, first + seeds):
+                for act, points in POINTS.items():
+                    if account.over():
+                        break
+                    ground = Ground(spark, home / f"{act}-{seed}", act, seed)
+                    for point in points:
+                        for times in (1, 2):
+                            if not account.over():
+                                failed += _strike(account, ground, point, times, jvm)
+        played = 0
+        while played < histories and not account.over():
+            for kind in dict.fromkeys(kinds):
+                size = min(kinds.count(kind) * 4 if kind != "snapshot" else 1, histories - played)
+                found = [*range(1000 + played, 1000 + played + size)]
+                try:
+                    if found:
+                        check_histories(spark, place(home / f"histories{played}"), kind, found)
+                    account.note("histories", kind=kind, seeds=f"{found[:1]}..{found[-1:]}", equal=True)
+                except AssertionError as error:
+                    failed += 1
+                    account.note("histories", kind=kind, equal=False, why=str(error)[:2000])
+                played += size
+        spark.stop()
+    sys.exit(1 if failed else 0)
+
+
+def _strike(account: Account, ground: Ground, point: str, times: int, jvm: dict[str, str]) -> bool:
+    told = {"act": ground.act, "point": point, "seed": ground.seed, "attempts": times}
+    try:
+        account.note("kill", **told, killed=ground.strike(point, times, jvm), equal=True)
+        return False
+    except AssertionError as error:
+        account.note("kill", **told, equal=False, why=str(error)[:2000])
+        return True
+
+
+if __name__ == "__main__":
+    typer.run(main)

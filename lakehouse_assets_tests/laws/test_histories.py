@@ -1,0 +1,98 @@
+"""Law 1 on random histories: a model of the exchange on a thousand, the real one on some; a failing seed is in the message.
+
+Belongs here: that silver is the oracle's, whatever came in what order. Does not: crashes (test_kill, chaos).
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as with_settings
+from hypothesis import strategies as st
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions import exchange
+from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.laws.histories import COLUMNS, Landed, Placed, Step, accepted, history, oracle, placed, start_of
+from lakehouse_assets_tests.laws.on_delta import SPECS, check_histories
+
+
+@dataclass
+class Model:
+    """The exchange in a few lines: newest rows are merged where the project's own rule allows it, else keys are folded."""
+
+    deletes: bool
+    live: dict[datetime, tuple[int, Landed]] = field(default_factory=dict)
+    silver: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    taken: dict[datetime, int] = field(default_factory=dict)
+    merged: int = 0
+
+    def run(self, step: Step) -> None:
+        concerned: list[Placed] = []
+        new: list[Placed] = []
+        touched: list[Decision] = []
+        replaced: set[str | None] = set()
+        for landed in step:
+            start = start_of(landed.window)
+            self.taken[start] = seq = self.taken.get(start, 0) + 1
+            if not landed.rows:
+                continue
+            touched.append(logbook.decided(len(touched) + 1, p_extracted_at=start, extraction_seq=seq))
+            if seq > 1:
+                replaced.add(touched[-1].decision_id)
+            if start in self.live:
+                concerned += placed(start, self.live[start][0], self.live[start][1].cells)
+            self.live[start] = (seq, landed)
+            new += placed(start, seq, landed.cells)
+        whole = all(landed.columns == COLUMNS for _, landed in self.live.values())
+        extraction = SPECS["deletes" if self.deletes else "plain"].extraction
+        if whole and exchange.may_merge(extraction, touched, replaced):
+            self.merged += 1
+            for each in new:
+                if each.key not in self.silver or place_of(self.silver[each.key]) < each.place:
+                    self.silver |= oracle([each], deletes=False)
+            return
+        rows = [p for start, (seq, landed) in self.live.items() for p in placed(start, seq, landed.cells)]
+        fold = oracle(rows, deletes=self.deletes)
+        for key in {p.key for p in [*concerned, *new]}:
+            self.silver.pop(key, None)
+            if key in fold:
+                self.silver[key] = fold[key]
+
+
+def place_of(state: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(state[name] for name in ("updated", "p_extracted_at", "extraction_seq", "_content_hash"))
+
+
+def agrees(seed: int, deletes: bool, **drawn: bool) -> tuple[bool, int]:
+    """Whether the model's silver is the oracle's, and how often it merged."""
+    steps = history(seed, **drawn)
+    model = Model(deletes)
+    for step in steps:
+        model.run(step)
+    live = [p for w, (seq, landed) in accepted(steps).items() for p in placed(start_of(w), seq, landed.cells)]
+    return model.silver == oracle(live, deletes=deletes), model.merged
+
+
+@with_settings(max_examples=1000, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
+def test_the_exchange_gives_the_fold(seed, deletes, edits, lacking):
+    same, _ = agrees(seed, deletes, edits=edits, lacking=lacking)
+    assert same, f"seed {seed}"
+
+
+def test_the_histories_are_worth_playing(monkeypatch):
+    """They merge often, and a rule that merged always would be found out, by what is deleted and by what is edited."""
+    assert sum(agrees(seed, False, edits=True, lacking=False)[1] for seed in range(100)) > 100
+    monkeypatch.setattr(exchange, "may_merge", lambda *_: True)
+    assert sum(not agrees(seed, True, edits=False, lacking=False)[0] for seed in range(100)) > 20
+    assert sum(not agrees(seed, False, edits=True, lacking=False)[0] for seed in range(100)) > 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "seeds"), [("merged", range(8)), ("edited", range(100, 108)), ("deletes", range(200, 208)), ("snapshot", [300])]
+)
+def test_on_delta(spark, settings, kind, seeds):
+    check_histories(spark, settings, kind, [*seeds])

@@ -1,0 +1,69 @@
+"""SIGKILL within a release, a discard, a judgement on request and maintenance: done again, each gives the undisturbed end.
+
+One point of each here, at which most is half done; all of them, more often and by more seeds, with `make chaos`.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lakehouse_assets_tests.chaos.play import POINTS, act, begin, end, run_of
+from lakehouse_assets_tests.chaos.strike import Ground, copied, place
+from lakehouse_assets_tests.chaos.writers import race
+from lakehouse_assets_tests.laws.child import jvm_for_children
+from lakehouse_assets_tests.laws.test_kill import STEPS
+
+SEED = 1
+WHERE = {
+    "run": ["checked_afterwards"],
+    "release": ["quarantine_committed", "silver_committed"],
+    "discard": ["decisions_logged"],
+    "rejudge": ["before_silver"],
+    "maintain": ["quarantine_compacted"],
+}
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory):
+    with jvm_for_children(tmp_path_factory.mktemp("children")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", WHERE)
+def test_an_act_that_was_killed_is_done_again(name, spark, jvm, tmp_path):
+    ground = Ground(spark, tmp_path, name, SEED)
+    for point in WHERE[name]:
+        assert ground.strike(point, 1, jvm) == 1, f"{name} never came to {point}"
+
+
+def test_every_step_of_a_run_is_a_kill_point_of_chaos_and_each_is_struck_once_here():
+    assert set(STEPS) | set(WHERE["run"]) == {point for point in POINTS["run"] if not point.endswith("+")}
+    assert all(set(points) <= set(POINTS[name]) for name, points in WHERE.items())
+    assert len(STEPS) + sum(map(len, WHERE.values())) >= 15
+
+
+@pytest.mark.parametrize("other", ["release", "maintain"])
+def test_a_run_in_one_process_and_an_act_in_another_come_one_after_the_other(other, spark, jvm, tmp_path):
+    """The act waits in its middle while the run of the other process comes to the table."""
+    before = place(tmp_path / "before")
+    begin(spark, before, "run", SEED)
+    clean = copied(before, tmp_path / "clean")
+    act(run_of(spark, clean), "run")
+    expected = end(spark, clean, other)
+    here = copied(before, tmp_path / "here")
+    command = [sys.executable, "-m", "lakehouse_assets_tests.chaos.child", str(here.dagster_home), "run", "never", "0"]
+    child = subprocess.Popen(command, env=os.environ | jvm, stderr=subprocess.PIPE, text=True)
+    middle = {"before_silver", "silver_compacted"}
+    act(run_of(spark, here, lambda reached: time.sleep(4 if reached in middle else 0)), other)
+    _, told = child.communicate(timeout=180)
+    assert child.returncode == 0, told[-2000:]
+    found = end(spark, here, other)
+    for table in ("silver", "bronze", "held", "unapplied"):
+        assert found[table] == expected[table], table
+
+
+def test_two_processes_on_one_table_lose_nothing(tmp_path):
+    assert race(tmp_path, 50) == (50, 50)

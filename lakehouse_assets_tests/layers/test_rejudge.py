@@ -1,0 +1,53 @@
+"""Windows judged again on request: what a changed rule does to what was accepted, held, overridden and given up.
+
+Belongs here: the act on real Delta, each time ending with a rebuild that finds nothing. Does not: the command (test_cli).
+"""
+
+import pytest
+
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers.rejudge import rejudge
+from lakehouse_assets.layers.release import discard, rebuild, release
+from lakehouse_assets.layers.replay import replay
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
+
+DRIFT = {"features": ["value"]}
+WIDE, NARROW = (
+    readings(drift=DRIFT, checks=[{"check": "in_range", "column": "value", "max": most, "on_fail": "quarantine_batch"}])
+    for most in (100, 50)
+)
+
+
+def test_todays_rules_on_yesterdays_bronze(spark, settings):
+    for day, value in enumerate((10, 60, 500, 500, 500), 1):
+        land(settings, day, [f"a,{day},{value},2024-01-{day:02d}T00:00:00Z", f"b,{day},1,2024-01-{day:02d}T00:00:00Z"])
+    heal(spark, settings, range(1, 6), WIDE)
+    release(runner(spark, settings, WIDE), window(4).start, None, waived=["in_range_value"], by="me", because="right")
+    discard(runner(spark, settings, WIDE), window(5).start, None, by="me", because="worthless")
+    bronze = {(r.p_extracted_at, r.extraction_seq) for r in logs.extractions(settings, "readings")}
+
+    def verdicts(spec, days=range(1, 7)):
+        made = rejudge(runner(spark, settings, spec), [window(day) for day in days], by="me", because="the rule changed")
+        assert all((d.kind, d.because) == ("rejudged", "the rule changed") for d in made)
+        proof = rebuild(runner(spark, settings, spec))
+        assert (proof.gained, proof.lost) == (0, 0)
+        return {d.p_extracted_at.day: d.verdict for d in made}
+
+    found = verdicts(NARROW)
+    assert found.pop(4).startswith("published"), "what a person has overridden stays so"
+    assert found == {1: "published", 2: "quarantined", 3: "quarantined"}, "the fifth was given up, the sixth never came"
+    assert {row["p_extracted_at"].day for row in silver(settings)} == {1, 4}
+    known = logs.decisions(settings, "readings")
+    live = [d for d in ledger.standing(known).values() if d.p_extracted_at.day in (1, 2, 3)]
+    assert sorted(d.p_extracted_at.day for d in live if d.accepted and d.teaches) == [1]
+    again = replay(runner(spark, settings, NARROW), live[0])
+    assert (again.verdict, again.reasons, again.drift) == (live[0].verdict, live[0].reasons, live[0].drift)
+
+    loose = readings(drift=DRIFT, checks=[])
+    assert set(verdicts(loose, (2, 3))) == {2, 3}
+    assert {row["p_extracted_at"].day for row in silver(settings)} == {1, 2, 3, 4}
+    assert {(r.p_extracted_at, r.extraction_seq) for r in logs.extractions(settings, "readings")} == bronze
+    with pytest.raises(RefusedError, match="none of these windows"):
+        verdicts(loose, (5, 6))
