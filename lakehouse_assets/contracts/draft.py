@@ -13,12 +13,14 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
+from pyarrow import parquet
 
 from lakehouse_assets.contracts.frozen import NAME, keys_of, reason_of
 from lakehouse_assets.contracts.source import OWN_NAMES
@@ -50,11 +52,15 @@ CHANGED = (re.compile(r"updat|modif|chang"), re.compile(r"_at$|time"))
 
 @dataclass(frozen=True)
 class _Sample:
-    """What is known of the file's content: ``options`` of the source that are not the default, rows by source names."""
+    """What is known of the file's content: ``options`` of the source that are not the default, rows by source names.
+
+    ``types``: by source name, where the file itself says them.
+    """
 
     options: dict[str, Any]
     names: list[str]
     rows: list[dict[str, str]]
+    types: dict[str, str] = field(default_factory=dict)
 
 
 def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tuple[str, list[str]]:
@@ -71,7 +77,7 @@ def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tup
     count = len(sample.rows)
     nulls = sorted({value for row in sample.rows for value in row.values() if value in NULLS})
     values = {c: [row[n] for row in sample.rows if row.get(n) not in (None, "", *nulls)] for c, n in columns.items()}
-    types = {column: _type(found) for column, found in values.items()}
+    types = {column: sample.types.get(columns[column]) or _type(found) for column, found in values.items()}
     key = _key(values, types, count)
     modified = next((c for like in CHANGED for c, t in types.items() if key and t == "timestamp" and like.search(c)), None)
     checks: list[dict[str, Any]] = [{"check": "not_empty"}, *({"check": "not_null", "column": name} for name in key)]
@@ -181,6 +187,8 @@ def _folders(before: str, part: Mapping[str, str]) -> str:
 
 
 def _sample(file: Path) -> _Sample:
+    if file.suffix == ".parquet":
+        return _parquet_sample(file)
     packed = file.suffix in OPENERS
     inner = Path(file.stem).suffix if packed else file.suffix
     try:
@@ -204,6 +212,37 @@ def _sample(file: Path) -> _Sample:
     if not names:
         raise ConfigError(f"--from {file}: the file is empty; take one with a header and some rows")
     return _Sample(options, names, rows)
+
+
+def _parquet_sample(file: Path) -> _Sample:
+    try:
+        with parquet.ParquetFile(file) as opened:
+            schema = opened.schema_arrow
+            batch = next(opened.iter_batches(SAMPLE), None)
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigError(f"--from {file}: it cannot be read as Parquet: {error}") from None
+    rows = [{k: _text(v) for k, v in row.items() if v is not None} for row in (batch.to_pylist() if batch else [])]
+    return _Sample({"format": "parquet"}, list(schema.names), rows, {each.name: _declared(each.type) for each in schema})
+
+
+def _declared(kind: pa.DataType) -> str:
+    """The column type for a Parquet file's; text for what is nested or has none."""
+    is_a = pa.types
+    if is_a.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    known = {
+        "boolean": is_a.is_boolean, "bigint": is_a.is_integer, "double": is_a.is_floating, "date": is_a.is_date,
+        "timestamp": is_a.is_timestamp,
+    }  # fmt: skip
+    if is_a.is_binary(kind) or is_a.is_large_binary(kind) or is_a.is_fixed_size_binary(kind):
+        return "binary"
+    return next((name for name, holds in known.items() if holds(kind)), "string")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return value if isinstance(value, str) else json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
 
 
 def _columns(file: Path, names: Sequence[str]) -> dict[str, str]:

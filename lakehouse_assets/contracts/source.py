@@ -76,8 +76,9 @@ class FilesSource(Frozen):
     """Relative to the landing folder. `{window:…}` holds the window's start in UTC, of `%Y %m %d %j %H %M %S`; it may stand
     several times. `*` and `?` match within one segment. It must name one window: hourly needs `%H`, daily and weekly a day,
     monthly a month."""
-    format: Literal["csv", "json"]
-    """`csv` (with a header) or `json` (one object per line, UTF-8)."""
+    format: Literal["csv", "json", "parquet"]
+    """`csv` (with a header), `json` (one object per line, UTF-8) or `parquet` (times become UTC, binary base64, nested values
+    JSON)."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
@@ -145,6 +146,8 @@ class FilesSource(Frozen):
             raise ValueError(f"delimiter and quote are both {self.quote!r}")
         if self.format == "json" and (self.multiline or self.encoding != "utf-8"):
             raise ValueError("format json means one object per line, in UTF-8: multiline and encoding do not apply")
+        if self.format == "parquet" and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
+            raise ValueError("format parquet: multiline, encoding, delimiter and quote are of text files")
         return self
 
     @property

@@ -1,6 +1,6 @@
-"""The source kind `files`: a landing folder's CSV or JSON-lines files, whose names say which window they belong to.
+"""The source kind `files`: a landing folder's CSV, JSON-lines or Parquet files, whose names say which window they belong to.
 
-Belongs here: from windows to one lazy frame of all their files. Does not: how a format is parsed (csv_files, json_files).
+Belongs here: from windows to one lazy frame of all their files. Does not: how a format is read (csv_files, …).
 
 A file that cannot be read becomes one corrupt row that names it, never half of its rows. What can be seen without a scan (no
 permission, a link that leads out, a header of no use) is seen in `read`; what only a scan finds (a truncated gzip) fails the
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,7 @@ from lakehouse_assets.sources.csv_files import Header, csv_rows, read_headers, u
 from lakehouse_assets.sources.json_files import json_lines, json_rows, keys_by_file
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint
 from lakehouse_assets.sources.names import Spelling, refuse_names
+from lakehouse_assets.sources.parquet_files import parquet_rows, read_schemas
 from lakehouse_assets.sources.scans import file_key, listed_on_driver, unscannable
 
 OWN = ("p_extracted_at", "_source_file", "_columns", "_corrupt_record")
@@ -36,6 +38,7 @@ class _Survey:
 
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     headers: dict[str, Header] = field(default_factory=dict)
+    schemas: dict[str, pa.Schema] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,11 +57,14 @@ class FilesReader:
         return {window: fingerprint(group) for window, group in groupby(files, key=lambda file: file.window)}
 
     def columns(self, window: Window) -> tuple[str, ...]:
-        """The headers of the window's CSV files; those of JSON lines are found by reading them."""
+        """Those of the window's CSV or Parquet files; those of JSON lines are found by reading them."""
         survey = _Survey()
+        paths = [file.path for file in self._landing.files(self._source, [window]) if not file.refused]
         if self._source.format == "csv":
-            self._survey_csv([file.path for file in self._landing.files(self._source, [window]) if not file.refused], survey)
-        return tuple(dict.fromkeys(name for header in survey.headers.values() for name in header.names))
+            self._survey_csv(paths, survey)
+        elif self._source.format == "parquet":
+            self._survey_parquet(paths, survey)
+        return tuple(dict.fromkeys(name for names in survey.columns.values() for name in names))
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
         """Nothing: a file's name says which window it belongs to."""
@@ -98,6 +104,8 @@ class FilesReader:
             if self._source.multiline and survey.headers:
                 odd = unpaired_quotes(spark, self._spark_paths(survey.headers), self._source.quote)
                 survey.reasons |= dict.fromkeys(self._paths_of(odd, paths).values(), "a quote is opened and never closed")
+        elif self._source.format == "parquet":
+            self._survey_parquet(paths, survey)
         elif paths:
             keys = keys_by_file(spark, self._spark_paths(paths))
             survey.columns = dict.fromkeys(paths, ()) | {path: keys[name] for name, path in self._paths_of(keys, paths).items()}
@@ -105,6 +113,7 @@ class FilesReader:
         for path in survey.reasons:
             survey.columns.pop(path, None)
             survey.headers.pop(path, None)
+            survey.schemas.pop(path, None)
         return survey
 
     def _survey_csv(self, paths: Sequence[str], survey: _Survey) -> None:
@@ -113,6 +122,13 @@ class FilesReader:
                 survey.headers[path], survey.columns[path] = header, header.names
             elif header is not None:
                 survey.reasons[path] = header
+
+    def _survey_parquet(self, paths: Sequence[str], survey: _Survey) -> None:
+        for path, schema in read_schemas(self._landing, paths).items():
+            if isinstance(schema, str):
+                survey.reasons[path] = schema
+            else:
+                survey.schemas[path], survey.columns[path] = schema, tuple(schema.names)
 
     def _extraction(self, spark: SparkSession, files: Sequence[LandedFile], survey: _Survey) -> Extraction:
         spelling = Spelling(self._declared)
@@ -124,6 +140,8 @@ class FilesReader:
             scans = [json_rows(spark, self._spark_paths(columns), bound)]
         for header, paths in _by_header(survey.headers).items():
             scans.append(csv_rows(spark, self._spark_paths(paths), header, self._source, bound))
+        for schema, paths in _by_header(survey.schemas).items():
+            scans.append(parquet_rows(spark, self._spark_paths(paths), schema, bound))
         frames = [_with_columns(scan, order) for scan in scans]
         problems = [
             (file, f"unreadable file {file.path}: {survey.reasons[file.path]}") for file in files if file.path in survey.reasons
@@ -170,6 +188,16 @@ class FilesReader:
         found: dict[str, str] = {}
         if self._source.format == "json":
             found = unscannable(paths, lambda some: json_lines(spark, self._spark_paths(some)), names)
+        elif self._source.format == "parquet":
+            survey = _Survey()
+            self._survey_parquet(paths, survey)
+            for schema, group in _by_header(survey.schemas).items():
+                safe = {name: safe_name(name) for name in schema.names}
+
+                def typed(some: Sequence[str], schema: pa.Schema = schema, safe: Mapping[str, str] = safe) -> DataFrame:
+                    return parquet_rows(spark, self._spark_paths(some), schema, safe)
+
+                found |= unscannable(group, typed, names)
         else:
             survey = _Survey()
             self._survey_csv(paths, survey)
@@ -191,8 +219,11 @@ class FilesReader:
         return {name: known[file_key(name)] for name in spark_names}
 
 
-def _by_header(headers: Mapping[str, Header]) -> dict[Header, list[str]]:
-    groups: dict[Header, list[str]] = {}
+Alike = TypeVar("Alike", Header, pa.Schema)
+
+
+def _by_header(headers: Mapping[str, Alike]) -> dict[Alike, list[str]]:
+    groups: dict[Alike, list[str]] = {}
     for path, header in headers.items():
         groups.setdefault(header, []).append(path)
     return groups

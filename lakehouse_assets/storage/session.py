@@ -93,6 +93,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         # Spark's default, INT96, takes longer to write and keeps no statistics.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Times to the nanosecond, of which Spark has none, come as numbers; sources/parquet_files makes times of them.
+        "spark.sql.legacy.parquet.nanosAsLong": "true",
         "spark.ui.enabled": "false",
         # Spark keeps what its own pages would show of the last thousand queries and jobs, pages or not: in a run of many
         # windows that is most of what lives in Java, and nobody reads it.

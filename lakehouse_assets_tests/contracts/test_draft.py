@@ -3,9 +3,13 @@
 import bz2
 import gzip
 import time
+from datetime import UTC, datetime
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 import yaml
+from pyarrow import parquet
 
 from lakehouse_assets.contracts.draft import draft_table
 from lakehouse_assets.contracts.table import TableSpec
@@ -52,6 +56,24 @@ def test_gzip_json_lines_by_hour_without_a_key(tmp_path):
     assert {n: c.type for n, c in spec.columns.items()} == {"v": "bigint", "n": "string", "w": "string"}
     assert any(line.startswith("key: none was found") for line in advice)
     assert any(line.startswith("types: w had no value") for line in advice)
+
+
+def test_a_parquet_file_says_its_types(tmp_path):
+    rows = {
+        "order_id": pa.array([1, 2]),
+        "paid": pa.array([Decimal("12.50"), None], pa.decimal128(12, 2)),
+        "updated_at": pa.array([datetime(2024, 5, 1, n, tzinfo=UTC) for n in (8, 9)]),
+        "tags": pa.array([["a"], []]),
+        "code": pa.array(["1", "2"]),
+        "raw": pa.array([b"x", None]),
+    }
+    parquet.write_table(pa.table(rows), tmp_path / "made.parquet")
+    spec, _, _ = draft(tmp_path, "orders/2024-05-01.parquet", (tmp_path / "made.parquet").read_bytes())
+    assert (spec.source.format, spec.source.path, spec.key) == ("parquet", "orders/{window:%Y-%m-%d}.parquet", ("order_id",))
+    kinds = ["bigint", "decimal(12,2)", "timestamp", "string", "string", "binary"]
+    assert {n: c.type for n, c in spec.columns.items()} == dict(zip(rows, kinds, strict=True))
+    with pytest.raises(ConfigError, match="cannot be read as Parquet"):
+        draft(tmp_path, "orders/2024-05-02.parquet", "a,b\n")
 
 
 @pytest.mark.parametrize(

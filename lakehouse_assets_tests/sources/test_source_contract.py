@@ -57,7 +57,7 @@ def test_refused_paths(path: str, message: str) -> None:
         ({"quote": ""}, "one character"),
         ({"delimiter": '"'}, "both"),
         ({"format": "json", "multiline": True}, "one object per line"),
-        ({"format": "parquet"}, "csv"),
+        ({"format": "orc"}, "csv"),
         ({"seperator": ","}, "Extra inputs"),
     ],
 )
