@@ -16,6 +16,7 @@ from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 BUILT_IN = {"readable_row", "casts", "key_not_null", "source_columns", "new_columns", "drift", "key", "grain"}
 Status = Literal["passed", "failed", "error", "skipped"]
 Effect = Literal["quarantine_rows", "quarantine_batch", "warn"]
+LOOKED_AT = "looked_at"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Check(BaseModel):
     severity: Literal["critical", "warning", "info"] = "critical"
     """`critical` blocks; `warning` and `info` hold nothing."""
     threshold: float | None = Field(default=None, gt=0, le=1)
-    """Row checks: the share of rows that must pass. 0 could never be missed."""
+    """Row checks: the share that must pass of the rows that are looked at: those of `where`, or all. 0 could never be
+    missed."""
     on_fail: Effect | None = None
     """What a failure does. Without it, what severity and kind say. A contradiction (`warning` with a quarantine,
     `quarantine_rows` in a batch check) is refused."""
@@ -218,6 +220,17 @@ class RowCheck(Check):
             failing = f"(coalesce({where}, FALSE) AND {failing})"
         return failing
 
+    @property
+    def counts_where(self) -> bool:
+        """Whether the rows of its `where` must be counted: its threshold is a share of them."""
+        return self.where is not None and self.threshold is not None
+
+    def metrics(self, context: CheckContext) -> dict[str, str]:
+        """``looked_at``, where the threshold is a share of the rows of `where`."""
+        if self.where is None or not self.counts_where:
+            return {}
+        return {LOOKED_AT: f"count_if({parse_expression(self.where, 'where').sql(dialect='spark')})"}
+
     def message(self) -> str:
         """What is promised, in a few words."""
         raise NotImplementedError  # each kind says
@@ -263,7 +276,10 @@ class BatchCheck(Check):
 
 
 def judge_rows(check: RowCheck, rows: int, failed: int) -> Judgement:
-    """A row check's judgement from two counts. With a `threshold`, failing rows up to it are tolerated as a batch."""
+    """A row check's judgement from two counts. With a `threshold`, failing rows up to it are tolerated as a batch.
+
+    ``rows``: those that it looks at where it `counts_where`, else all.
+    """
     share = 1.0 if not rows else (rows - failed) / rows
     observed = {"rows": rows, "failed": failed, "share_passed": round(share, 6), "threshold": check.threshold}
     if not failed or (not check.blocking and check.threshold is not None and share >= check.threshold):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakehouse_assets.checks.base import Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
+from lakehouse_assets.checks.base import LOOKED_AT, Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
 from lakehouse_assets.checks.dependencies import in_order
 from lakehouse_assets.checks.history import HistoryCheck, Past
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict, finite
@@ -155,7 +155,7 @@ def _judged(
         if check.id in numbers.errors:
             judged = Judgement("error", {}, numbers.errors[check.id], 0)
         elif isinstance(check, RowCheck) and by_row:
-            judged = judge_rows(check, numbers.rows_in, numbers.failed_rows.get(check.id, 0))
+            judged = judge_rows(check, _rows_of(check, numbers), numbers.failed_rows.get(check.id, 0))
         elif isinstance(check, HistoryCheck):
             judged = check.judge_against(numbers.metrics.get(check.id, {}), context, before(check))
         else:
@@ -176,6 +176,13 @@ def _judged(
         message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
         observed={name: MASKED if hidden else finite(value) for name, value in judged.observed.items()},
     )
+
+
+def _rows_of(check: RowCheck, numbers: BatchNumbers) -> int:
+    """What a check's threshold is a share of. Raises KeyError where rows that it looks at were to be counted, and were not."""
+    if not check.counts_where or not numbers.rows_in:
+        return numbers.rows_in
+    return int(numbers.metrics[check.id][LOOKED_AT])
 
 
 def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:

@@ -26,7 +26,7 @@ from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.layers.staging import write_once
 from lakehouse_assets.measures.duplicates import flag_duplicates
 from lakehouse_assets.measures.isolate import errors_of, evaluate
-from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.scan import riding, scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import declared_rules, flagged
 from lakehouse_assets.settings import Settings
@@ -166,17 +166,17 @@ def measure_gold(
     ``broken``: checks that cannot be evaluated, and why.
     """
     context, batch = context_at(run, at), (at, number)
-    riding = {c.id: c.metrics(context) for c in checks if c.scope == "batch"}
     rules = [rule.id for rule in declared_rules(run.spec.checks, _context())]
+    along = riding(checks, context, rules)
     errors = {batch: dict(broken)}
     try:
-        scanned = scan(staged, rules, riding)
+        scanned = scan(staged, rules, along)
     except SCAN_ERRORS:
-        alone = {check: partial(scan, staged, [], {check: metrics}) for check, metrics in riding.items()}
+        alone = {check: partial(scan, staged, [], {check: metrics}) for check, metrics in along.items()}
         errors[batch] |= _told(run, errors_of(alone))
-        scanned = scan(staged, rules, {c: {} if c in errors[batch] else m for c, m in riding.items()})
+        scanned = scan(staged, rules, {c: {} if c in errors[batch] else m for c, m in along.items()})
     extra = query_failures(staged, checks, context, [batch], errors).get(batch, {})
-    return scanned.get(batch, BatchNumbers()).completed(riding, extra, errors[batch])
+    return scanned.get(batch, BatchNumbers()).completed(along, extra, errors[batch])
 
 
 def judge_gold(

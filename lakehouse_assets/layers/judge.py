@@ -28,7 +28,7 @@ from lakehouse_assets.layers.staging import Broken, stage_batches
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.profile import CROWDED, profile
 from lakehouse_assets.measures.samples import failing_samples
-from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.scan import riding, scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import check_context, row_rules, select_batches
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -75,22 +75,22 @@ def measure(
     """At most two grouped aggregations; one more for each check that cannot ride along."""
     spec, context = run.spec, check_context(run.spec)
     awaited = at_once(spec.checks, context)
-    riding = {c.id: c.metrics(context) for c in awaited if c.scope == "batch"}
     rules = [rule.id for rule in row_rules(spec)]
+    along = riding(awaited, context, rules)
     errors: dict[Batch, dict[str, str]] = {}
     for name, found in broken.items():
         for batch, message in found.items():
             check = f"cast_{name.removeprefix('column:')}" if name.startswith("column:") else name
             errors.setdefault(batch, {})[check] = message
     try:
-        numbers = scan(staged, rules, riding)
+        numbers = scan(staged, rules, along)
     except SCAN_ERRORS:
-        numbers = _scan_one_by_one(staged, rules, riding, errors, batches)
+        numbers = _scan_one_by_one(staged, rules, along, errors, batches)
     run.step("measured_rules")
     extra = query_failures(staged, awaited, context, batches, errors)
     merged = {}
     for batch in batches:
-        merged[batch] = numbers.get(batch, BatchNumbers()).completed(riding, extra.get(batch, {}), errors.get(batch, {}))
+        merged[batch] = numbers.get(batch, BatchNumbers()).completed(along, extra.get(batch, {}), errors.get(batch, {}))
     profiles: dict[Batch, list[Measured]] = {}
     if spec.drift:
         wrong: dict[Batch, str] = {}
@@ -112,12 +112,12 @@ def measure(
     return merged, profiles
 
 
-def _scan_one_by_one(staged, rules, riding, errors, batches) -> dict[Batch, BatchNumbers]:
+def _scan_one_by_one(staged, rules, along, errors, batches) -> dict[Batch, BatchNumbers]:
     """A metric that stops the scan is found by trying each alone; it is in error in the batches where it fails, and measured
     in the others.
     """
     usable = {}
-    for check, metrics in riding.items():
+    for check, metrics in along.items():
         wrong = culprits(
             sorted(batches), lambda some, check=check, metrics=metrics: scan(select_batches(staged, some), [], {check: metrics})
         )

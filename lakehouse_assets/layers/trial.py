@@ -28,7 +28,7 @@ from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.measures.isolate import culprits
 from lakehouse_assets.measures.samples import PER_CHECK, failing_samples
-from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.scan import riding, scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import check_context, declared_rules, row_rules, select_batches, stage
 from lakehouse_assets.measures.standalone import flagged
@@ -175,11 +175,11 @@ def _measure(
     samples: dict[str, list[str]] = {}
 
     def measured(some: Sequence[Batch], data: _Data = data, asked: Sequence[Check] = wanted) -> None:
-        riding = {c.id: c.metrics(context) for c in asked if c.scope == "batch"}
         rules = declared_rules(data.spec.checks, context) if data.place == "silver" else row_rules(data.spec)
+        along = riding(asked, context, [rule.id for rule in rules])
         staged = _staged(data, some, others.frames).persist()
         try:
-            scanned = scan(staged, [rule.id for rule in rules], riding)
+            scanned = scan(staged, [rule.id for rule in rules], along)
             extra = query_failures(staged, asked, context, some, errors)
             if any(n.failed_rows.get(name) for n in scanned.values() for name in names):
                 for name, values in failing_samples(staged).items():
@@ -190,7 +190,7 @@ def _measure(
         for batch in some:
             new, old = scanned.get(batch, BatchNumbers()), found.get(batch, BatchNumbers())
             failed = {c.id: new.failed_rows[c.id] for c in asked if c.id in new.failed_rows}
-            new = new.completed(riding, extra.get(batch, {}), {})
+            new = new.completed(along, extra.get(batch, {}), {})
             found[batch] = replace(new, failed_rows={**old.failed_rows, **failed}, metrics={**old.metrics, **new.metrics})
 
     with compiled_as_fits(run.spark, len(data.spec.checks)):

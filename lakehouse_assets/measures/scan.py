@@ -10,9 +10,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.decisions.numbers import BatchNumbers
 
 BITS = 60
+READABLE = "readable_row"
 
 
 def bit(position: int) -> tuple[str, int]:
@@ -31,6 +33,22 @@ def any_of(positions: Iterable[int]) -> Column:
         failed = F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0
         found = failed if len(masks) == 1 else found | failed
     return found
+
+
+def riding(checks: Iterable[Check], context: CheckContext, row_checks: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The metrics of these checks that one scan answers. ``row_checks``: ids in bit order. A record that could not be read is
+    no row that a check looks at.
+    """
+    readable = ""
+    if READABLE in row_checks:
+        column, mask = bit(row_checks.index(READABLE))
+        readable = f" FILTER (WHERE ({column} & {mask}) = 0)"
+    found = [(check, check.metrics(context)) for check in checks]
+    return {
+        check.id: metrics if check.scope == "batch" else {name: sql + readable for name, sql in metrics.items()}
+        for check, metrics in found
+        if check.scope == "batch" or metrics
+    }
 
 
 def scan(

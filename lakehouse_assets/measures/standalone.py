@@ -16,7 +16,7 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures import stage
 from lakehouse_assets.measures.duplicates import flag_duplicates, unrepeated
 from lakehouse_assets.measures.isolate import errors_of
-from lakehouse_assets.measures.scan import scan
+from lakehouse_assets.measures.scan import riding, scan
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import declared_rules
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -35,23 +35,23 @@ def measure_checks(
     check that stops the scan is in error in every batch. A batch of no rows has no entry.
     """
     rules = declared_rules(checks, context)
-    riding = {check.id: check.metrics(context) for check in checks if check.scope == "batch"}
+    along = riding(checks, context, [rule.id for rule in rules])
     others = others or {}
     broken: dict[str, str] = {}
     rows = flagged(frame, checks, context, others)
     try:
-        numbers = scan(rows, [rule.id for rule in rules], riding)
+        numbers = scan(rows, [rule.id for rule in rules], along)
     except SCAN_ERRORS:
         broken = _broken(frame, checks, context, others)
         if not broken:
             raise
         rows = flagged(frame, checks, context, others, broken)
-        numbers = scan(rows, [rule.id for rule in rules], {c: {} if c in broken else found for c, found in riding.items()})
+        numbers = scan(rows, [rule.id for rule in rules], {c: {} if c in broken else found for c, found in along.items()})
     errors = {batch: dict(broken) for batch in numbers}
     extra = query_failures(rows, checks, context, sorted(numbers), errors)
     measured = {}
     for batch, found in numbers.items():
-        measured[batch] = found.completed(riding, extra[batch], errors[batch])
+        measured[batch] = found.completed(along, extra[batch], errors[batch])
     return measured
 
 
@@ -83,8 +83,8 @@ def _broken(
 
     def alone(check: Check) -> None:
         rules = [rule.id for rule in declared_rules([check], context)]
-        metrics = {check.id: check.metrics(context)} if check.scope == "batch" else {}
-        if rules or any(metrics.values()):
-            scan(flagged(frame, [check], context, others), rules, metrics)
+        along = riding([check], context, rules)
+        if rules or any(along.values()):
+            scan(flagged(frame, [check], context, others), rules, along)
 
     return errors_of({check.id: partial(alone, check) for check in checks})

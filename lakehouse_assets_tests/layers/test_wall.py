@@ -43,6 +43,24 @@ def test_a_row_that_fails_what_a_check_depends_on_is_passed_over(spark, settings
     assert [row["sensor"] for row in silver(settings)] == ["c"]
 
 
+def test_a_threshold_counts_the_rows_of_where_and_no_record_that_cannot_be_read(spark, settings):
+    """Of four rows and a broken record, `where` means the two without an hour above 1, of which one has a value."""
+    given = {"check": "not_null", "column": "value", "where": "coalesce(hour, 0) < 2", "threshold": 0.6, "name": "most"}
+    spec = readings(checks=[{"check": "not_empty"}, given])
+    rows = [
+        "a,1,NA,2024-01-01T00:00:00Z",
+        "b,1,5,2024-01-01T00:00:00Z",
+        *[f"{s},3,5,2024-01-01T00:00:00Z" for s in "cd"],
+        "e,1",
+    ]
+    land(settings, 1, rows)
+    decision = heal(spark, settings, [1], spec).standing[window(1)]
+    told = outcome(decision, "most")
+    assert (told["status"], told["effect"]) == ("failed", "batch")
+    assert (told["observed"]["rows"], told["observed"]["failed"], told["observed"]["share_passed"]) == (2, 1, 0.5)
+    assert decision.verdict == "quarantined"
+
+
 def test_a_check_whose_prerequisite_stops_the_scan_is_skipped(spark, settings):
     broken = {"check": "expression", "name": "broken", "expr": "raise_error('no') is null", "on_fail": "quarantine_batch"}
     spec = readings(checks=[broken, {**POSITIVE, "depends_on": ["broken"]}])

@@ -13,6 +13,8 @@ from pydantic import TypeAdapter
 
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.gate import judge_checks
+from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.judge import measure
 from lakehouse_assets.layers.staging import stage_batches
@@ -103,6 +105,37 @@ def test_the_key_counts_contradicting_rows(typed):
     assert (found[FIRST].rows_in, found[FIRST].newest, found[FIRST].key_conflicts) == (4, 3, 1)
 
 
+def test_a_threshold_is_a_share_of_the_rows_that_are_looked_at(typed):
+    """Of the first window's rows `where` means two, of which one passes; of the second's none."""
+    given = checks(
+        {"check": "not_null", "column": "value", "where": "sensor = 'b'", "threshold": 0.7, "name": "b"},
+        {
+            "check": "sql",
+            "sql": "select * from batch where value is null",
+            "where": "1 / hour = 1",
+            "threshold": 0.7,
+            "name": "s",
+        },
+        {"check": "not_null", "column": "value", "where": "1 / (hour - 1) > 0", "threshold": 0.7, "name": "broken"},
+        {"check": "not_null", "column": "value", "where": "sensor = 'b'", "name": "uncounted"},
+    )
+    found = measure_checks(typed, given, CONTEXT)
+    assert found[FIRST].metrics == {"b": {"looked_at": 2}, "s": {"looked_at": 3}, "broken": {}}
+    assert found[SECOND].metrics["b"] == {"looked_at": 0}
+    first = judge_checks(given, CONTEXT, found[FIRST], ())
+    assert [(o.status, o.effect) for o in first] == [
+        ("failed", "batch"),
+        ("failed", "batch"),
+        ("error", "batch"),
+        ("failed", "rows"),
+    ]
+    assert first[0].message == "1 of 2 rows: not value present (passed 50.00%, promised 70.00%)"
+    second = judge_checks(given, CONTEXT, found[SECOND], ())
+    assert [o.status for o in second] == ["passed", "passed", "error", "passed"]
+    uncounted = judge_checks(given[:1], CONTEXT, BatchNumbers(rows_in=4, failed_rows={"b": 1}), ())
+    assert uncounted[0].status == "error", "what was not counted is no pass"
+
+
 def test_a_check_that_stops_the_scan_is_in_error_and_stops_no_other(typed):
     given = checks(
         {"check": "expression", "name": "divides", "expr": "1 / (hour - 1) > 0"},
@@ -136,6 +169,7 @@ def test_the_numbers_are_those_of_the_gate(spark, settings):
     given = [
         {"check": "in_range", "column": "value", "min": -100, "max": 100},
         {"check": "not_null", "column": "value", "severity": "warning"},
+        {"check": "not_null", "column": "value", "name": "of_a", "where": "sensor = 'a'", "threshold": 0.5},
         {"check": "matches", "column": "sensor", "pattern": "^[a-c]$"},
         {"check": "metric", "name": "mean", "sql": "avg(value)", "max": 10},
         {"check": "unique", "columns": ["value"]},

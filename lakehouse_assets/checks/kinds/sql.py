@@ -85,10 +85,6 @@ class Sql(RowCheck):
         """Where the query is a plain filter."""
         return self.scope == "row"
 
-    def metrics(self, context: CheckContext) -> dict[str, str]:
-        """None that ride along: ``failing`` comes from the query."""
-        return {}
-
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails when the query returned a row. It is asked of an empty batch too: no answer is not a pass."""
         if "failing" not in values:
