@@ -257,7 +257,10 @@ class BatchCheck(Check):
     """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation, or by a query of its own."""
 
     def query_by_window(self, context: CheckContext) -> str | None:
-        """SQL over the batch view: ``p_extracted_at`` and metrics, a row per window; None where all metrics ride along."""
+        """SQL over the batch view: ``p_extracted_at`` and metrics, a row per window; None where all metrics ride along.
+
+        A row whose ``p_extracted_at`` is NULL tells of every window of which no other row does: those without clean rows.
+        """
         return None
 
     def rides_along(self, context: CheckContext) -> bool:

@@ -42,11 +42,12 @@ def query_failures(
                 rows = clean if len(some) == len(batches) else select_batches(clean, some)
                 rows.createOrReplaceTempView(context.batch_view)
                 told = staged.sparkSession.sql(query).withColumn("p_extracted_at", F.unix_micros("p_extracted_at"))
-                # One row per window of this run.
-                answers = {moment(row["p_extracted_at"]): row.asDict() for row in told.collect()}
+                # One row per window of this run, and at most one of those that have no clean row.
+                answers = {row.pop("p_extracted_at"): row for row in (row.asDict() for row in told.collect())}
+                empty = answers.pop(None, check.no_answer)
+                by_window = {moment(micros): values for micros, values in answers.items()}
                 for batch in some:
-                    values = {k: v for k, v in answers.get(batch[0], {}).items() if k != "p_extracted_at"}
-                    found[batch][check.id] = values or check.no_answer
+                    found[batch][check.id] = by_window.get(batch[0], empty)
 
             for batch, message in culprits(sorted(batches), answer).items():
                 errors.setdefault(batch, {})[check.id] = message

@@ -47,6 +47,7 @@ def test_an_error_holds_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
     [
         ({"check": "unique", "columns": ["a"]}, {}),
         ({"check": "sql", "name": "s", "sql": "select v from batch group by v"}, {}),
+        ({"check": "reconcile", "measure": "count(*)", "table": "t", "against": "count(*)"}, {}),
     ],
     ids=str,
 )

@@ -149,6 +149,35 @@ def test_a_crash_after_the_decision_is_finished_with_what_it_saw(spark, settings
 
 
 @pytest.mark.parametrize(
+    ("more", "groups", "differing"),
+    [
+        ({"measure": "count(*)", "against": "count(*)"}, 1, 1),
+        ({"measure": "sum(hour)", "against": "max(length(site)) - 5"}, 1, 1),
+        ({"measure": "sum(hour)", "against": "max(nullif(length(site), 5))"}, 1, 0),
+        ({"measure": "count(*)", "against": "count(nullif(site, 'north'))"}, 1, 0),
+        ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, 0, 0),
+    ],
+    ids=["counts", "NULL is not 0", "NULL is NULL", "0 is 0", "by group"],
+)
+def test_a_batch_without_clean_rows_is_compared_as_what_it_is(spark, settings, more, groups, differing):
+    """Beside a window that has some. The sensors are two, both in the north."""
+    sensors(spark, settings, 1, "ab")
+    place(settings, 1, [])
+    land(settings, 2, ["a,1,many,2024-01-02T00:00:00Z"])
+    place(settings, 3, ["a", "b"])
+    check = {"check": "reconcile", "table": "sensors", "name": "same", **more}
+    decisions = heal(spark, settings, [1, 2, 3], readings(checks=[check])).standing
+    told = {day: next(c for c in decisions[window(day)].checks if c["check"] == "same") for day in (1, 2, 3)}
+    for day in (1, 2):
+        assert (told[day]["observed"]["groups"], told[day]["observed"]["differing"]) == (groups, differing)
+        assert told[day]["status"] == ("failed" if differing else "passed")
+        assert ("only sensors has" in told[day]["observed"]["compared"]) == ("by" in more)
+    assert told[3]["observed"]["groups"] == (2 if "by" in more else 1)
+    if differing:
+        assert decisions[window(1)].verdict == decisions[window(2)].verdict == "quarantined"
+
+
+@pytest.mark.parametrize(
     ("more", "differing"),
     [
         ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, ["x"]),

@@ -67,9 +67,12 @@ class Reconcile(BatchCheck):
 
     ``measure`` is an aggregate over the batch's clean rows, ``against`` one over the other table. ``by``: ``{SQL over the
     batch: SQL over the other table}``; a group is compared with the one of equal values (NULL equals NULL here).
-    Without ``by``, the whole batch is compared with the whole table. ``tolerance``: the difference that is allowed, as a
-    share of the other table's figure. A NULL figure equals NULL, and nothing else; so a group that the other table lacks
-    differs.
+    Without ``by``, the whole batch is compared with the whole table, also where the batch has no clean row. ``tolerance``: the
+    difference that is allowed, as a share of the other table's figure. A NULL figure equals NULL, and nothing else; so a group
+    that the other table lacks differs.
+
+    With ``by``, a group that only the other table has is not compared, since that table may well know more than one window: a
+    batch that lacks a whole group, or has no clean row, passes. `not_empty`, `row_count` or `distinct_count` find that.
     """
 
     summary: ClassVar[str] = "a figure of the batch equals a figure of another table, by group"
@@ -86,8 +89,8 @@ class Reconcile(BatchCheck):
     against: str
     """An aggregate over the other table's silver."""
     by: dict[str, str] = {}
-    """`SQL over the batch: SQL over the other table`. A group is compared with the one of equal values. Without it, the
-    whole batch is compared with the whole table."""
+    """`SQL over the batch: SQL over the other table`. A group of the batch is compared with the one of equal values; one that
+    only the other table has is not. Without it, the whole batch is compared with the whole table."""
     tolerance: float = Field(default=0, ge=0, allow_inf_nan=False)
     """The difference that is allowed, as a share of the other table's figure."""
 
@@ -127,7 +130,9 @@ class Reconcile(BatchCheck):
         return Reads(self.table, dict.fromkeys(sorted(used - {"p_extracted_at"})), shown=True)
 
     def query_by_window(self, context: CheckContext) -> str | None:
-        """``groups`` that the batch has, ``differing`` ones, and the ``worst`` of these as JSON."""
+        """``groups`` that the batch has, ``differing`` ones, and the ``worst`` of these as JSON. Without ``by``, one row more,
+        of no window: what is so of a batch without clean rows.
+        """
         own = [_text(parse_expression(sql, "by")) for sql in self.by]
         other = [_text(parse_expression(sql, "by")) for sql in self.by.values()]
         names = [identifier(name) for name in (f"k{i}" for i in range(len(own)))]
@@ -142,11 +147,14 @@ class Reconcile(BatchCheck):
         told = ", ".join(f"a.{name} AS {_label(sql)}" for name, sql in zip(names, self.by, strict=True))
         told = f"struct({told}{', ' if told else ''}a.own AS own, b.other AS other)"
         ranked = "coalesce(CAST(abs(a.own - b.other) AS DOUBLE), DOUBLE('Infinity'))"
+        batch = identifier(context.batch_view)
+        figures = f"SELECT {', '.join(here)} FROM {batch} GROUP BY {', '.join(['p_extracted_at', *own])}"
+        if not own:
+            figures += f" UNION ALL SELECT CAST(NULL AS TIMESTAMP) AS p_extracted_at, {measure} AS own FROM {batch} WHERE FALSE"
         parts = [
             f"SELECT p_extracted_at, count(1) AS groups, count_if(NOT {equal}) AS differing,",
             f"to_json(max_by({told}, {ranked}) FILTER (WHERE NOT {equal})) AS worst",
-            f"FROM (SELECT {', '.join(here)}",
-            f"FROM {identifier(context.batch_view)} GROUP BY {', '.join(['p_extracted_at', *own])}) AS a",
+            f"FROM ({figures}) AS a",
             f"LEFT JOIN (SELECT {', '.join(there)}",
             f"FROM {identifier(self.reads.view)} {grouped}) AS b ON {same} GROUP BY p_extracted_at",
         ]
@@ -154,8 +162,8 @@ class Reconcile(BatchCheck):
 
     @property
     def no_answer(self) -> dict[str, Any]:
-        """A batch without clean rows has no group to compare."""
-        return {"groups": 0, "differing": 0}
+        """A batch without clean rows has no group to compare. Without ``by`` it is one, of which the query speaks."""
+        return {"groups": 0, "differing": 0} if self.by else {}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails when a group differs by more than the tolerance."""
@@ -164,6 +172,7 @@ class Reconcile(BatchCheck):
         groups, differing = int(values["groups"]), int(values["differing"])
         text = f"{differing} of {groups} group(s): {self.measure} is not {self.against} of {self.table}" if differing else ""
         observed = {"groups": groups, "differing": differing, "worst": values.get("worst"), "tolerance": self.tolerance}
+        observed["compared"] = f"the batch's groups; not those that only {self.table} has" if self.by else "the whole batch"
         return Judgement("failed" if differing else "passed", observed, text)
 
 
