@@ -52,31 +52,31 @@ def query_failures(
             for batch, message in culprits(sorted(batches), answer).items():
                 errors.setdefault(batch, {})[check.id] = message
         elif isinstance(check, Sql) and check.scope == "batch":
-            _each_batch(staged, check, context, batches, found, errors)
+            _each_batch(clean, check, context, batches, found, errors)
     return found
 
 
 def _each_batch(
-    staged: DataFrame,
+    clean: DataFrame,
     check: Sql,
     context: CheckContext,
     batches: Collection[Batch],
     found: dict[Batch, dict[str, dict[str, Any]]],
     errors: dict[Batch, dict[str, str]],
 ) -> None:
-    ends = _window_ends(staged, context, batches)
+    ends = _window_ends(clean, context, batches)
     for batch in batches:
-        here = staged.where((F.unix_micros("p_extracted_at") == _micros(batch[0])) & (F.col("extraction_seq") == batch[1]))
+        here = clean.where((F.unix_micros("p_extracted_at") == _micros(batch[0])) & (F.col("extraction_seq") == batch[1]))
         here.createOrReplaceTempView(context.batch_view)
         bound = replace(context, window_start_sql=literal(batch[0]), window_end_sql=literal(ends[batch]))
         try:
-            found[batch][check.id] = {"failing": staged.sparkSession.sql(check.query(bound)).count()}
+            found[batch][check.id] = {"failing": clean.sparkSession.sql(check.query(bound)).count()}
         except SCAN_ERRORS as error:
             errors.setdefault(batch, {})[check.id] = plain(error)
 
 
-def _window_ends(staged: DataFrame, context: CheckContext, batches: Collection[Batch]) -> dict[Batch, datetime]:
-    spark = staged.sparkSession
+def _window_ends(clean: DataFrame, context: CheckContext, batches: Collection[Batch]) -> dict[Batch, datetime]:
+    spark = clean.sparkSession
     starts = spark.createDataFrame([(start, seq) for start, seq in batches], "p_extracted_at timestamp, extraction_seq int")
     rows = starts.select(
         F.unix_micros("p_extracted_at").alias("s"),

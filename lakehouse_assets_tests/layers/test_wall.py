@@ -61,6 +61,19 @@ def test_a_threshold_counts_the_rows_of_where_and_no_record_that_cannot_be_read(
     assert decision.verdict == "quarantined"
 
 
+def test_sql_over_the_batch_sees_no_row_that_was_removed(spark, settings):
+    """Nor a record that could not be read; an older row of a key, as every check of the batch does."""
+    some = "select sensor from batch group by sensor having sum(value) is null or count(*) > 2"
+    gone = {"check": "sql", "name": "some_value", "sql": some, "depends_on": ["has_value"]}
+    older = {"check": "sql", "name": "older", "sql": "select count(*) from batch having count(*) <> 2", "severity": "warning"}
+    spec = readings(checks=[HAS_VALUE, gone, older])
+    land(settings, 1, ["a,1,NA,2024-01-01T00:00:00Z", *[f"b,1,{n},2024-01-0{n}T00:00:00Z" for n in (1, 2)], "e,1"])
+    decision = heal(spark, settings, [1], spec).standing[window(1)]
+    assert (outcome(decision, "some_value")["status"], outcome(decision, "older")["status"]) == ("passed", "passed")
+    assert (decision.verdict, [row["sensor"] for row in silver(settings)]) == ("published_with_warnings", ["b"])
+    assert (decision.counts.rows_quarantined, decision.counts.rows_superseded) == (2, 1)
+
+
 def test_a_check_whose_prerequisite_stops_the_scan_is_skipped(spark, settings):
     broken = {"check": "expression", "name": "broken", "expr": "raise_error('no') is null", "on_fail": "quarantine_batch"}
     spec = readings(checks=[broken, {**POSITIVE, "depends_on": ["broken"]}])

@@ -21,7 +21,8 @@ class Sql(RowCheck):
     """A SELECT over `batch` that returns failing rows; it may use ``:window_start`` and ``:window_end``.
 
     A plain filter (``select … from batch where …``) rides along in the scan and removes failing rows as any row check
-    does. Anything more (joins, groups, windows, subqueries) is one query per window and judges the batch as a whole.
+    does. Anything more (joins, groups, windows, subqueries) is one query per window over its clean rows: those that no check
+    removes, older ones of their key among them. It judges the batch as a whole.
     A row for which the filter is NULL is not returned, and passes.
     """
 
