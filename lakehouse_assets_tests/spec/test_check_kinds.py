@@ -270,7 +270,8 @@ def test_a_form_is_known_quickly_whatever_the_text(kind, spark):
 
 
 def test_metrics_are_sql_that_spark_runs(spark):
-    frame = spark.createDataFrame([(START + timedelta(hours=20), START)], "t timestamp, p_extracted_at timestamp")
+    rows = [(START + timedelta(hours=20), START, True)]
+    frame = spark.createDataFrame(rows, "t timestamp, p_extracted_at timestamp, _clean boolean")
     fresh = ANY.validate_python({"check": "freshness", "column": "t", "max_age": "6h"})
     row = frame.agg(*[F.expr(sql).alias(name) for name, sql in fresh.metrics(CONTEXT).items()]).first()
     assert row["age_seconds"] == 4 * 3600

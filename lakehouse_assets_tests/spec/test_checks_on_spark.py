@@ -170,8 +170,11 @@ def test_unique(columns, rows, duplicates, spark):
     ],
 )
 def test_freshness_looks_back_from_the_end_of_the_window(hours, kind, status, spark):
-    rows = [(None if hour is None else START + timedelta(hours=hour), START) for hour in hours]
-    frame = spark.createDataFrame(rows, "t timestamp, p_extracted_at timestamp").withColumn("t", F.col("t").cast(kind))
+    """A row that is removed is no news, however late its time is."""
+    rows = [(None if hour is None else START + timedelta(hours=hour), START, True) for hour in hours]
+    rows += [(START + timedelta(days=9999), START, False)] if hours else []
+    frame = spark.createDataFrame(rows, "t timestamp, p_extracted_at timestamp, _clean boolean")
+    frame = frame.withColumn("t", F.col("t").cast(kind))
     check = ANY.validate_python({"check": "freshness", "column": "t", "max_age": "6h"})
     grouped = frame.groupBy("p_extracted_at").agg(*[F.expr(sql).alias(name) for name, sql in check.metrics(CONTEXT).items()])
     first = grouped.first()

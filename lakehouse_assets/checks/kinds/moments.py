@@ -86,8 +86,8 @@ class InFuture(_Relative):
 
 
 class Freshness(BatchCheck):
-    """The newest value of ``column`` is at most ``max_age`` older than the end of the window. NULLs are ignored; no
-    value at all fails.
+    """The newest value of ``column`` among the batch's clean rows is at most ``max_age`` older than the end of the window.
+    NULLs are ignored; no value at all fails. A value after the end counts as fresh, unless `in_past` removes its row.
     """
 
     summary: ClassVar[str] = "the newest value is at most max_age older than the window's end"
@@ -106,11 +106,11 @@ class Freshness(BatchCheck):
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``age_seconds`` of the newest value at the window's end; ``newest`` as text."""
-        column = f"CAST({identifier(self.column)} AS TIMESTAMP)"
+        newest = f"max(CAST({identifier(self.column)} AS TIMESTAMP)) FILTER (WHERE _clean)"
         end = f"max({context.window_end_sql})"
         return {
-            "age_seconds": f"CAST((unix_micros({end}) - unix_micros(max({column}))) / 1000000 AS DOUBLE)",
-            "newest": f"CAST(max({column}) AS STRING)",
+            "age_seconds": f"CAST((unix_micros({end}) - unix_micros({newest})) / 1000000 AS DOUBLE)",
+            "newest": f"CAST({newest} AS STRING)",
         }
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
