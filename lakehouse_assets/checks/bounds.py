@@ -3,7 +3,7 @@
 Belongs here: the rule that one bound is needed and which order they have, and the judgement. Does not: any figure.
 """
 
-from math import isnan
+from math import isinf, isnan
 from typing import Any
 
 from lakehouse_assets.checks.base import Judgement
@@ -23,10 +23,14 @@ def bounded(what: str, low: float | None, high: float | None, least: float | Non
 
 
 def judge_bounds(what: str, value: Any, low: float | None, high: float | None) -> Judgement:
-    """Fails outside the bounds, and where there is no value to compare (NULL, NaN)."""
+    """Fails outside the bounds, and where there is no value to compare: NULL, NaN, an infinity, which only one of two bounds
+    could be held against.
+    """
     observed = {"value": value, "min": low, "max": high}
     if value is None or (isinstance(value, float) and isnan(value)):
         return Judgement("failed", observed, f"{what} has no value")
+    if isinf(value):
+        return Judgement("failed", observed, f"{what} is infinite")
     if low is not None and value < low:
         return Judgement("failed", observed, f"{what} is {value:.10g}, promised at least {low:.10g}")
     if high is not None and value > high:

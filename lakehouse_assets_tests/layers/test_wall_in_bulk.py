@@ -80,9 +80,10 @@ ALL = {*MOMENTS, "min", "max", "median"}
         (["a,1,NA", "b,2,NA"], {"null_share", "distinct_count", *ALL}),
         # NaN is above all numbers, within no bounds, and makes a mean, a sum and a deviation nothing.
         (["a,1,NaN", "b,2,1"], {*MOMENTS, "max", "median"}),
-        (["a,1,Infinity", "b,2,1"], {"stddev", "usual"}),
-        (["a,1,-Infinity", "b,2,Infinity"], {*MOMENTS, "min", "median"}),
-        (["a,1,1e308", "b,2,1e308"], {"unique", "usual", "stddev"}),
+        # What is infinite has no place between bounds, though it is above the least.
+        (["a,1,Infinity", "b,2,1"], {*MOMENTS, "max"}),
+        (["a,1,-Infinity", "b,2,Infinity"], {*MOMENTS, "min", "max", "median"}),
+        (["a,1,1e308", "b,2,1e308"], {*MOMENTS, "unique"}),
     ],
     ids=["no rows", "all NULL", "NaN", "infinity", "both infinities", "overflow"],
 )

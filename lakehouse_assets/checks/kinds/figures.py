@@ -49,8 +49,8 @@ class Statistic(BatchCheck):
     """A statistic of the column over the batch's clean rows lies between ``min`` and ``max``, both included.
 
     NULLs are ignored; without any value the check fails. NaN is a value: it makes mean, sum and deviation NaN, which fails, and
-    is above all numbers for the others. ``stddev`` is the sample's. ``median`` and ``quantile`` are Spark's approximate
-    percentile, within 1/10,000 of the rank.
+    is above all numbers for the others. A statistic that is infinite fails, whatever the bounds. ``stddev`` is the sample's.
+    ``median`` and ``quantile`` are Spark's approximate percentile, within 1/10,000 of the rank.
     """
 
     summary: ClassVar[str] = "a statistic of the column is between min and max"

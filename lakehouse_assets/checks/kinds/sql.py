@@ -131,7 +131,9 @@ class Expression(RowCheck):
 
 
 class Metric(BatchCheck):
-    """An aggregate over the batch's clean rows lies between ``min`` and ``max``, both included. NULL, as of no rows, fails."""
+    """An aggregate over the batch's clean rows lies between ``min`` and ``max``, both included. NULL, as of no rows, NaN and
+    infinities fail.
+    """
 
     summary: ClassVar[str] = "an aggregate of the batch is between min and max"
     example: ClassVar[str] = '{check: metric, name: share_of_calm, sql: "avg(cast(wind_speed_ms = 0 as int))", max: 0.5}'
