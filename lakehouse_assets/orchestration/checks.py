@@ -41,6 +41,8 @@ def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     """The checks of `gold_<name>`."""
     named = [(check.id, _describe(check)) for check in gold.checks]
     named.append(("key", f"One row per ({', '.join(gold.key)})."))
+    if gold.grain:
+        named.append(("grain", f"Every row belongs to a part ({gold.grain.column}) that one of its inputs has."))
     return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
 
 
