@@ -29,11 +29,14 @@ from lakehouse_assets.storage.lock import table_lock
 
 @dataclass(frozen=True)
 class GoldPublished:
-    """The standing decision, whether it is new, and failing values by check."""
+    """The standing decision, whether it is new, and failing values by check. ``judged``: the decision whose checks speak of
+    the table as it is: an earlier one where nothing was derived since, so that nothing was judged.
+    """
 
     decision: Decision
     new: bool
     samples: dict[str, list[str]]
+    judged: Decision
 
 
 def publish_gold(run: GoldRun) -> GoldPublished:
@@ -56,7 +59,7 @@ def _published(run: GoldRun) -> GoldPublished:
     inputs = _input_versions(run)
     rules = run.ruleset_hash
     if last is not None and last.applied_at and last.inputs == inputs and last.ruleset_hash == rules:
-        return GoldPublished(last, False, {})
+        return GoldPublished(last, False, {}, _judged(last, known))
     number = (last.number if last else 0) + 1
     at = run.clock()
     parts = _changed_parts(run, known, inputs)
@@ -88,7 +91,13 @@ def _published(run: GoldRun) -> GoldPublished:
     decision = _apply(run, decision, staged, again=False)
     samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
     delta.remove_folder(run.settings.path("staging", run.table))
-    return GoldPublished(decision, True, samples)
+    return GoldPublished(decision, True, samples, _judged(decision, known))
+
+
+def _judged(decision: Decision, known: Sequence[Decision]) -> Decision:
+    if decision.recomputed != ():
+        return decision
+    return max((d for d in known if d.applied_at and d.recomputed != ()), key=lambda d: d.number, default=decision)
 
 
 def _input_versions(run: GoldRun) -> dict[str, int]:

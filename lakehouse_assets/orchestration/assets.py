@@ -26,7 +26,7 @@ from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
-from lakehouse_assets.orchestration.checks import check_results, gold_check_specs, silver_check_specs
+from lakehouse_assets.orchestration.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.settings import Settings
@@ -248,10 +248,6 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
             parts = decision.recomputed
             shown["recomputed"] = "whole table" if parts is None else f"{gold.grain.column}: {told(parts) or 'nothing changed'}"
         yield dg.MaterializeResult(asset_key=name, metadata=shown)
-
-        def advice(check: str, windows: Sequence[str]) -> str:
-            return f"The table stays as it was. Mend `{gold.sql}`, its inputs or the check in `tables/{spec.name}/defs.yaml`."
-
-        yield from check_results(checks, {"whole table": decision}, published.samples, advice, each="table as a whole")
+        yield from gold_check_results(gold, published, f"tables/{spec.name}/defs.yaml")
 
     return derive

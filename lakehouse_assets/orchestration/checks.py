@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import group_of
+from lakehouse_assets.layers.gold import GoldPublished
 from lakehouse_assets.orchestration.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.reports.markdown import table
 
@@ -23,6 +24,8 @@ BUILT_IN = {
     "source_columns": "The batch has the columns that the contract names.",
 }
 DRIFT = "The batch is distributed as the accepted windows before it. The gate has held one that is not, before this shows."
+# Of these a decision speaks only where they fail.
+SILENT = ("source_columns", "key", "grain")
 SHOWN = 50
 Plot = Callable[[Decision], str | None]
 
@@ -46,6 +49,22 @@ def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
 
 
+def gold_check_results(gold: GoldSpec, published: GoldPublished, promised_in: str) -> Iterator[dg.AssetCheckResult]:
+    """Results over the decision that judged the table as it is. ``promised_in``: the file that declares it."""
+    judged = published.judged
+    since = (
+        ""
+        if judged is published.decision
+        else f". Nothing has changed since it was judged, {judged.decided_at:%Y-%m-%d %H:%M} UTC"
+    )
+
+    def advice(check: str, windows: Sequence[str]) -> str:
+        return f"The table stays as it was. Mend `{gold.sql}`, its inputs or the check in `{promised_in}`."
+
+    specs = gold_check_specs(gold)
+    return check_results(specs, {"whole table": judged}, published.samples, advice, each="table as a whole", since=since)
+
+
 def _describe(check: Check) -> str:
     """Its own description, or what it promises with its parameters."""
     if check.description:
@@ -64,9 +83,10 @@ def check_results(
     advice: Callable[[str, Sequence[str]], str],
     plot: Plot | None = None,
     each: str = "window(s)",
+    since: str = "",
 ) -> Iterator[dg.AssetCheckResult]:
     """One result per declared check over the windows of a run (``decisions`` by window key, oldest first). ``each``: what
-    these are called.
+    these are called. ``since``: a last word to all of them.
     """
     outcomes: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for window, decision in decisions.items():
@@ -79,7 +99,12 @@ def check_results(
         bad = [(window, o) for window, o in found if o["status"] in ("failed", "error")]
         skipped = [(window, o) for window, o in found if o["status"] == "skipped"]
         windows = list(dict.fromkeys(window for window, _ in bad))
-        metadata: dict[str, Any] = {"windows_checked": len(decisions), "windows_failed": len(windows)}
+        asked = {window for window, _ in found}
+        asked |= {window for window, decision in decisions.items() if spec.name in SILENT and decision.checks}
+        unasked = [window for window in decisions if window not in asked]
+        metadata: dict[str, Any] = {"windows_checked": len(asked), "windows_failed": len(windows)}
+        if unasked:
+            metadata["windows_not_judged"] = len(unasked)
         if spec.name == "drift":
             metadata |= _drift(decisions, windows)
         if found and found[-1][1]["observed"]:
@@ -103,9 +128,9 @@ def check_results(
             check_name=spec.name,
             asset_key=spec.asset_key,
             # What was not judged anywhere has not passed.
-            passed=not bad and not (skipped and len(skipped) == len(found)),
+            passed=not bad and len(asked) > len({window for window, _ in skipped}),
             severity=dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
-            description=_sentence(windows, bad, f"{len(decisions)} {each}") + _of_skipped(skipped),
+            description=_sentence(windows, bad, f"{len(asked)} {each}") + _of_skipped(skipped) + _of_unasked(unasked) + since,
             metadata=metadata,
         )
 
@@ -123,6 +148,12 @@ def _of_skipped(skipped: Sequence[tuple[str, dict[str, Any]]]) -> str:
         return ""
     window, outcome = skipped[-1]
     return f". Skipped in {len(skipped)}: {outcome['message'].removeprefix('not judged: ')} ({window})"
+
+
+def _of_unasked(windows: Sequence[str]) -> str:
+    if not windows:
+        return ""
+    return f". Not judged in {len(windows)}: no row to judge, or decided before there was this check ({windows[-1]})"
 
 
 def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]], checked: str) -> str:

@@ -11,7 +11,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.exchange import SILVER_PROPERTIES
-from lakehouse_assets.layers.gold import publish_gold
+from lakehouse_assets.layers.gold import GoldPublished, publish_gold
 from lakehouse_assets.layers.gold_batch import GoldRun
 from lakehouse_assets.orchestration.component import silver_schemas
 from lakehouse_assets.storage import delta
@@ -31,6 +31,7 @@ class Gold:
 
     def __init__(self, spark, settings) -> None:
         self.spark, self.settings, self.number = spark, settings, 0
+        self.published: GoldPublished | None = None
 
     def publish(self, sql: str = SQL, step=lambda _: None, **more):
         self.number += 1
@@ -44,7 +45,8 @@ class Gold:
             clock=lambda: datetime(2024, 7, 1, 0, self.number, tzinfo=UTC),
             step=step,
         )
-        return publish_gold(run).decision
+        self.published = publish_gold(run)
+        return self.published.decision
 
     def rows(self) -> dict[str, tuple]:
         return {str(r["day"]): (r["n"], r["total"]) for r in rows_of(self.settings.path("gold", "days"))}
@@ -137,6 +139,9 @@ def test_a_version_without_a_change_writes_nothing(gold):
     decision = gold.publish()
     assert (decision.recomputed, decision.verdict, decision.checks) == ((), "published", ())
     assert gold.rows() == before
+    assert gold.published.judged.number == decision.number - 1, "what was said of the table as it is"
+    assert gold.publish().decision_id == decision.decision_id
+    assert gold.published.judged.number == decision.number - 1
     gold.change("update {silver} set value = 9 where sensor = 'a1'")
     assert gold.publish().recomputed == ("2024-01-01",)
     assert gold.rows() == gold.whole()
