@@ -14,6 +14,11 @@ from lakehouse_assets.checks.base import CheckContext, ColumnCheck
 from lakehouse_assets.checks.sql_text import identifier, literal, none_of
 
 Bound = int | float | datetime | date
+# Of a number's text in capital letters.
+NUMBER = r"^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(E[-+]?[0-9]{1,4})?$"
+NOT_ZERO = r"^[-+0.]*[1-9]"
+LAST_DECIMAL = r"[.]([0-9]*[1-9])"
+EXPONENT = r"E([-+]?[0-9]+)$"
 
 
 class InRange(ColumnCheck):
@@ -118,10 +123,18 @@ class Decimals(ColumnCheck):
     """How many digits may follow the point."""
 
     def condition(self, context: CheckContext) -> str:
-        """A rounded value that is another one, or no number that could be rounded."""
+        """More digits between the point and the last one that is not 0, or no number. Read from the text, since no type holds
+        both the largest and the smallest numbers.
+        """
         column = identifier(self.column)
-        exact = f"try_cast(CAST({column} AS STRING) AS DECIMAL(38, 19))"
-        return f"({column} IS NOT NULL AND coalesce({exact} <> round({exact}, {self.max}), TRUE))"
+        text = f"upper(trim(CAST({column} AS STRING)))"
+        digits = f"length(regexp_extract({text}, {literal(LAST_DECIMAL)}, 1))"
+        # 1.5E-7 has eight decimals, 1.5E7 none.
+        shift = f"coalesce(try_cast(regexp_extract({text}, {literal(EXPONENT)}, 1) AS INT), 0)"
+        return (
+            f"({column} IS NOT NULL AND CASE WHEN NOT {text} RLIKE {literal(NUMBER)} THEN TRUE"
+            f" WHEN NOT {text} RLIKE {literal(NOT_ZERO)} THEN FALSE ELSE {digits} - {shift} > {self.max} END)"
+        )
 
     def message(self) -> str:
         """What is promised."""
