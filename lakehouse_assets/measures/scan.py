@@ -43,10 +43,10 @@ def riding(checks: Iterable[Check], context: CheckContext, row_checks: Sequence[
     if READABLE in row_checks:
         column, mask = bit(row_checks.index(READABLE))
         readable = f" FILTER (WHERE ({column} & {mask}) = 0)"
-    found = {check: check.metrics(context) for check in checks}
+    found = [(check, check.metrics(context)) for check in checks]
     return {
         check.id: metrics if check.scope == "batch" else {name: sql + readable for name, sql in metrics.items()}
-        for check, metrics in found.items()
+        for check, metrics in found
         if check.scope == "batch" or metrics
     }
 

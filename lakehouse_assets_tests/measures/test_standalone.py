@@ -129,7 +129,7 @@ def test_a_threshold_is_a_share_of_the_rows_that_are_looked_at(typed):
         ("error", "batch"),
         ("failed", "rows"),
     ]
-    assert first[0].message == "1 of 2 rows: not value not null (passed 50.00%, promised 70.00%)"
+    assert first[0].message == "1 of 2 rows: not value present (passed 50.00%, promised 70.00%)"
     second = judge_checks(given, CONTEXT, found[SECOND], ())
     assert [o.status for o in second] == ["passed", "passed", "error", "passed"]
     uncounted = judge_checks(given[:1], CONTEXT, BatchNumbers(rows_in=4, failed_rows={"b": 1}), ())
