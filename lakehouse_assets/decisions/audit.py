@@ -41,7 +41,7 @@ class RuleResult:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-safe."""
-        return asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 def judge(bound: Bound, share: Share, *, escalated: bool = False, examples: Sequence[str] = ()) -> RuleResult:
