@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakehouse_assets.orchestration.announce import announcer_sensor
 from lakehouse_assets.orchestration.assets import table_definitions
+from lakehouse_assets.orchestration.audits import audit_definitions
 from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
@@ -53,7 +54,7 @@ def build_definitions(
         executor=dg.in_process_executor,
     )
     each = [table_definitions(t, settings, specs) for t in tables]
-    return dg.Definitions.merge(*each, shared)
+    return dg.Definitions.merge(*each, audit_definitions(settings, tables), shared)
 
 
 @dg.definitions

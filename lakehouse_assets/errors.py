@@ -9,7 +9,7 @@ LakehouseError (1)
 ├── RefusedError (5)       the request contradicts the ledger (release of a superseded batch, …)
 ├── LockedError (6)        another process is writing the same table
 ├── RunFailedError (7)     a Dagster run ended in failure
-└── CheckFailedError (8)   `lakehouse check run`: the check fails on the data, or is in error
+└── CheckFailedError (8)   `lakehouse check run`: the check fails on the data, or is in error; an audit stops
 """
 
 

@@ -29,6 +29,14 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
+def _count(env: Mapping[str, str], name: str, default: int) -> int:
+    """A whole number above 0. Raises EnvironmentMissing for anything else."""
+    given = env.get(name) or str(default)
+    if not given.isdecimal() or int(given) < 1:
+        raise EnvironmentMissing(f"{name} is {given!r}; a whole number of rows above 0 is wanted")
+    return int(given)
+
+
 def is_s3(place: str) -> bool:
     """Whether a place is on S3, in any of the spellings of its scheme."""
     return re.match("s3[an]?://", place) is not None
@@ -106,6 +114,8 @@ class Settings(BaseModel):
     kafka_bootstrap: str | None = None
     kafka_topic: str = "lakehouse.decisions"
     kafka_conf: Path | None = None
+    audit_rows: int = Field(default=1000, ge=1)
+    audit_pages: Path | None = None
     secrets: Mapping[str, SecretStr] = Field(default={}, repr=False)
     variables: Mapping[str, str] = Field(default={}, repr=False)
     jdbc: Mapping[str, Connection] = Field(default={}, repr=False)
@@ -133,6 +143,8 @@ class Settings(BaseModel):
             kafka_bootstrap=env.get("LAKEHOUSE_KAFKA_BOOTSTRAP") or None,
             kafka_topic=env.get("LAKEHOUSE_KAFKA_TOPIC") or "lakehouse.decisions",
             kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
+            audit_rows=_count(env, "AUDIT_TOTAL_ROWS", 1000),
+            audit_pages=file("LAKEHOUSE_AUDIT_PAGES"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
             variables={k.removeprefix(VARIABLE_PREFIX): v for k, v in env.items() if k.startswith(VARIABLE_PREFIX)},
             jdbc={found[1]: _connection(env, found[1]) for k in env if (found := _JDBC.fullmatch(k)) and env[k]},
@@ -141,6 +153,11 @@ class Settings(BaseModel):
     def path(self, *parts: str) -> str:
         """A place below the lake's root. Parts are table names that the contracts have checked."""
         return "/".join([self.root.rstrip("/"), *parts])
+
+    @property
+    def pages(self) -> Path:
+        """Where the audits' pages are written: always on a local disk, a folder of the lake's own."""
+        return self.audit_pages or self.dagster_home / "data" / "audits"
 
     @property
     def on_s3(self) -> bool:

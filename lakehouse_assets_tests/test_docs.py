@@ -21,6 +21,7 @@ from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.describe import described
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.cli import app
+from lakehouse_assets.contracts.audit import AuditPack
 from lakehouse_assets.contracts.event import DecisionEvent
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, whole
 from lakehouse_assets.contracts.table import TableSpec
@@ -83,6 +84,9 @@ def test_each_yaml_shown_is_accepted(block):
     if block.startswith(("# lakehouse_assets/tables/packs.yaml", "# lakehouse_assets/tables/defaults.yaml")):
         assert shown
         return  # read below, for the tables that use it
+    if block.startswith("# lakehouse_assets/audits/"):
+        assert AuditPack.model_validate(shown)
+        return
     if isinstance(shown, list):
         shown = {"checks": shown}
     given = shown.get("attributes", {**TABLE, **shown})

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import kinds
+from lakehouse_assets.contracts.audit import AuditPack, AuditRule, AuditSetting
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
@@ -34,7 +35,10 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "maintenance": MaintenanceSpec,
     "packs.*": UsedPack,
 }  # fmt: skip
-SHARED: dict[str, dict[str, type[BaseModel]]] = {"packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults}}
+SHARED: dict[str, dict[str, type[BaseModel]]] = {
+    "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
+    "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
+}  # fmt: skip
 TOP = """# Reference
 
 Every key of a table's `defs.yaml`, and every kind of check. This page is made from the code by

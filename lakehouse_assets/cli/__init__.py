@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from lakehouse_assets.cli.audits import add_audits
 from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, out, show, tables_of, window_range
 from lakehouse_assets.cli.drift import drift_app
@@ -27,6 +28,7 @@ app.add_typer(check_app, name="check")
 app.add_typer(drift_app, name="drift")
 app.add_typer(heal_app, name="heal")
 app.add_typer(quarantine_app, name="quarantine")
+add_audits(app)
 
 
 @app.command()

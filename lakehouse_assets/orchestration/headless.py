@@ -22,6 +22,7 @@ from lakehouse_assets.layers.gold_batch import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce
+from lakehouse_assets.orchestration.audits import CHECK as AUDIT
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.healing import assets_of, healing_of
 from lakehouse_assets.orchestration.publish import publish_decisions
@@ -152,9 +153,13 @@ def _execute(
 ) -> Exception | None:
     """Run these assets here; None, or what their step raised."""
     job = definitions.resolve_implicit_global_asset_job_def()
-    selection = [dg.AssetKey(key) for key in keys]
+    selection = {dg.AssetKey(key) for key in keys}
+    # An audit looks at the whole table, and has a time of its own: it does not run each time that its asset is made.
+    known = definitions.resolve_asset_graph().asset_check_keys
+    checks = {key for key in known if key.asset_key in selection and key.name != AUDIT}
     try:
-        job.execute_in_process(instance=instance, asset_selection=selection, tags=tags, run_config=QUIET)
+        chosen = job.get_subset(asset_selection=selection, asset_check_selection=checks)
+        chosen.execute_in_process(instance=instance, tags=tags, run_config=QUIET)
     except Exception as error:
         return error
     return None

@@ -1,0 +1,76 @@
+"""The audits' pages, written from `ops/audits` and the decisions: all of them, since each is small and made of records alone.
+
+Belongs here: reading what the pages show, writing files whole. Does not: HTML (reports/audit_site), auditing (audit). No JVM.
+"""
+
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+from lakehouse_assets.contracts.audit import AuditRules
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.reports.audit_site import Beside, page_of, site
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import audits, logs
+
+SHOWN_DRIFT = 10
+
+
+def write_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> Path:
+    """Write the site; returns its first page. A page is replaced as a whole: a reader never sees half of one."""
+    known = audits.records(settings)
+    there = [table for stage in ("silver", "gold") for table in audits.tables_below(settings, stage)]
+    beside = {table: _beside(settings, table) for table in {record.table for record in known}}
+    folder = settings.pages
+    for path, html in site(known, rules, beside, made_at, there).items():
+        _replace(folder / path, html)
+    return folder / "index.html"
+
+
+def page(settings: Settings, table: str) -> Path:
+    """The file of one table's page."""
+    return settings.pages / page_of(table)
+
+
+def _replace(target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _beside(settings: Settings, table: str) -> Beside:
+    """What the gate has decided of this table, if it knows it."""
+    stage, _, name = table.partition("/")
+    known = logs.decisions(settings, f"gold_{name}" if stage == "gold" else name, evidence=False, checks=True)
+    if not known:
+        return Beside()
+    standing = list(ledger.standing(known).values())
+    held = ledger.held(known)
+    figures = (
+        ("batches judged", len({d.batch for d in known})),
+        ("batches held now", len(held)),
+        ("rows held now", sum(d.counts.rows_quarantined for d in standing)),
+        ("rows published", sum(d.counts.rows_published for d in standing)),
+    )
+    drifted = [
+        (d, o)
+        for d in known
+        if d.superseded_by is None
+        for o in d.checks
+        if o["check"] == "drift" and o["status"] in ("failed", "error")
+    ]
+    return Beside(figures, tuple(_drift(d, o["message"]) for d, o in drifted[-SHOWN_DRIFT:][::-1]))
+
+
+def _drift(decision: Decision, message: str) -> tuple[str, str, float | None, str]:
+    at = f"{decision.p_extracted_at:%Y-%m-%d %H:%M}" if decision.p_extracted_at else "whole table"
+    return at, decision.verdict.replace("_", " "), decision.drift_p_value, message

@@ -1,0 +1,112 @@
+"""The audits' pages as text: what they say, that all of it is escaped, and that every link leads to a page.
+
+Belongs here: reports/audit_site.py. Does not: a browser (browser/test_audit_pages.py).
+"""
+
+import posixpath
+from datetime import timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from lakehouse_assets.decisions.audit import percent
+from lakehouse_assets.reports.audit_charts import WIDTH, bars, interval
+from lakehouse_assets.reports.audit_site import Beside, page_of, site
+from lakehouse_assets_tests.audited import AT, SCRIPT, firms, history, strict, torn
+
+ALLOWED = set(
+    "html head meta title style body a header nav main footer h1 h2 p strong code div table caption thead tbody tr th td br"
+    " ul ol li dl dt dd span svg line circle rect text".split()
+)
+
+
+class Seen(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.text = ""
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value for name, value in attrs if name in ("href", "src") and value]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def pages():
+    drift = (("2026-11-09 00:00", "quarantined", 0.0031, f"0.1 higher at {SCRIPT}"),)
+    beside = {"silver/firms": Beside((("rows held now", 72),), drift)}
+    found = site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
+    return {path: Seen(text) for path, text in found.items()}
+
+
+def test_nothing_of_the_data_becomes_a_tag_an_attribute_or_a_script(pages):
+    for path, seen in pages.items():
+        assert seen.tags <= ALLOWED, path
+        assert not {name for name in seen.attributes if name.startswith("on")}, path
+    text = pages[page_of("silver/firms")].text
+    assert SCRIPT in text
+    assert f"{SCRIPT}{{{{7*7}}}}" in text
+    assert "onerror=alert(1)>" in text
+
+
+def test_every_link_leads_to_a_page_of_the_site(pages):
+    for path, seen in pages.items():
+        for link in seen.links:
+            assert link.startswith("#") or posixpath.normpath(posixpath.join(posixpath.dirname(path), link)) in pages, link
+
+
+def test_the_overview_names_every_table_and_what_is_asked_of_nothing(pages):
+    text = pages["index.html"].text
+    never = ("never audited: silver/new", "The critical rule planet_code", "fits no column of any table")
+    for said in ("silver/firms", f"gold/{SCRIPT}/torn", "founded_year", *never):
+        assert said in text, said
+
+
+def test_a_table_s_page_tells_it_all(pages):
+    text = " ".join(pages[page_of("silver/firms")].text.split())
+    for said in (
+        "80 of 1000 sampled rows fail", "inconclusive", "every row, after the sample left it open", "counted in full",
+        "The rule country_name_present lost its column", "which was weighted", "260", "rows held now", "0.0031",
+        "added employees: int", "version 1: passed, with warnings", "Seed7",
+    ):  # fmt: skip
+        assert said in text, said
+    assert percent(0.92) in text
+    assert "country_name_present lost its column" in text.partition("Since the last audit")[2]
+
+
+def test_what_changed_since_the_last_audit_is_said():
+    before, now = firms(0), firms(1)
+    worse = tuple({**r, "status": "fail"} if r["rule"] == "url_form" else r for r in now.results)
+    now = firms(1, results=worse, total_raw_records=300_000)
+    text = site([before, now], strict(), {}, AT, [])[page_of("silver/firms")]
+    assert "rows: 250,000 then, 300,000 now" in text
+    assert "employee_count of employees: new" in text
+    assert "exception then, fail now" in text
+
+
+def test_an_audit_of_an_old_version_is_history_and_not_the_state():
+    old = firms(5, as_of=True, verdict="stopped")
+    text = Seen(site([firms(0, verdict="passed"), old], strict(), {}, AT, [])["index.html"]).text
+    assert ("✓ passed" in text, "✕ stopped" in text) == (True, False)
+
+
+def test_a_page_s_name_is_plain_whatever_the_folder_is_called():
+    names = {page_of(name) for name in ("silver/a/b", "silver/a-b", "../../x", torn().table, "silver/" + "y" * 300)}
+    assert len(names) == 5
+    assert all(name.count("/") == 1 and ".." not in name and "<" not in name and len(name) < 90 for name in names)
+
+
+def test_charts_stay_within_their_frames():
+    for low, at, high, promised in [(0, 0, 0, 1), (0.97, 0.98, 0.99, 0.98), (1, 1, 1, 1), (0.1, 0.5, 0.9, 0.35)]:
+        found = interval(low, at, high, promised)
+        assert all(0 <= value <= WIDTH for value in found.values()), found
+        assert found["low"] < found["high"]
+    assert bars([])["rows"] == []
+    assert max(row["raw_width"] for row in bars([("a", 0.5, 0.1), ("b", 0.2, 0.1)])["rows"]) == 420
