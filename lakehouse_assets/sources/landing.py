@@ -71,11 +71,12 @@ class Landing:
         found: dict[str, LandedFile] = {}
         for folder_pattern in names:
             for folder in self._folders(folder_pattern.split("/") if folder_pattern else []):
+                inside = not self.local or self._is_inside(folder)
                 for name, info in self._children(folder):
                     path = f"{folder}/{name}" if folder else name
                     start = source.window_start(path) if info.type == FileType.File and not _hidden(name) else None
                     if start is not None and start in wanted:
-                        refused = self._refusal(path, name)
+                        refused = self._refusal(path, name, inside)
                         found[path] = LandedFile(wanted[start], path, info.size or 0, info.mtime_ns or 0, refused)
         return sorted(found.values(), key=lambda file: (file.window, file.path))
 
@@ -136,15 +137,23 @@ class Landing:
                 continue
         return named
 
-    def _refusal(self, path: str, name: str) -> str | None:
+    def _is_inside(self, path: str) -> bool:
+        """Whether what a path of this folder leads to, by links perhaps, is in the landing folder."""
+        real, root = os.path.realpath(f"{self.root}/{path}"), os.path.realpath(self.root)
+        return os.path.commonpath([real, root]) == root
+
+    def _refusal(self, path: str, name: str, inside: bool) -> str | None:
+        """``inside``: whether its folder is. A file that is no link is where its folder is, which spares asking for each of a
+        hundred thousand.
+        """
         if ":" in name:
             return "its name has a colon, which Spark (Hadoop) cannot read"
         if not self.local:
             return None
-        real, root = os.path.realpath(f"{self.root}/{path}"), os.path.realpath(self.root)
-        if os.path.commonpath([real, root]) != root:
+        place = f"{self.root}/{path}"
+        if not (self._is_inside(path) if os.path.islink(place) else inside):  # noqa: PTH114 (no Path for each)
             return "it is a link that leads out of the landing folder"
-        return None if os.access(real, os.R_OK) else "permission denied"
+        return None if os.access(place, os.R_OK) else "permission denied"
 
 
 def _hidden(name: str) -> bool:
