@@ -36,7 +36,8 @@ def spark(tmp_path_factory):
     java = "spark.driver.extraJavaOptions"
     conf.write_text(
         f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
-        f"spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\n"
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism 2\n"
+        "spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\n"
         f"spark.default.parallelism 2\n{java} {spark_properties(settings)[java]} {FAST_COMPILER}\n"
     )
     settings = settings.model_copy(update={"spark_conf": conf})
