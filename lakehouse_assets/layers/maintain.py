@@ -3,6 +3,7 @@
 Belongs here: what is safe to remove, and removing it under the table's lock. Does not: scratch folders (upkeep), schedules.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,7 +40,7 @@ def maintain(run: Run) -> list[Maintained]:
     with table_lock(run.settings, spec.name):
         recover(run)
         for layer in ("bronze", "silver", "quarantine"):
-            path = run.path(layer)
+            path = _real(run.path(layer))
             if not delta.exists(path):
                 continue
             before, removed = _files(path), 0
@@ -58,7 +59,7 @@ def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
     """See to these gold tables, each under its own lock."""
     made = []
     for gold in golds:
-        path = run.settings.path("gold", gold)
+        path = _real(run.settings.path("gold", gold))
         if delta.exists(path):
             with table_lock(run.settings, f"gold_{gold}"):
                 before = _files(path)
@@ -66,6 +67,11 @@ def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
                 DeltaTable.forPath(run.spark, path).vacuum(run.spec.maintenance.vacuum_days * 24)
                 made.append(Maintained(f"gold_{gold}", before, _files(path)))
     return made
+
+
+def _real(path: str) -> str:
+    """VACUUM lists the folder itself, and the local file system does not list one that is a link."""
+    return path if "://" in path else os.path.realpath(path)
 
 
 def _files(path: str) -> int:

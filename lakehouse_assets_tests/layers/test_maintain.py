@@ -83,6 +83,20 @@ def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings
     assert {d.p_extracted_at.day for d in ledger.held(logs.decisions(settings, "readings"))} == set()
 
 
+def test_a_table_that_lies_elsewhere_by_a_link(spark, settings, tmp_path):
+    land(settings, 1, rows(1))
+    heal(spark, settings, [1], SPEC)
+    before, place = silver(settings), Path(settings.path("silver", "readings"))
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    orphan = tmp_path / "elsewhere" / "part-of-a-run-that-died.parquet"
+    orphan.write_bytes(b"half a file")
+    os.utime(orphan, (0, 0))
+    maintain(runner(spark, settings, SPEC))
+    assert not orphan.exists()
+    assert silver(settings) == before
+
+
 def test_it_waits_for_whoever_writes_the_table(spark, settings):
     land(settings, 1, rows(1))
     heal(spark, settings, [1], SPEC)
