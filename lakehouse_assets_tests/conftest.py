@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from filelock import FileLock
 
@@ -54,6 +55,10 @@ def settings(tmp_path: Path) -> Settings:
         root=str(tmp_path / "lake"), landing=str(tmp_path / "landing"), dagster_home=tmp_path, spark_master="local[2]"
     )
 
+
+# How long a case takes is the machine's affair.
+hypothesis.settings.register_profile("cases", deadline=None)
+hypothesis.settings.load_profile("cases")
 
 LONG = ("e2e", "browser", "laws", "layers")
 
