@@ -22,9 +22,9 @@ from lakehouse_assets.layers.gold_batch import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce
-from lakehouse_assets.orchestration.audits import CHECK as AUDIT
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.healing import assets_of, healing_of
+from lakehouse_assets.orchestration.in_process import execute_assets
 from lakehouse_assets.orchestration.publish import publish_decisions
 from lakehouse_assets.orchestration.retries import evaluation, range_tags
 from lakehouse_assets.orchestration.watcher import look
@@ -152,14 +152,8 @@ def _execute(
     definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[str], tags: dict[str, str]
 ) -> Exception | None:
     """Run these assets here; None, or what their step raised."""
-    job = definitions.resolve_implicit_global_asset_job_def()
-    selection = {dg.AssetKey(key) for key in keys}
-    # An audit looks at the whole table, and has a time of its own: it does not run each time that its asset is made.
-    known = definitions.resolve_asset_graph().asset_check_keys
-    checks = {key for key in known if key.asset_key in selection and key.name != AUDIT}
     try:
-        chosen = job.get_subset(asset_selection=selection, asset_check_selection=checks)
-        chosen.execute_in_process(instance=instance, tags=tags, run_config=QUIET)
+        execute_assets(definitions, instance, {dg.AssetKey(key) for key in keys}, tags, QUIET)
     except Exception as error:
         return error
     return None

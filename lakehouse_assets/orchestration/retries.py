@@ -15,6 +15,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import Healing, due
+from lakehouse_assets.orchestration.checks import silver_check_specs
 from lakehouse_assets.orchestration.healing import FAILED, assets_of, healing_of, perhaps_overlooked
 from lakehouse_assets.reports.healings import healing_rows
 from lakehouse_assets.reports.markdown import table as markdown_table
@@ -29,6 +30,12 @@ SLACK = timedelta(minutes=5)
 def range_tags(windows: Sequence[Window]) -> dict[str, str]:
     """What tells Dagster that a run is of these windows, which must be unbroken."""
     return {ASSET_PARTITION_RANGE_START_TAG: windows[0].key, ASSET_PARTITION_RANGE_END_TAG: windows[-1].key}
+
+
+def checks_of(spec: TableSpec) -> list[dg.AssetCheckKey]:
+    """The checks that go with a window. Not the audit, which looks at the whole table and has a time of its own."""
+    silver = dg.AssetKey(f"silver_{spec.name}")
+    return [dg.AssetCheckKey(silver, name) for name in [*(check.name for check in silver_check_specs(spec)), CHECK]]
 
 
 @dataclass
@@ -101,6 +108,7 @@ def _request(spec: TableSpec, windows: Sequence[Window], found: Sequence[Healing
         # The same try of the same windows is asked for once, even if a tick is repeated.
         run_key=f"{spec.name} {windows[0].key}..{windows[-1].key} {tries.tries} {tries.at}",
         asset_selection=assets_of(spec),
+        asset_check_keys=checks_of(spec),
         tags={**range_tags(windows), "lakehouse/try": str(tries.tries + 1)},
     )
 

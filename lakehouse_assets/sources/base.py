@@ -1,6 +1,6 @@
 """What every kind of source offers: fingerprints of its windows, a lazy read, and a probe for what stopped a read.
 
-Belongs here: the protocol and the shape of an extraction. Does not: any one kind of source.
+Belongs here: the protocol, the shape of an extraction, and what several kinds write alike. Does not: any one kind of source.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,8 @@ from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse_assets.contracts.windows import Window
 
@@ -64,3 +65,8 @@ class Source(Protocol):
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """The parts of these windows that stop a scan, each with the reason. Reads everything: only after a failed action."""
         ...
+
+
+def one_line_base64(value: Column) -> Column:
+    """Binary as text. Spark breaks it into lines of 76 characters."""
+    return F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))

@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.kafka_source import OF_THE_MESSAGE, KafkaSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction
+from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction, one_line_base64
 from lakehouse_assets.sources.json_files import field, with_objects
 from lakehouse_assets.sources.kafka_client import Topic, spark_options, topic
 from lakehouse_assets.sources.kafka_ranges import Range, as_text, from_text, ranges, unbroken
@@ -156,7 +156,9 @@ class KafkaReader:
             rows.select(
                 *("p_extracted_at", "partition", "offset", "timestamp"),
                 F.col("value").cast("string").alias("_line"),
-                F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text).otherwise(F.base64("key")).alias("_key"),
+                F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text)
+                .otherwise(one_line_base64(F.col("key")))
+                .alias("_key"),
             )
         )
         rows = rows.withColumn("_names", F.map_keys("_object"))

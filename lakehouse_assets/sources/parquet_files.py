@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
 from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.sources.base import one_line_base64
 from lakehouse_assets.sources.landing import Landing
 from lakehouse_assets.sources.names import refuse_names
 
@@ -83,7 +84,7 @@ def _text(name: str, kind: DataType) -> Column:
     if isinstance(kind, TimestampNTZType):
         return F.date_format(value, MOMENT)
     if isinstance(kind, BinaryType):
-        return F.base64(value)
+        return one_line_base64(value)
     if isinstance(kind, StructType | ArrayType | MapType):
         return F.to_json(value, IN_JSON)
     return value.cast("string")

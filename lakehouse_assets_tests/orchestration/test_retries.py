@@ -20,7 +20,8 @@ from lakehouse_assets.orchestration import assets
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.headless import run_once
 from lakehouse_assets.orchestration.healing import healing_of
-from lakehouse_assets.orchestration.retries import CHECK, look_at_failed, range_tags
+from lakehouse_assets.orchestration.in_process import execute_assets
+from lakehouse_assets.orchestration.retries import CHECK, checks_of, look_at_failed, range_tags
 from lakehouse_assets.orchestration.watcher import VERSION_TAG
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests import logbook
@@ -77,10 +78,7 @@ class Shop(Clockwork):
             self.instance.report_runless_asset_event(event)
 
     def run(self, tags, selection=tuple(dg.AssetKey(name) for name in OWN)) -> bool:
-        job = self.definitions.resolve_implicit_global_asset_job_def()
-        return job.execute_in_process(
-            instance=self.instance, asset_selection=list(selection), tags=dict(tags), raise_on_error=False
-        ).success
+        return execute_assets(self.definitions, self.instance, set(selection), tags, raise_on_error=False)
 
     def run_days(self, first: int, last: int) -> bool:
         return self.run(range_tags([window(day) for day in range(first, last + 1)]))
@@ -92,6 +90,7 @@ class Shop(Clockwork):
         for event in look.told:
             self.instance.report_runless_asset_event(event)
         for request in look.requests:
+            assert set(request.asset_check_keys) == set(checks_of(SPEC))
             self.run(request.tags, request.asset_selection)
         return len(look.requests)
 
