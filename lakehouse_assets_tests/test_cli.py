@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from lakehouse_assets.cli.common import window_range
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
-from lakehouse_assets.orchestration import validate
+from lakehouse_assets.orchestration import headless, validate
 from lakehouse_assets.orchestration.tables import load_tables
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage.baseline import write_profiles
@@ -341,3 +342,14 @@ def run_rows(*arguments: str) -> list[str]:
 def test_judging_again_is_an_act_that_wants_to_be_named():
     assert "--because" in refused("run", "--rejudge", "--table", "weather", "--window", WINDOW)
     assert "--window" in refused("run", "--rejudge", "--because", "x", "--table", "weather")
+
+
+def test_of_what_is_judged_again_the_windows_named_are_listed_and_no_other(monkeypatch, empty_lake):
+    settings = Settings.from_environment()
+    days = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    logbook.write(settings, [logbook.decided(n, "weather", p_extracted_at=day) for n, day in enumerate(days, 1)])
+    monkeypatch.setattr(cli, "dagster_instance", lambda _: nullcontext((None, None)))
+    monkeypatch.setattr(headless, "run_job", lambda *_: None)
+    monkeypatch.setattr(headless, "run_once", lambda *_: None)
+    lines = run_rows("run", "--rejudge", "--table", "weather", "--window", "2013-01-01..2013-01-02", "--because", "x")
+    assert [re.findall(r"2013-01-\d\d", line)[0] for line in lines if "2013-01-" in line] == ["2013-01-01", "2013-01-02"]

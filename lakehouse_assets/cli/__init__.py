@@ -87,7 +87,7 @@ def _judge_again(table: str | None, window: str | None, because: str | None, by:
         run_job(definitions, instance, "rejudge_windows", "rejudge", config)
         run_once(definitions, instance, settings, tables_of(), lambda _: False, status.update)
     found = logs.decisions(settings, table, evidence=False)
-    chosen = [d for d in found if start and end and d.p_extracted_at and start <= d.p_extracted_at <= end]
+    chosen = [d for d in found if start and end and d.p_extracted_at and start <= d.p_extracted_at < end]
     show(verdict_rows(chosen, full=False), False, "")
 
 
