@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, gate, incremental, rules
+from benchmarks import audit, catch_up, demo, gate, incremental, rules, schema
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "rules-gate": rules.gate_benchmark,
     "rules-many": rules.many_benchmark,
     "audit": audit.benchmark,
+    "schema": schema.benchmark,
 }
 out, err = Console(width=None if sys.stdout.isatty() else 240, highlight=False), Console(stderr=True, highlight=False)
 

@@ -19,7 +19,7 @@ from lakehouse_assets.orchestration.maintenance import maintenance_schedule
 from lakehouse_assets.orchestration.publish import publisher_sensor
 from lakehouse_assets.orchestration.retries import retry_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
-from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.tables import golds_of, load_tables
 from lakehouse_assets.orchestration.trials import trial_job
 from lakehouse_assets.orchestration.watcher import watcher_sensor
 from lakehouse_assets.settings import Settings
@@ -53,7 +53,8 @@ def build_definitions(
         # One process per run: the default would start a JVM for every step.
         executor=dg.in_process_executor,
     )
-    each = [table_definitions(t, settings, specs) for t in tables]
+    golds = golds_of(tables)
+    each = [table_definitions(t, settings, specs, golds) for t in tables]
     return dg.Definitions.merge(*each, audit_definitions(settings, tables), shared)
 
 

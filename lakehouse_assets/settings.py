@@ -20,6 +20,7 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 JDBC_PREFIX = "LAKEHOUSE_JDBC_"
+AUDIT_PORT = 3070  # where `lakehouse audit-docs` serves the pages, unless it is told another
 _JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
 _SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
 

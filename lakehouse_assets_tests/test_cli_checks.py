@@ -63,7 +63,7 @@ def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
         ("2024-01-03", "failed", 40, "40 row(s)"),
     ]
     assert told[1]["observed"]["failed"] == 40
-    assert told[1]["samples"] == ["2024-01-03 00:00: 90.0"] * 5
+    assert told[1]["samples"] == ["2024-01-03 00:00: 90.0"]
     assert run("run", "readings", FAR, "--window", "2024-01-03", "--on", "silver").exception.exit_code == 8
     skipped = run("run", "readings", "{check: row_count_ratio, min: 0.5}")
     assert skipped.exception.exit_code == 8
@@ -124,7 +124,7 @@ def test_a_published_gold_table(spark, lake):
     assert str(bad.exception) == "in_range_most: failed in gold_sensors"
     (told,) = json.loads(bad.stdout)
     assert (told["rows"], told["failed rows"], told["would hold"]) == (40, 40, "40 row(s)")
-    assert len(told["samples"]) == 5
+    assert len(told["samples"]) == 1, "each value once"
 
 
 @pytest.mark.parametrize(

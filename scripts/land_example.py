@@ -5,13 +5,12 @@ Belongs here: what arrives when (`--only`), and a copy that a watcher never sees
 """
 
 import argparse
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.whole import write_whole
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "data" / "examples"
 TABLES = tuple(sorted(path.name for path in EXAMPLES.glob("*/")))
@@ -23,16 +22,7 @@ def land(source: Path, target: Path) -> bool:
     content = source.read_bytes()
     if target.is_file() and target.read_bytes() == content:
         return False
-    # The temporary name has another suffix and a leading dot: no pattern of a source matches it.
-    handle, temporary = tempfile.mkstemp(prefix=".landing-", suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(target, content)
     return True
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from sqlglot import exp
 
+from lakehouse_assets.checks.sql_conditions import no_condition
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 
 # Outcomes go by name: a declared check of such a name would take the place of what the lakehouse finds by itself.
@@ -28,6 +30,11 @@ class CheckContext:
     window_end_sql: str
     batch_view: str
     last_modified: str | None = None
+
+    @property
+    def windows_view(self) -> str:
+        """The bounds of each window, `_window_start` and `_window_end`: for queries that say they ask for them."""
+        return f"{self.batch_view}_windows"
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,21 @@ class Check(BaseModel):
     def unknown_columns(self, columns: Collection[str]) -> list[str]:
         """What it names that is none of these columns of the batch."""
         return [name for name in self.columns_used if name not in columns]
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """What Spark could not do with columns of these types, whatever their values are; nothing where it can, or where a type
+        is not known.
+        """
+        return ""
+
+    @property
+    def conditions(self) -> tuple[exp.Expr, ...]:
+        """Expressions of the configuration that must be true or false."""
+        return (parse_expression(self.where, "where"),) if self.where is not None else ()
+
+    def unfit(self, types: Mapping[str, str]) -> str:
+        """Why it could never be judged with columns of these types; nothing where it can, or where nothing is known."""
+        return self.misfit(types) or next((why for tree in self.conditions if (why := no_condition(tree, types))), "")
 
     @property
     def id(self) -> str:
@@ -266,6 +288,11 @@ class BatchCheck(Check):
     def rides_along(self, context: CheckContext) -> bool:
         """Where it has no query of its own."""
         return self.query_by_window(context) is None
+
+    @property
+    def asks_windows(self) -> bool:
+        """Whether its query reads the bounds of the windows, too."""
+        return False
 
     @property
     def no_answer(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ STEPS = 16 * LONGEST**2
 LONGEST_PATTERN = 1000
 MOST = 2**31 - 1
 REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+SINGLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # of one character
 # What may follow `(?` in both languages; names, comments and conditions are written differently, or not at all.
 GROUP = re.compile(r"[:=!>]|<[=!]|[imsu]*(-[ims]+)?[:)]")
 QUANTIFIER = re.compile(r"[*+]|\{(\d+)(?:,(\d*))?\}")
@@ -59,6 +60,17 @@ def refusal(pattern: str) -> str | None:
     if steps > STEPS:
         return "could run for ever on some value: too many open repeats share characters; anchor it with ^, or bound them"
     return None
+
+
+def opens(pattern: str) -> bool:
+    """Whether what it takes to try a pattern, once, may grow with the value: it has a repeat without end, other than of one
+    character at its very end. Of a pattern that is not refused.
+
+    >>> opens("a+b"), opens("[0-9]{2,4}-a+"), opens(", ?")
+    (True, False, False)
+    """
+    parsed: Any = parser.parse(pattern)
+    return _opens(list(parsed), at_end=True)
 
 
 def of_like(pattern: str, escape: str = "\\") -> str:
@@ -222,3 +234,26 @@ def _is_fixed(tree: Any) -> bool:
         if name == "SUBPATTERN" and not _is_fixed(argument[3]):
             return False
     return True
+
+
+def _opens(tree: list[Any], *, at_end: bool) -> bool:
+    """``at_end``: nothing of the pattern follows."""
+    for place, (op, argument) in enumerate(tree):
+        name, last = str(op), at_end and place == len(tree) - 1
+        if name in REPEATS:
+            low, high, body = argument
+            single = len(body) == 1 and str(body[0][0]) in SINGLE
+            if high is parser.MAXREPEAT and not (last and low <= 1 and single):
+                return True
+            within = [(list(body), False)]
+        elif name == "BRANCH":
+            within = [(list(branch), last) for branch in argument[1]]
+        elif name == "SUBPATTERN":
+            within = [(list(argument[3]), last)]
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            within = [(list(argument[1]), False)]
+        else:
+            within = [(list(argument), False)] if name == "ATOMIC_GROUP" else []
+        if any(_opens(part, at_end=ends) for part, ends in within):
+            return True
+    return False

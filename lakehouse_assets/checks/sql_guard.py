@@ -12,6 +12,7 @@ from sqlglot import Dialect, TokenType, exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_assets.checks.patterns import of_like, refusal
+from lakehouse_assets.checks.sql_functions import like_it, unknown_function
 from lakehouse_assets.checks.sql_places import line_of
 
 # Code that leaves the data, or that gives another answer the second time. Configuration never runs code (law 5).
@@ -112,6 +113,8 @@ def _refused(node: exp.Expr, text: str) -> str | None:
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
         if name in FORBIDDEN:
             return f"the function {name} is not allowed in {shown(text)}"
+        if unknown := unknown_function(node):
+            return f"Spark has no function {unknown} (in {shown(text)}){like_it(unknown)}"
     writes = exp.Command | exp.DDL | exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Into
     if isinstance(node, writes) and not isinstance(node, exp.Query):
         return f"only reading is allowed in {shown(text)}"
@@ -136,17 +139,21 @@ def _is_folded_text(node: exp.Expr) -> bool:
 def _unfit_pattern(node: exp.Expr, text: str) -> str | None:
     """A regular expression must be written out, and end on every value; LIKE's too, which Spark makes into one."""
     likes = isinstance(node, exp.Like | exp.ILike)
-    for pattern in _patterns(node):
+    for pattern in patterns_of(node):
         if not isinstance(pattern, exp.Literal | exp.RawString):
             way_out = " (contains, startswith and endswith take columns)" if likes else ""
             return f"a regular expression must be written out, as a text, in {shown(text)}{way_out}"
-        escape = node.parent.expression.name if isinstance(node.parent, exp.Escape) else "\\"
-        if why := refusal(of_like(pattern.name, escape) if likes else pattern.name):
+        if why := refusal(of_like(pattern.name, escape_of(node)) if likes else pattern.name):
             return f"the pattern {pattern.name!r} {why}"
     return None
 
 
-def _patterns(node: exp.Expr) -> list[exp.Expr | None]:
+def escape_of(node: exp.Expr) -> str:
+    """What takes the meaning from `%` and `_` in a LIKE's pattern."""
+    return node.parent.expression.name if isinstance(node.parent, exp.Escape) else "\\"
+
+
+def patterns_of(node: exp.Expr) -> list[exp.Expr | None]:
     """The arguments that Spark takes for regular expressions."""
     if isinstance(node, exp.StrToMap):
         return [node.args.get("pair_delim"), node.args.get("key_value_delim")]

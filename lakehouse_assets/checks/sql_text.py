@@ -5,13 +5,14 @@ say (sql_guard), or any check kind.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime
 from typing import Any
 
 from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from lakehouse_assets.checks.sql_bounds import limited
 from lakehouse_assets.checks.sql_guard import SUBSTITUTED, guard, refuse_neighbours, shown
 
 # Their answer hangs on the order of the rows, which nobody promises; of the last three where rows are alike.
@@ -76,8 +77,11 @@ def none_of(column: str, values: Iterable[Any]) -> str:
     return f"{identifier(column)} NOT IN ({', '.join(literal(value) for value in values)})"
 
 
-def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> exp.Expr:
-    """One expression over a row (with ``allow_windows``, over its batch). Raises ValueError naming what is refused."""
+def parse_expression(text: str, what: str, *, allow_windows: bool = False, parameters: Collection[str] = ()) -> exp.Expr:
+    """One expression over a row (with ``allow_windows``, over its batch). Raises ValueError naming what is refused.
+
+    ``parameters``: names that may stand in it, as ``:name``.
+    """
     tree = _one("SELECT ", text, what)
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) != {"expressions"}:
         raise ValueError(f"{what}: {text!r} is not one SQL expression")
@@ -85,8 +89,9 @@ def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> ex
     if isinstance(expression, exp.Alias | exp.Star):
         raise ValueError(f"{what}: {text!r} is not one SQL expression")
     guard(expression, text, what)
-    if expression.find(exp.Placeholder):
-        raise ValueError(f"{what}: a parameter is not allowed in {text!r}")
+    if any(parameter.name not in parameters for parameter in expression.find_all(exp.Placeholder)):
+        known = f": there are {', '.join(f':{name}' for name in parameters)}" if parameters else ""
+        raise ValueError(f"{what}: a parameter is not allowed in {text!r}{known}")
     if expression.find(exp.Subquery, exp.Select, exp.Exists):
         raise ValueError(f"{what}: a subquery is not allowed in {text!r}")
     if not allow_windows and expression.find(exp.Window):
@@ -96,7 +101,7 @@ def parse_expression(text: str, what: str, *, allow_windows: bool = False) -> ex
     bare = [node for node in expression.find_all(exp.AggFunc) if not node.find_ancestor(exp.Window)]
     if bare:
         raise ValueError(f"{what}: an aggregate needs `over (…)` in {text!r}")
-    return expression
+    return limited(expression)
 
 
 def parse_aggregate(text: str, what: str) -> exp.Expr:
@@ -110,12 +115,14 @@ def parse_aggregate(text: str, what: str) -> exp.Expr:
         raise ValueError(f"{what}: only aggregates of columns are allowed in {shown(text)}")
     if node := expression.find(*BY_ORDER):
         raise ValueError(f"{what}: {node.sql(dialect='spark')} depends on the order of the rows, in {shown(text)}")
+    if any(node.find_ancestor(exp.AggFunc) for node in expression.find_all(exp.AggFunc)):
+        raise ValueError(f"{what}: an aggregate of an aggregate has no meaning in {shown(text)}")
     if isinstance(expression, exp.Alias) or not expression.find(exp.AggFunc):
         raise ValueError(f"{what}: {shown(text)} is no aggregate, such as sum(x) or count(*)")
     bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc)]
     if bare:
         raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {shown(text)}")
-    return expression
+    return limited(expression)
 
 
 def of_clean_rows(aggregate: exp.Expr) -> str:
@@ -125,12 +132,12 @@ def of_clean_rows(aggregate: exp.Expr) -> str:
     'SUM(a) FILTER(WHERE _clean) / COUNT(*) FILTER(WHERE _clean)'
     """
 
-    def limited(node: exp.Expr) -> exp.Expr:
+    def of_clean(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.AggFunc) and not node.find_ancestor(exp.AggFunc, exp.Filter):
             return exp.Filter(this=node.copy(), expression=exp.Where(this=exp.column("_clean")))
         return node
 
-    return aggregate.copy().transform(limited).sql(dialect="spark")
+    return aggregate.copy().transform(of_clean).sql(dialect="spark")
 
 
 def parse_select(text: str, what: str) -> exp.Select:
@@ -146,7 +153,7 @@ def parse_select(text: str, what: str) -> exp.Select:
         plain = isinstance(table.this, exp.Identifier) and not table.db
         if not plain or (table.name.lower() != "batch" and not _declared(table)):
             raise ValueError(f"{what}: only `batch` can be read, not {table.sql(dialect='spark')}")
-    return tree
+    return limited(tree)
 
 
 def columns_of(expression: exp.Expr) -> set[str]:

@@ -1,9 +1,10 @@
-"""The types that a column may be declared with, under Spark SQL's names.
+"""The types that a column may be declared with, under Spark SQL's names, and which of them Spark compares or casts.
 
-Belongs here: names of types. Does not: casting (measures).
+Belongs here: names of types, and what is known of them without Spark. Does not: casting (measures).
 """
 
 import re
+from collections.abc import Mapping
 
 ATOMIC = {
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp", "timestamp_ntz",
@@ -23,3 +24,57 @@ def data_type(text: str) -> str:
     if name in ATOMIC:
         return name
     raise ValueError(f"unknown type {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
+
+
+TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+# As Spark does by ANSI's rules: a text is read as what it is compared with, and nothing else changes its family.
+COMPARED = {
+    "string": frozenset({"string", "number", "boolean", "binary", *TIMES}),
+    "number": frozenset({"number", "string"}),
+    "boolean": frozenset({"boolean", "string"}),
+    "binary": frozenset({"binary", "string"}),
+    **dict.fromkeys(TIMES, frozenset({"string", *TIMES})),
+}
+# What can be cast to each; to others, anything may be.
+CAST_FROM = {
+    "number": frozenset({"number", "string", "boolean", "timestamp"}),
+    "timestamp": frozenset({"number", "string", *TIMES}),
+    "date": frozenset({"string", *TIMES}),
+    "boolean": frozenset({"boolean", "number", "string"}),
+    "binary": frozenset({"binary", "string"}),
+}
+
+
+def family(name: str) -> str:
+    """Types that Spark treats alike: `number` for all numbers; nothing for one that is not known, as an array.
+
+    >>> family("bigint"), family("decimal(5,2)"), family("array<int>")
+    ('number', 'number', '')
+    """
+    if name in COMPARED and name != "number":
+        return name
+    return "number" if DECIMAL.fullmatch(name) or name in ATOMIC else ""
+
+
+def comparable(one: str, other: str) -> bool:
+    """Whether Spark compares values of two types (or families); true where it is not known."""
+    two = family(other) or other
+    return (family(one) or one) not in COMPARED or two not in COMPARED or two in COMPARED[family(one) or one]
+
+
+def uncomparable(column: str, types: Mapping[str, str], other: str) -> str:
+    """That a column cannot be compared with a value of a type (or family); nothing where it can."""
+    mine = types.get(column, "")
+    return "" if comparable(mine, other) else f"{column} is {mine}, which Spark does not compare with a {other}"
+
+
+def uncastable(column: str, types: Mapping[str, str], to: str) -> str:
+    """That a column cannot be cast to a type (or family); nothing where it can."""
+    mine = types.get(column, "")
+    return "" if castable(mine, to) else f"{column} is {mine}, of which Spark makes no {to}"
+
+
+def castable(one: str, to: str) -> bool:
+    """Whether Spark casts from a type to another type (or family); true where it is not known, or may be to both."""
+    target, known = family(to) or to, family(one)
+    return not known or target not in CAST_FROM or known in CAST_FROM[target]

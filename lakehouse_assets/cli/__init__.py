@@ -16,6 +16,7 @@ from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, 
 from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.quarantine import quarantine_app
+from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.trials import check_app
 from lakehouse_assets.errors import LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
@@ -28,6 +29,7 @@ app.add_typer(check_app, name="check")
 app.add_typer(drift_app, name="drift")
 app.add_typer(heal_app, name="heal")
 app.add_typer(quarantine_app, name="quarantine")
+app.add_typer(schema_app, name="schema")
 add_audits(app)
 
 

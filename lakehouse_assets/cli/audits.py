@@ -12,9 +12,8 @@ import typer
 
 from lakehouse_assets.cli.common import AsJson, dagster_instance, err, out, show
 from lakehouse_assets.errors import CheckFailedError, EnvironmentMissing, RefusedError
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import AUDIT_PORT, Settings
 
-PORT = 3070
 Table = Annotated[list[str] | None, typer.Option("--table", help="Only this table; again for more (default: all on disk).")]
 AsOf = Annotated[int | None, typer.Option("--as-of", min=0, help="Audit this Delta version of the one table that is named.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Draw this sample again (default: the run's second).")]
@@ -72,7 +71,7 @@ def _cell(value: Any) -> Any:
 
 
 def audit_docs(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = AUDIT_PORT,
     host: Annotated[str, typer.Option(help="Another address than loopback shows the pages to others: they have no login.")] = (
         "127.0.0.1"
     ),

@@ -79,8 +79,8 @@ def decisions_of(table: str | None) -> list[Any]:
 
 
 @contextmanager
-def dagster_instance(settings: Settings):
-    """The definitions and the instance of DAGSTER_HOME. Dagster's paths are relative to the project's folder."""
+def instance_of(settings: Settings) -> Iterator[Any]:
+    """The instance of DAGSTER_HOME. Dagster's paths are relative to the project's folder."""
     import logging
 
     os.environ["DAGSTER_HOME"] = str(settings.dagster_home)
@@ -88,9 +88,16 @@ def dagster_instance(settings: Settings):
     logging.getLogger("dagster").setLevel(logging.WARNING)
     import dagster as dg
 
-    from lakehouse_assets.definitions import build_definitions
+    with dg.DagsterInstance.get() as instance:
+        yield instance
 
-    with own_spark(), dg.DagsterInstance.get() as instance:
+
+@contextmanager
+def dagster_instance(settings: Settings) -> Iterator[tuple[Any, Any]]:
+    """The definitions, and the instance, as `instance_of` has it."""
+    with own_spark(), instance_of(settings) as instance:
+        from lakehouse_assets.definitions import build_definitions
+
         yield build_definitions(settings), instance
 
 

@@ -3,14 +3,13 @@
 Belongs here: arguments → call → listing. Does not: anything that another room could do.
 """
 
-import os
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, show, tables_of
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.cli.common import AsJson, instance_of, show, tables_of
+from lakehouse_assets.settings import Settings
 
 heal_app = typer.Typer(no_args_is_help=True, help="What is missing, late, stale, failing or held.")
 
@@ -28,16 +27,12 @@ def heal_status(
     as_json: AsJson = False,
 ) -> None:
     """Windows that are missing, late, stale, failing or quarantined, and what comes next, and when. Starts nothing."""
-    import dagster as dg
-
     from lakehouse_assets.orchestration.healing import healing_of
     from lakehouse_assets.reports.healings import healing_rows
 
     settings = Settings.from_environment()
     specs = [found.spec for found in tables_of([table] if table else [])]
-    os.environ["DAGSTER_HOME"] = str(settings.dagster_home)
-    os.chdir(PROJECT_ROOT)
     now = datetime.now(UTC)
-    with dg.DagsterInstance.get() as instance:
+    with instance_of(settings) as instance:
         found = {spec.name: healing_of(instance, settings, spec, now) for spec in specs}
     show(healing_rows(found, full=as_json, everything=everything), as_json, "every window that is over is in and accepted")

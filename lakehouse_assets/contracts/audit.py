@@ -6,7 +6,7 @@ Belongs here: the shape of a pack, reading it, file and line of a mistake. Does 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,6 +24,11 @@ from lakehouse_assets.errors import ConfigError
 PACKS = Path(__file__).resolve().parent.parent / "audits"
 Kind = Literal["text", "number", "time", "boolean"]
 YEARS = {"${this_year}": 0, "${next_year}": 1}
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name fits one of these patterns; letter case does not count."""
+    return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
 
 
 class AuditRule(Frozen):
@@ -96,7 +101,7 @@ class AuditRule(Frozen):
 
     def of_table(self, table: str) -> bool:
         """Whether it speaks of a table (`silver/weather`)."""
-        return any(fnmatchcase(table.lower(), pattern.lower()) for pattern in self.tables)
+        return fits(table, self.tables)
 
 
 class AuditSetting(Frozen):
@@ -138,7 +143,7 @@ class AuditRules:
         """What holds for one table."""
         given: dict[str, Any] = {}
         for setting in self.settings:
-            if any(fnmatchcase(table.lower(), pattern.lower()) for pattern in setting.tables):
+            if fits(table, setting.tables):
                 given |= {name: value for name, value in setting.model_dump().items() if value is not None}
         return AuditSetting.model_validate({**given, "tables": (table,)})
 

@@ -5,10 +5,9 @@ Belongs here: names and types → bound checks (pure). Does not: reading packs (
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from lakehouse_assets.checks.base import Check
-from lakehouse_assets.contracts.audit import AuditRule
+from lakehouse_assets.contracts.audit import AuditRule, fits
 
 # Columns that the lakehouse itself adds: nobody's rules need cover them.
 OURS = ("p_extracted_at", "extraction_seq")
@@ -75,10 +74,7 @@ def bind(rules: Sequence[AuditRule], table: str, columns: Mapping[str, str], key
 
 def matches(rule: AuditRule, column: str) -> bool:
     """Whether a column's name (a path) fits the rule's patterns."""
-    name = column.lower()
-    if any(fnmatchcase(name, pattern.lower()) for pattern in rule.not_columns):
-        return False
-    return any(fnmatchcase(name, pattern.lower()) for pattern in rule.columns)
+    return fits(column, rule.columns) and not fits(column, rule.not_columns)
 
 
 def kind_of(data_type: str) -> str:

@@ -8,8 +8,9 @@ import re
 from pydantic import Field, field_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
-from lakehouse_assets.checks.types import data_type
+from lakehouse_assets.checks.types import ATOMIC, data_type
 from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.contracts.spark_types import NESTED, Atom, Struct, parse_type, parts_of, sql_type, unfit_fields
 
 OWN = frozenset({"p_extracted_at", "extraction_seq"})
 
@@ -27,6 +28,25 @@ def unfit_name(name: str) -> str | None:
     return None
 
 
+def declared_type(text: str) -> str:
+    """The Spark SQL name of a declared type, nested ones too. Raises ValueError, listing what there is.
+
+    >>> declared_type("Struct<id: Long, tags: array<string>>")
+    'struct<id: bigint, tags: array<string>>'
+    """
+    if not re.match(r"\s*(struct|array|map)\s*<", text, re.IGNORECASE):
+        return data_type(text)
+    kind = parse_type(text)
+    for part in parts_of(kind):
+        if isinstance(part, Atom) and part.name not in ATOMIC:
+            raise ValueError(f"unknown type {part.name!r} in {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
+        if isinstance(part, Struct) and not part.fields:
+            raise ValueError(f"{text!r}: a struct needs a field, which Parquet cannot do without")
+    if unfit := unfit_fields(kind):
+        raise ValueError(f"{text!r}: field {unfit[0]!r}: Delta refuses spaces and any of ,;{{}}()= in a name")
+    return sql_type(kind)
+
+
 class Column(Frozen):
     """A value that cannot be cast is a reason (`cast_<column>`) that holds its row; it never becomes NULL in silence.
 
@@ -36,7 +56,8 @@ class Column(Frozen):
 
     type: str
     """`string boolean tinyint smallint int bigint float double date timestamp timestamp_ntz binary` or `decimal(p,s)`. `integer
-    long short byte bool real` are other names."""
+    long short byte bool real` are other names. `struct<a: int, …>`, `array<…>` and `map<string, …>` of these are read from JSON
+    text, and cannot be keys."""
     source_name: str | None = Field(default=None, alias="from")
     """The source's name for it. Without it, the column's own."""
     expr: str | None = None
@@ -55,7 +76,7 @@ class Column(Frozen):
     @field_validator("type")
     @classmethod
     def _known_type(cls, value: str) -> str:
-        return data_type(value)
+        return declared_type(value)
 
     @field_validator("expr")
     @classmethod
@@ -65,3 +86,8 @@ class Column(Frozen):
             if others:
                 raise ValueError(f"expr sees only `value`, not {', '.join(others)}")
         return value
+
+    @property
+    def nested(self) -> bool:
+        """Whether it has parts, and comes as JSON."""
+        return isinstance(parse_type(self.type), NESTED)

@@ -19,7 +19,8 @@ ACCEPTED: frozenset[str] = frozenset({"published", "published_with_warnings"})
 class ExtractionRecord:
     """One extraction of one window into bronze. ``columns``: those of any of its files, empty when none had a header.
 
-    ``lacking``: those of them that some file did not have.
+    ``lacking``: those of them that some file did not have. ``types``: of a source that knows them, its columns' Spark types.
+    ``respelled``: columns that came in other letter case than bronze has them, with the source's.
     """
 
     table: str
@@ -32,6 +33,8 @@ class ExtractionRecord:
     run_id: str
     extracted_at: datetime
     lacking: tuple[str, ...] = ()
+    types: dict[str, str] = field(default_factory=dict)
+    respelled: dict[str, str] = field(default_factory=dict)
 
     @property
     def in_every_file(self) -> tuple[str, ...]:
@@ -68,6 +71,9 @@ class Decision:
     of silver, the last decisions of the tables that its checks look into. ``recomputed``: the values of gold's grain that were
     derived anew; None: the whole table.
 
+    ``evolved``: bronze's names of columns that nobody declared and the contract took, and of declared ones that it took a
+    wider type for, each with its type.
+
     ``number`` counts a table's decisions; ``baseline_version`` is the number of the last decision whose profiles the
     baseline held. ``superseded_by`` is set on the record that a later extraction writes for an earlier one.
     """
@@ -94,6 +100,7 @@ class Decision:
     superseded_by: str | None = None
     inputs: dict[str, int] = field(default_factory=dict)
     recomputed: tuple[str | None, ...] | None = None
+    evolved: dict[str, str] = field(default_factory=dict)
     checks: tuple[dict[str, Any], ...] = ()
     drift: dict[str, Any] | None = None
     profiles: tuple[dict[str, Any], ...] = ()

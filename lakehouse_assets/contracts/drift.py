@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.frozen import Frozen
@@ -38,6 +38,12 @@ class FeatureSpec(Frozen):
     def _column_of_that_name(cls, value: Any) -> Any:
         if isinstance(value, dict) and "name" in value and value.get("expr") is None:
             return {**value, "expr": value["name"]}
+        return value
+
+    @field_validator("expr")
+    @classmethod
+    def _parsed(cls, value: str) -> str:
+        parse_expression(value, "expr", allow_windows=True)
         return value
 
     @property

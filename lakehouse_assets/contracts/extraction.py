@@ -6,8 +6,9 @@ Belongs here: the shape and what can be judged from it alone. Does not: the cale
 from datetime import date, datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from lakehouse_assets.checks.sql_text import parse_expression
 from lakehouse_assets.contracts.frozen import Frozen
 from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
 
@@ -37,6 +38,13 @@ class ExtractionSpec(Frozen):
     delete_when: str | None = None
     """`upsert` only: a SQL condition over the columns. A row for which it is true deletes its key, until a newer row brings it
     back."""
+
+    @field_validator("delete_when")
+    @classmethod
+    def _parsed(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_expression(value, "delete_when")
+        return value
 
     @model_validator(mode="after")
     def _ordered(self) -> "ExtractionSpec":

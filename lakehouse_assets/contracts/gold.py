@@ -4,10 +4,12 @@ Belongs here: the shape and what can be judged from it alone. Does not: reading 
 """
 
 import re
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.history import HistoryCheck
+from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import parse_expression
 from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
@@ -31,6 +33,21 @@ class GrainSpec(Frozen):
         return value
 
 
+class GoldSchema(Frozen):
+    """What to do when the SQL yields other columns than the table has, though nobody has changed the SQL or the declared types
+    of what it reads: a `*` brings a column that a batch has added, a value's type follows one that has been widened.
+    """
+
+    new_columns: Literal["evolve", "ignore", "quarantine", "reject"] = "quarantine"
+    """`evolve`: the table takes the column. `ignore`: it is left out. `quarantine`: the table stays as it was. `reject`: that,
+    and the materialization fails."""
+    missing_columns: Literal["null", "quarantine", "reject"] = "quarantine"
+    """`null`: the column stays, and is NULL. `quarantine`, `reject`: as above."""
+    type_changes: Literal["widen", "quarantine", "reject"] = "quarantine"
+    """`widen`: the table takes a type that is wider without loss. `quarantine`, `reject`: as above. A narrower type is read as
+    the table's, whatever is set here."""
+
+
 class GoldSpec(Frozen):
     """A table derived from silver by one SELECT, which stands in a file beside `defs.yaml`."""
 
@@ -50,6 +67,9 @@ class GoldSpec(Frozen):
     checks: tuple[AnyCheck, ...] = ()
     """Its rules. The whole result is one batch; with a grain, the parts that were derived are."""
 
+    schema_policy: GoldSchema = Field(default=GoldSchema(), alias="schema")
+    """What to do when the SQL yields other columns than the table has."""
+
     @field_validator("sql")
     @classmethod
     def _beside(cls, value: str) -> str:
@@ -64,6 +84,9 @@ class GoldSpec(Frozen):
         for i, check in enumerate(self.checks):
             if isinstance(check, HistoryCheck):
                 raise ValueError(f"checks.{i} ({check.id}): gold has no windows that {check.check} could compare with")
+            if isinstance(check, Reconcile) and check.parameters:
+                told = " and no ".join(f":{name}" for name in sorted(check.parameters))
+                raise ValueError(f"checks.{i} ({check.id}): gold has no window, and so no {told}")
         if self.grain and self.grain.column not in self.key:
             # Otherwise a key could stand in two parts, and each of them be right by itself.
             raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")

@@ -6,12 +6,13 @@ Belongs here: reading SQL (sqlglot). Does not: mistakes that sqlglot passes over
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlglot import exp, parse
+from sqlglot import exp, parse, parse_one
 from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.lineage import lineage
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
+from lakehouse_assets.checks.sql_bounds import limited
 from lakehouse_assets.checks.sql_guard import UnfitError, guard_query
 from lakehouse_assets.checks.sql_places import line_of
 from lakehouse_assets.contracts.lineage_mistakes import (
@@ -35,6 +36,11 @@ class GoldQuery:
     inputs: tuple[str, ...]
     types: Mapping[str, str]
     lineage: Mapping[str, frozenset[tuple[str, str]]]
+
+    @property
+    def limited(self) -> str:
+        """The SQL that runs: a pattern that meets a text too long for it is an error."""
+        return limited(parse_one(self.sql, dialect="spark")).sql(dialect="spark")
 
 
 def read_gold(sql: str, file: str, schema: Schema) -> GoldQuery:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, field_validator, model_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.contracts.frozen import Frozen
 from lakehouse_assets.contracts.windows import Cadence
@@ -30,6 +30,9 @@ _UNSAFE = f"[{re.escape(REFUSED_BY_DELTA)}\x00-\x1f\x7f]"
 _AHEAD = f"(?=x?{_ESCAPED}(?:_|{_UNSAFE}))"  # what follows would, with this character, read as an escape of ours
 _ESCAPABLE = f"(?<!^)_(?=x){_AHEAD}|^x{_AHEAD}|{_UNSAFE}"
 _ESCAPE = re.compile(f"(?:^|_)x({_ESCAPED})_")
+
+# In the context of a validation: what is read was written by a decision, which keeps every key, said or not.
+KEPT = "kept"
 
 
 def safe_name(source_name: str) -> str:
@@ -138,7 +141,7 @@ class FilesSource(Frozen):
         return name
 
     @model_validator(mode="after")
-    def _parsable(self) -> "FilesSource":
+    def _parsable(self, info: ValidationInfo) -> "FilesSource":
         for name, character in (("delimiter", self.delimiter), ("quote", self.quote)):
             if len(character) != 1 or character in "\r\n\0":
                 raise ValueError(f"{name} {character!r} must be one character, and no line break")
@@ -146,7 +149,8 @@ class FilesSource(Frozen):
             raise ValueError(f"delimiter and quote are both {self.quote!r}")
         if self.format == "json" and (self.multiline or self.encoding != "utf-8"):
             raise ValueError("format json means one object per line, in UTF-8: multiline and encoding do not apply")
-        if self.format == "parquet" and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
+        written = not (info.context or {}).get(KEPT)
+        if self.format == "parquet" and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
             raise ValueError("format parquet: multiline, encoding, delimiter and quote are of text files")
         return self
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
@@ -20,7 +20,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.maintenance import MaintenanceSpec
-from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.source import KEPT, FilesSource
 
 # Seasons that are the same in every window of a cadence, or different by accident.
 SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthly")}
@@ -30,17 +30,24 @@ AnySource = Annotated[FilesSource | JdbcSource | KafkaSource, Field(discriminato
 
 
 class SchemaPolicy(Frozen):
-    """What to do with a batch whose columns are not the declared ones.
+    """What to do with a batch whose columns are not the declared ones ([schema.md](schema.md)).
 
     A declared column that **no** extraction has ever had is a mistake in the YAML: the window is held whatever is set here.
-    The check's name is `source_columns` (`new_columns` for undeclared ones).
+    The check's name is `source_columns` (`new_columns` for undeclared ones, `source_types` for types). Names that differ from
+    declared ones in letter case only are rejected, whatever is set here (`source_names`).
     """
 
-    new_columns: Literal["ignore", "quarantine"] = "ignore"
-    """`ignore`: an undeclared column stays in bronze. `quarantine`: the window is held."""
-    missing_columns: Literal["keep", "null", "quarantine"] = "keep"
+    new_columns: Literal["evolve", "ignore", "quarantine", "reject"] = "ignore"
+    """`evolve`: an undeclared column is added at silver's end. `ignore`: it stays in bronze. `quarantine`: the window is held.
+    `reject`: it is held, and its materialization fails."""
+    missing_columns: Literal["keep", "null", "quarantine", "reject"] = "keep"
     """`keep`: a declared column that the batch lacks keeps the key's last value. `null`: it becomes NULL. `quarantine`: the
-    window is held."""
+    window is held. `reject`: it is held, and its materialization fails."""
+    type_changes: Literal["widen", "cast", "quarantine", "reject"] = "cast"
+    """What a source says its types are (Parquet, JDBC), where values would not read without loss. `widen`: silver takes a wider
+    type that Delta can widen to; any other holds the window. `cast`: values are read as the declared type; one that cannot be
+    holds its row. `quarantine`: the window is held. `reject`: it is held, and its materialization fails. A source of text
+    (CSV, JSON, Kafka) says no types: with `quarantine` and `reject` a value that cannot be cast holds the whole window."""
 
 
 class AlertSpec(Frozen):
@@ -100,6 +107,8 @@ class TableSpec(Frozen):
     maintenance: MaintenanceSpec = MaintenanceSpec()
     """How long what nobody needs any more is kept."""
 
+    _declared: "TableSpec | None" = PrivateAttr(default=None)
+
     @field_validator("columns", mode="before")
     @classmethod
     def _types_in_short(cls, value: Any) -> Any:
@@ -142,11 +151,22 @@ class TableSpec(Frozen):
                 raise ValueError(
                     f"drift.features.{i} ({feature.name}): a baseline would keep values of {', '.join(hidden)}, which is pii"
                 )
+        self._refuse_nested_keys()
         for what, names in self._references():
             for name in names:
                 if name not in self.columns:
                     raise ValueError(f"{what}: no column {name!r} is declared; there are {', '.join(self.columns)}")
+        types = {name: column.type for name, column in self.columns.items()}
+        for i, check in enumerate(self.checks):
+            if why := check.unfit(types):
+                raise ValueError(f"checks.{i} ({check.id}): {why}")
         return self
+
+    def _refuse_nested_keys(self) -> None:
+        for what, names in (("key", self.key), ("last_modified", (self.last_modified,) if self.last_modified else ())):
+            for name in names:
+                if name in self.columns and self.columns[name].nested:
+                    raise ValueError(f"{what}: {name} is {self.columns[name].type}, which has no order; use a plain column")
 
     def _references(self) -> list[tuple[str, list[str]]]:
         found = [("key", list(self.key)), ("last_modified", [self.last_modified] if self.last_modified else [])]
@@ -164,6 +184,23 @@ class TableSpec(Frozen):
     def pii_columns(self) -> frozenset[str]:
         """Columns whose values are never shown."""
         return frozenset(name for name, column in self.columns.items() if column.pii)
+
+    @property
+    def declared(self) -> "TableSpec":
+        """What the YAML says, without what batches have added to it."""
+        return self._declared or self
+
+    @property
+    def evolved_columns(self) -> tuple[str, ...]:
+        """Columns that nobody declared, and that accepted batches added."""
+        declared = self.declared.columns
+        return tuple(name for name in self.columns if name not in declared)
+
+    def with_columns(self, columns: dict[str, Column]) -> "TableSpec":
+        """The contract as it stands after batches have changed it. Its rules are still those that were declared."""
+        made = self.model_copy(update={"columns": columns})
+        made._declared = self.declared
+        return made
 
     def source_column(self, name: str) -> str:
         """The source's spelling of a declared column."""
@@ -186,7 +223,8 @@ class TableSpec(Frozen):
     @property
     def meaning(self) -> str:
         """A hash of everything by which silver's values follow from bronze and the accepted decisions."""
-        columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in self.columns.items()}
+        own = self.declared.columns
+        columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in own.items()}
         given = self.model_dump(mode="json", include={"key", "last_modified"}) | {
             "columns": columns, "source": self.source.model_dump(mode="json", include={"nulls", "timezone"}),
             "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
@@ -200,7 +238,12 @@ class TableSpec(Frozen):
         # When a failed window is tried again changes no judgement, nor does the unit in which a value is told.
         left_out["extraction"] = {"retries"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
-        return self.model_dump_json(by_alias=True, exclude=left_out)
+        return self.declared.model_dump_json(by_alias=True, exclude=left_out)
+
+    @classmethod
+    def kept(cls, ruleset: str) -> "TableSpec":
+        """The contract that `ruleset` wrote."""
+        return cls.model_validate_json(ruleset, context={KEPT: True})
 
     @property
     def ruleset_hash(self) -> str:

@@ -4,6 +4,7 @@ Belongs here: step functions (from sketches, merged, thinned) and distances betw
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +90,7 @@ class Steps:
         return Steps.of(self.values[np.searchsorted(self.cumulated, ranks)], np.full(size, self.total / size))
 
 
+@lru_cache(maxsize=128)  # a window's are asked for when it is judged, and when the baseline learns them
 def steps_of(profile: Profile) -> Steps | None:
     """The profile's sketch as a step function: exact up to k values, within the sketch's rank error beyond.
 

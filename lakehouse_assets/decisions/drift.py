@@ -170,7 +170,6 @@ def _ranked(
             other = _strangest(results, columns, past, young, name, 1, spec)
             if other and other.p_value <= spec.warn_at and (action == "pass" or best is None or other.p_value < best.p_value):
                 best, action = other, "warn"
-            found.append(other)
     worst = results[best.place] if best else None
     if best and worst is not None and action != "pass":
         level = spec.hold_at if action == "hold" else spec.warn_at
@@ -185,15 +184,17 @@ def _told(worst: FeatureResult, results: Sequence[FeatureResult], level: float, 
     """Of several that are off, the one that says most: the volume, since fewer rows are farther off in everything; then missing
     values, where they are farther off than what is left; a feature by itself before features together.
     """
+    counted = [(r, r.counted.score) for r in results if r.counted is not None and r.counted.p_value <= spec.warn_at]
+    for result, _ in counted:
+        if result.feature == VOLUME:
+            return replace(result, statistic=VOLUME)
+    result, score = max(counted, key=lambda pair: pair[1], default=(worst, 0.0))
+    if score > (worst.score or 0.0):
+        return replace(result, statistic="missing")
+    if not worst.correlations:
+        return worst
     off = [r for r in results if r.corrected is not None and r.corrected <= level and r.effect > spec.min_effect]
-    counted = [r for r in results if r.counted is not None and r.counted.p_value <= spec.warn_at]
-    if volume := [r for r in counted if r.feature == VOLUME]:
-        return replace(volume[0], statistic=VOLUME)
-    farther = [r for r in counted if r.counted.score > (worst.score or 0.0)]  # type: ignore[union-attr]
-    if farther:
-        return replace(max(farther, key=lambda r: r.counted.score), statistic="missing")  # type: ignore[union-attr]
-    alone = [r for r in off if not r.correlations] if worst.correlations else []
-    return max(alone, key=lambda r: r.score or 0.0, default=worst)
+    return max((r for r in off if not r.correlations), key=lambda r: r.score or 0.0, default=worst)
 
 
 class _Strangest(NamedTuple):
@@ -215,13 +216,14 @@ def _strangest(results, every, past: Floats, taking, members: str, times: int, s
     columns = [every[c] for c in places]
     now = np.array([results[i].statistics[name] for i, name in columns], dtype=float)
     scores, counts = standardized(past[:, places], now), (~np.isnan(past[:, places])).sum(axis=0)
+    past_tops = largest(scores[:-1])
     best: tuple[float, int, str] | None = None
     for i in sorted({i for i, _ in columns}):
         own = [place for place, column in enumerate(columns) if column[0] == i]
         top = largest(scores[:, own])
         winner = own[int(np.nan_to_num(scores[-1, own], nan=-np.inf).argmax())]
         p = rank(top[:-1], float(top[-1]))
-        among_all = min(1.0, times * rank(largest(scores[:-1]), float(top[-1])))
+        among_all = min(1.0, times * rank(past_tops, float(top[-1])))
         if results[i].p_value is None or p < results[i].p_value:
             told = {"score": float(top[-1]), "statistic": columns[winner][1], "p_value": p, "windows": int(counts[own].max())}
             results[i] = replace(results[i], **told, corrected=min(among_all, results[i].corrected or 1.0))
@@ -234,7 +236,7 @@ def _strangest(results, every, past: Floats, taking, members: str, times: int, s
             best = (float(scores[-1, first]), i, columns[first][1])
     if best is None:
         return None
-    return _Strangest(min(1.0, times * rank(largest(scores[:-1]), best[0])), *best)
+    return _Strangest(min(1.0, times * rank(past_tops, best[0])), *best)
 
 
 def _by_chance(

@@ -69,8 +69,5 @@ def held(decisions: Iterable[Decision]) -> list[Decision]:
 
 def replaced_by(batch: Batch, decisions: Iterable[Decision]) -> list[Decision]:
     """Standing decisions of earlier extractions of the same window, which an accepted one takes the place of."""
-    return [
-        decision
-        for decision in standing(decisions).values()
-        if decision.p_extracted_at == batch[0] and decision.extraction_seq < batch[1] and decision.superseded_by is None
-    ]
+    of_window = (decision for decision in decisions if decision.p_extracted_at == batch[0])
+    return [d for d in standing(of_window).values() if d.extraction_seq < batch[1] and d.superseded_by is None]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.sql_text import identifier, literal
-from lakehouse_assets.contracts.audit import AuditRules, AuditSetting
+from lakehouse_assets.contracts.audit import AuditRules, AuditSetting, fits
 from lakehouse_assets.contracts.audit_binding import Binding, Bound, bind
 from lakehouse_assets.contracts.audit_record import AuditRecord, audit_id
 from lakehouse_assets.decisions import audit as judging
@@ -107,7 +106,7 @@ def _unmatched(run: AuditRun, audited: Mapping[str, AuditRecord]) -> list[judgin
         for table in audits.tables_below(run.settings, stage):
             schema = audited[table].schema if table in audited else _schema_of(run, table)
             columns[table] = tuple(schema)
-            bound |= {b.rule.name for b in bind(run.rules.rules, table, schema, _key(run, table, schema), year).bound}
+            bound |= {b.rule.name for b in bind(run.rules.rules, table, schema, _key(run, table), year).bound}
     return judging.unmatched(run.rules.rules, columns, bound) if columns else []
 
 
@@ -125,7 +124,7 @@ def _read(run: AuditRun, table: str, version: int | None) -> DataFrame:
     return (reader.option("versionAsOf", version) if version is not None else reader).load(path)
 
 
-def _key(run: AuditRun, table: str, schema: Mapping[str, str]) -> tuple[str, ...]:
+def _key(run: AuditRun, table: str) -> tuple[str, ...]:
     """The pack's word on it, else that of `defs.yaml`."""
     return run.rules.setting(table).key or run.known.get(table, Known()).key
 
@@ -156,7 +155,7 @@ def _personal(run: AuditRun, table: str, schema: Mapping[str, str]) -> frozenset
     marked = {name.lower() for name in run.known.get(table, Known()).pii}
     patterns = run.rules.setting(table).pii or ()
     found = {name for name in schema if name.lower() in marked or name.lower().partition(".")[0] in marked}
-    found |= {name for name in schema for pattern in patterns if fnmatchcase(name.lower(), pattern.lower())}
+    found |= {name for name in schema if fits(name, patterns)}
     return frozenset(found or marked)
 
 
@@ -165,7 +164,7 @@ def _audited(run: AuditRun, record: AuditRecord, before: AuditRecord | None, mom
     source = _read(run, record.table, snapshot.version)
     schema = ask.leaves(source.schema)
     setting = run.rules.setting(record.table)
-    binding = bind(run.rules.rules, record.table, schema, _key(run, record.table, schema), moment.year)
+    binding = bind(run.rules.rules, record.table, schema, _key(run, record.table), moment.year)
     pairs = tuple((bound.rule.name, name) for bound in binding.bound for name in bound.columns)
     personal = _personal(run, record.table, schema)
     column, weighted, notes = _distribution(setting, snapshot.partitions, schema, personal)
@@ -182,7 +181,7 @@ def _audited(run: AuditRun, record: AuditRecord, before: AuditRecord | None, mom
     rows = snapshot.rows if snapshot.rows is not None else source.count()
     at = literal(moment)
     context = CheckContext((), at, at, "audited")
-    identity = _identity(binding, _key(run, record.table, schema), schema)
+    identity = _identity(binding, _key(run, record.table), schema)
     wanted = [*binding.columns, *identity, *([column] if column else [])]
     frame = ask.flat(source, wanted)
     groups = count_groups(frame, column, rows, weighted=weighted) if column else None

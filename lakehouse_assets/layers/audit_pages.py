@@ -3,8 +3,6 @@
 Belongs here: reading what the pages show, writing files whole. Does not: HTML (reports/audit_site), auditing (audit). No JVM.
 """
 
-import os
-import tempfile
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.reports.audit_site import Beside, page_of, site
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audits, logs
+from lakehouse_assets.storage.whole import write_whole
 
 SHOWN_DRIFT = 10
 
@@ -25,26 +24,15 @@ def write_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> Pat
     beside = {table: _beside(settings, table) for table in {record.table for record in known}}
     folder = settings.pages
     for path, html in site(known, rules, beside, made_at, there).items():
-        _replace(folder / path, html)
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, html.encode())
     return folder / "index.html"
 
 
 def page(settings: Settings, table: str) -> Path:
     """The file of one table's page."""
     return settings.pages / page_of(table)
-
-
-def _replace(target: Path, text: str) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _beside(settings: Settings, table: str) -> Beside:

@@ -95,6 +95,8 @@ def _extract(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping
             run_id=run.run_id,
             extracted_at=at,
             lacking=tuple(extraction.lacking.get(window, ())),
+            types=dict(extraction.types.get(window, {})),
+            respelled=dict(extraction.respelled.get(window, {})),
         )
         for window in windows
     ]

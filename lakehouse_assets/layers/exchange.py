@@ -3,12 +3,12 @@
 Belongs here: the order of the writes and what makes each safe to repeat. Does not: deciding, or the fold itself.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from delta.tables import DeltaTable
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
@@ -16,8 +16,10 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.spark_types import parse_type, type_of_json
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.evolution import effective
 from lakehouse_assets.decisions.exchange import may_merge
 from lakehouse_assets.layers.afterwards import results_afterwards
 from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
@@ -29,7 +31,6 @@ from lakehouse_assets.storage.baseline import write_profiles
 
 Batch = tuple[datetime | None, int]
 # Gold asks which rows changed between two versions, to derive only what they concern.
-MEANING = "lakehouse.meaning"
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -117,6 +118,7 @@ def _quarantine(run: Run, made: Sequence[Decision], staged: DataFrame, again: bo
 
 def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision], again: bool) -> int | None:
     """Silver, in one commit that names its decisions. Returns the version that holds them."""
+    run = replace(run, spec=effective(run.spec, known))
     spec, path = run.spec, run.path("silver")
     replaced = {d.superseded_by for d in known if d.superseded_by}
     live = ledger.accepted(known)
@@ -130,14 +132,15 @@ def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequ
     touched += [d for d in made if d.decision_id not in ids and d.batch in before]
     if not delta.exists(path):
         delta.create(empty_silver(run.spark, spec), path, SILVER_PROPERTIES)
-    if MEANING not in delta.properties(path):
-        delta.set_property(run.spark, path, MEANING, spec.meaning)
+    if delta.MEANING not in delta.properties(path):
+        delta.set_property(run.spark, path, delta.MEANING, spec.meaning)
     if not touched:
         return delta.version(path)
+    delta.allow_types(run.spark, path, [column.type for column in spec.columns.values()])
     named = delta.metadata_of([d.decision_id for d in touched], "silver")
     run.step("before_silver")
     with delta.commit_named(run.spark, named):
-        if _contract_changed(run):
+        if _contract_changed(run, live, touched) or not _staged_so(spec, staged):
             rebuild_whole(run, live)
         elif _needs_fold(run, touched, live, replaced):
             _rebuild_keys(run, touched, known, live)
@@ -146,15 +149,31 @@ def _exchange(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequ
     return delta.version(path)
 
 
-def _contract_changed(run: Run) -> bool:
+def _contract_changed(run: Run, live: Mapping[Batch, Decision], touched: Sequence[Decision]) -> bool:
     """Whether silver was made by another contract than today's, so that it is folded anew, whole: other columns or types, or
-    other values for the same bronze.
+    other values for the same bronze. Not for columns at its end that only these batches have: their write adds them.
     """
-    if delta.properties(run.path("silver")).get(MEANING) != run.spec.meaning:
+    if delta.properties(run.path("silver")).get(delta.MEANING) != run.spec.meaning:
         return True
-    stands = run.spark.read.format("delta").load(run.path("silver")).schema
-    promised = empty_silver(run.spark, run.spec).schema
-    return [(f.name, f.dataType) for f in stands] != [(f.name, f.dataType) for f in promised]
+    stands = [(f.name, f.dataType) for f in run.spark.read.format("delta").load(run.path("silver")).schema]
+    promised = [(f.name, f.dataType) for f in empty_silver(run.spark, run.spec).schema]
+    if stands == promised:
+        return False
+    added = {safe_name(run.spec.source_column(name)) for name, _ in promised[len(stands) :] if name in run.spec.columns}
+    if promised[: len(stands)] != stands or len(added) != len(promised) - len(stands):
+        return True
+    now = {decision.batch for decision in touched}
+    records = logs.extractions(run.settings, run.spec.name)
+    batches = [(r, (r.p_extracted_at, r.extraction_seq)) for r in records]
+    return any(added & set(r.columns) for r, batch in batches if batch in live and batch not in now)
+
+
+def _staged_so(spec: TableSpec, staged: DataFrame) -> bool:
+    """Whether the rows were staged by the types that silver has: a batch beside them may have been held that was to widen
+    one.
+    """
+    kinds = {field["name"]: type_of_json(field["type"]) for field in staged.schema.jsonValue()["fields"]}
+    return all(kinds.get(name) == parse_type(column.type) for name, column in spec.columns.items())
 
 
 def rebuild_whole(run: Run, live: dict[Batch, Decision]) -> None:
@@ -164,7 +183,7 @@ def rebuild_whole(run: Run, live: dict[Batch, Decision]) -> None:
     writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.option("userMetadata", named).save(run.path("silver"))
     # After the rows: should this be missed, the next exchange folds once more.
-    delta.set_property(run.spark, run.path("silver"), MEANING, run.spec.meaning)
+    delta.set_property(run.spark, run.path("silver"), delta.MEANING, run.spec.meaning)
 
 
 def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:
@@ -189,13 +208,11 @@ def _merge_newest(run: Run, touched: Sequence[Decision], staged: DataFrame, agai
     empty = not again and not sum(delta.row_counts(path)["num_records"].to_pylist())
     if empty or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        delta.append(rows, path)
+        delta.append(rows, path)  # adds columns, where there are new ones
         return
     same = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
     (
-        DeltaTable.forPath(run.spark, path)
-        .alias("t")
-        .merge(rows.alias("s"), same)
+        _adding(DeltaTable.forPath(run.spark, path), rows, same, spec)
         .whenMatchedUpdateAll(condition=order(spec, "s.") > order(spec, "t."))
         .whenNotMatchedInsertAll()
         .execute()
@@ -230,13 +247,18 @@ def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decisio
     on = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
     cells: dict[str, Any] = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
     (
-        target.alias("t")
-        .merge(source.alias("s"), on)
+        _adding(target, source, on, spec)
         .whenMatchedDelete(condition="s._alive IS NULL")
         .whenMatchedUpdate(set=cells)
         .whenNotMatchedInsert(condition="s._alive", values=cells)
         .execute()
     )
+
+
+def _adding(target: DeltaTable, source: DataFrame, on: str, spec: TableSpec) -> DeltaMergeBuilder:
+    """A MERGE of `s` into `t` that adds the columns that silver lacks, if there are any: for this write, and no other."""
+    merge = target.alias("t").merge(source.alias("s"), on)
+    return merge.withSchemaEvolution() if set(silver_columns(spec)) - set(target.toDF().columns) else merge
 
 
 def _typed_keys(run: Run, involved: dict[Batch, Decision]) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.sql_text import identifier, parse_expression
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers.run import Run
@@ -21,9 +21,11 @@ Batch = tuple[datetime | None, int]
 
 
 def silver_columns(spec: TableSpec) -> list[str]:
-    """Silver's columns in order: the declared ones, then where the row comes from."""
+    """Silver's columns in order: the declared ones, where the row comes from, and at the end what batches have added."""
     extra = ["_ordinal"] if spec.extraction.mode == "append" else []
-    return [*spec.columns, "p_extracted_at", "extraction_seq", "_content_hash", *extra]
+    added = spec.evolved_columns
+    declared = [name for name in spec.columns if name not in added]
+    return [*declared, "p_extracted_at", "extraction_seq", "_content_hash", *extra, *added]
 
 
 def order(spec: TableSpec, prefix: str = "") -> Column:
@@ -81,7 +83,7 @@ def fold(rows: DataFrame, spec: TableSpec, accepted: Mapping[Batch, Decision]) -
 
 
 def _after_last_delete(rows: DataFrame, key: list[str], delete_when: str) -> DataFrame:
-    gone = F.coalesce(F.expr(delete_when), F.lit(False))
+    gone = F.coalesce(F.expr(parse_expression(delete_when, "delete_when").sql(dialect="spark")), F.lit(False))
     last = F.max(F.when(gone, F.col("_order"))).over(W.partitionBy(*key))
     marked = rows.withColumn("_last_delete", last)
     return marked.where(F.col("_last_delete").isNull() | (F.col("_order") > F.col("_last_delete"))).drop("_last_delete")

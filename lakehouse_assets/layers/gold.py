@@ -19,6 +19,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.afterwards import results_afterwards
 from lakehouse_assets.layers.gold_batch import GoldRun, context_at, input_path, inputs_of, judge_gold, stage_gold
+from lakehouse_assets.layers.gold_schema import Shape, shape_of, yielded
 from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.measures.samples import failing_samples
 from lakehouse_assets.measures.stage import given_reasons
@@ -64,8 +65,13 @@ def _published(run: GoldRun) -> GoldPublished:
     at = run.clock()
     parts = _changed_parts(run, known, inputs)
     staged, broken = stage_gold(run, inputs, at, number, parts)
+    shape = shape_of(run, staged, known)
+    if shape.grows and parts is not None:
+        parts = None
+        staged, broken = stage_gold(run, inputs, at, number, parts)
     # Versions without a change in them (a compaction, an empty commit) leave nothing to judge or to write.
     outcomes, numbers = judge_gold(run, staged, broken, at, number, parts) if parts != () else ([], BatchNumbers())
+    outcomes += shape.outcomes()
     verdict, counts = gate.verdict_of(outcomes, numbers)
     decision = Decision(
         table=run.table,
@@ -88,7 +94,7 @@ def _published(run: GoldRun) -> GoldPublished:
     )
     logs.log_decisions(run.settings, [decision])
     run.step("decisions_logged")
-    decision = _apply(run, decision, staged, again=False)
+    decision = _apply(run, decision, staged, shape, again=False)
     samples = failing_samples(staged) if numbers.failing or any(numbers.failed_rows.values()) else {}
     delta.remove_folder(run.settings.path("staging", run.table))
     return GoldPublished(decision, True, samples, _judged(decision, known))
@@ -121,8 +127,8 @@ def _changed_parts(run: GoldRun, known: Sequence[Decision], inputs: dict[str, in
     return grain.changed_values(run.session(), run.spec.grain, places, base.inputs, inputs)
 
 
-def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) -> Decision:
-    columns = [c for c in staged.columns if not c.startswith("_") and c not in ("p_extracted_at", "extraction_seq")]
+def _apply(run: GoldRun, decision: Decision, staged: DataFrame, shape: Shape, *, again: bool) -> Decision:
+    columns = list(yielded(staged))
     quarantine = run.settings.path("quarantine", run.table)
     if decision.counts.rows_quarantined:
         rows = staged if not decision.accepted else staged.where(~F.col("_clean"))
@@ -139,7 +145,8 @@ def _apply(run: GoldRun, decision: Decision, staged: DataFrame, *, again: bool) 
     if decision.recomputed == ():
         version = delta.version(run.path)
     elif decision.accepted:
-        rows = staged.where(F.col("_newest")).select(*columns)
+        rows = shape.of(staged.where(F.col("_newest")))
+        delta.allow_types(run.session(), run.path, [kind for _, kind in rows.dtypes])
         named = delta.metadata_of([decision.decision_id], "gold")
         if run.spec.grain and decision.recomputed is not None:
             delta.replace(rows, run.path, grain.selects(run.spec.grain.column, decision.recomputed), named=named)
@@ -173,8 +180,9 @@ def _finished(run: GoldRun, left: Decision) -> Decision:
 def _finish(run: GoldRun, left: Decision) -> None:
     """Complete a decision that an earlier run logged: the same inputs at the same versions, by the same rules."""
     rules = json.loads(left.ruleset)
-    del rules["types"]
+    types = rules.pop("types")
     spec = GoldSpec.model_validate({**rules, "sql": run.spec.sql})
-    then = replace(run, spec=spec, query=replace(run.query, sql=rules["sql"]), run_id=f"{run.run_id}-recovery")
+    then = replace(run, spec=spec, query=replace(run.query, sql=rules["sql"], types=types), run_id=f"{run.run_id}-recovery")
     staged, _ = stage_gold(then, left.inputs, left.decided_at, left.number, left.recomputed)
-    _apply(then, left, staged, again=True)
+    before = [d for d in logs.decisions(run.settings, run.table) if d.number < left.number]
+    _apply(then, left, staged, shape_of(then, staged, before), again=True)

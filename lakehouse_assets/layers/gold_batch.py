@@ -115,7 +115,7 @@ def stage_gold(
             _as_declared(table).createOrReplaceTempView(name)
         others[name.removeprefix("silver_")] = table
     path = run.settings.path("staging", run.table, run.run_id)
-    return flag_and_keep(run, spark.sql(run.query.sql), at, number, others, lambda frame: write_once(spark, frame, path))
+    return flag_and_keep(run, spark.sql(run.query.limited), at, number, others, lambda frame: write_once(spark, frame, path))
 
 
 def _as_declared(table: DataFrame) -> DataFrame:

@@ -15,11 +15,12 @@ from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.sql_text import literal
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.windows import window_at
-from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions import evolution, gate, ledger
 from lakehouse_assets.decisions.drift import Book, DriftVerdict, judge_drift
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.relations import Measured
+from lakehouse_assets.decisions.schema_gate import schema_outcomes
 from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
@@ -143,12 +144,15 @@ def judge(
     because: str | None = None,
     teach: bool | None = None,
 ) -> Judged:
-    """Judge these extractions, oldest window first, each by what is known when it is decided."""
+    """Judge these extractions, oldest window first, each by what is known when it is decided. All of them are staged by one
+    contract: where one changes it, `evolution.together` says which can be judged at once.
+    """
     batches = [(e.p_extracted_at, e.extraction_seq) for e in extractions]
     others = others_now(run.settings, run.spec.checks, run.spark)
-    staged, broken = stage_batches(run, batches, run.run_id, waived, others)
+    staging = replace(run, spec=evolution.staging_spec(run.spec, known, extractions))
+    staged, broken = stage_batches(staging, batches, run.run_id, waived, others)
     run.step("staged")
-    numbers, profiles = measure(run, staged, broken, batches)
+    numbers, profiles = measure(staging, staged, broken, batches)
     act = Act(kind, tuple(sorted(waived)), by, because, others.inputs, teach)
     decisions = decide(run, extractions, known, numbers, profiles, act)
     samples = failing_samples(staged) if any(n.failing or any(n.failed_rows.values()) for n in numbers.values()) else {}
@@ -169,7 +173,7 @@ def decide(
     An accepted batch also supersedes the earlier extractions of its window.
     """
     spec, made = run.spec, list(known)
-    start = max((d.number for d in known), default=0)
+    start, ruleset, ruleset_hash = max((d.number for d in known), default=0), spec.ruleset(), spec.ruleset_hash
     book = read_baseline(run.settings, spec, known, start) if spec.drift else None
     if ever is None:
         ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
@@ -181,7 +185,10 @@ def decide(
         drift: DriftVerdict | None = None
         if spec.drift and book and n.newest and "drift" not in n.errors:
             drift = _drift(run, record.p_extracted_at, profiles.get(batch, []), book, made)
-        outcomes = gate.built_in(spec, n) + gate.columns_outcomes(spec, record.columns, ever, n.rows_in, record.lacking)
+        stands = evolution.effective(spec, made)
+        planned = evolution.plan(stands, record, run.readers)
+        uncast = {name: n.failed_rows.get(f"cast_{name}", 0) for name in stands.columns}
+        outcomes = gate.built_in(planned.spec, n) + schema_outcomes(stands, record, planned, ever, uncast)
         context, before = context_at(run, record.p_extracted_at), partial(history.before, record.p_extracted_at)
         outcomes += gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
         outcomes += gate.drift_outcome(drift)
@@ -198,8 +205,8 @@ def decide(
             verdict=verdict,
             counts=counts,
             reasons=gate.reasons_of(outcomes),
-            ruleset_hash=spec.ruleset_hash,
-            ruleset=spec.ruleset(),
+            ruleset_hash=ruleset_hash,
+            ruleset=ruleset,
             bronze_version=record.bronze_version,
             baseline_version=number - 1 if spec.drift else None,
             run_id=run.run_id,
@@ -210,6 +217,7 @@ def decide(
             by=act.by,
             because=act.because,
             inputs=dict(act.inputs),
+            evolved=planned.evolved,
             checks=tuple(outcome.as_dict() for outcome in outcomes),
             drift=drift.to_dict() if drift else None,
             profiles=tuple(p.to_dict() for p in profiles.get(batch, [])),
@@ -244,7 +252,7 @@ def _superseded(old: Decision, by: Decision) -> Decision:
     counts = Counts(rows_in=old.counts.rows_in, rows_superseded=old.counts.rows_in)
     return replace(
         old, number=by.number, counts=counts, superseded_by=by.decision_id, run_id=by.run_id, decided_at=by.decided_at,
-        teaches=False, checks=(), drift=None, profiles=(), silver_version=None, applied_at=None,
+        teaches=False, evolved={}, checks=(), drift=None, profiles=(), silver_version=None, applied_at=None,
     )  # fmt: skip
 
 

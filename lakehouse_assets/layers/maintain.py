@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import recover
+from lakehouse_assets.settings import is_url
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
@@ -71,7 +72,7 @@ def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
 
 def _real(path: str) -> str:
     """VACUUM lists the folder itself, and the local file system does not list one that is a link."""
-    return path if "://" in path else os.path.realpath(path)
+    return path if is_url(path) else os.path.realpath(path)
 
 
 def _files(path: str) -> int:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.evolution import effective
 from lakehouse_assets.layers.fold import clean_rows, fold
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.settings import Settings
@@ -77,7 +78,7 @@ def others_at(run: Run, inputs: Mapping[str, int]) -> Others:
             missing[table] = never_published(table)
             continue
         newest = max(live.values(), key=lambda d: d.number)
-        other = replace(run, spec=TableSpec.model_validate_json(newest.ruleset))
+        other = replace(run, spec=effective(TableSpec.kept(newest.ruleset), live.values()))
         frames[table] = fold(clean_rows(other, live), other.spec, live)
         numbers[table] = number
     return _viewed(Others(frames, numbers, missing))

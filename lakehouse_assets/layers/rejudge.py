@@ -8,7 +8,7 @@ from itertools import groupby
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import evolution, ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.judge import judge
@@ -37,15 +37,18 @@ def rejudge(run: Run, windows: Sequence[Window], *, by: str, because: str) -> li
         records = {(r.p_extracted_at, r.extraction_seq): r for r in logs.extractions(run.settings, run.spec.name)}
         made: list[Decision] = []
         for (waived, teaches), group in groupby(chosen, key=lambda d: (d.waived, d.teaches if d.waived else None)):
-            extractions = [records[d.p_extracted_at, d.extraction_seq] for d in group if d.p_extracted_at]
-            judged = judge(run, extractions, known, kind="rejudged", waived=waived, by=by, because=because, teach=teaches)
-            run.step("decided")
-            logs.log_decisions(run.settings, judged.decisions)
-            run.step("decisions_logged")
-            known = [*known, *judged.decisions]
-            made += apply(run, judged.decisions, judged.staged, known, again=False)
-            delta.remove_folder(run.settings.path("staging", run.spec.name))
-            known = logs.decisions(run.settings, run.spec.name)
+            waiting = [records[d.p_extracted_at, d.extraction_seq] for d in group if d.p_extracted_at]
+            while waiting:
+                count = evolution.together(run.spec, known, waiting)
+                now, waiting = waiting[:count], waiting[count:]
+                judged = judge(run, now, known, kind="rejudged", waived=waived, by=by, because=because, teach=teaches)
+                run.step("decided")
+                logs.log_decisions(run.settings, judged.decisions)
+                run.step("decisions_logged")
+                known = [*known, *judged.decisions]
+                made += apply(run, judged.decisions, judged.staged, known, again=False)
+                delta.remove_folder(run.settings.path("staging", run.spec.name))
+                known = logs.decisions(run.settings, run.spec.name)
         keep_results(run.settings, run.spec.name, run.step)
         return made
 

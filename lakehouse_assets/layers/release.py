@@ -3,13 +3,16 @@
 Belongs here: the explicit acts of a person. Does not: what happens by itself.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions import evolution, gate, ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.fold import clean_rows, fold
@@ -41,7 +44,7 @@ def release(
     with table_lock(run.settings, run.spec.name):
         recover(run)
         known, _, record = _held(run, start, seq)
-        _refuse_unknown(run, waived)
+        _refuse_unknown(replace(run, spec=evolution.plan(evolution.effective(run.spec, known), record).spec), waived)
         if teach and run.spec.drift is None:
             raise RefusedError(f"{run.spec.name} declares no drift: there is no baseline to teach")
         judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because, teach=teach)
@@ -55,7 +58,7 @@ def release(
 
 def _refuse_unknown(run: Run, waived: Collection[str]) -> None:
     spec = run.spec
-    names = {"*", "casts", "source_columns", "new_columns", *(f"cast_{name}" for name in spec.columns)}
+    names = {"*", "casts", *gate.SCHEMA_CHECKS, *(f"cast_{name}" for name in spec.columns)}
     names |= {check.id for check in spec.checks} | ({"drift"} if spec.drift else set())
     if never := sorted(set(waived) & set(gate.UNWAIVABLE)):
         raise RefusedError(f"{spec.name}: {', '.join(never)} cannot be overridden: there is nothing that could be published")
@@ -83,7 +86,9 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
             silver_version=None,
             applied_at=None,
         )
-        judged_as = replace(run, spec=as_judged(run.spec, standing.ruleset))
+        then = as_judged(run.spec, standing.ruleset)
+        before = [d for d in known if d.number < standing.number]
+        judged_as = replace(run, spec=evolution.staging_spec(then, before, [record]))
         batch = (record.p_extracted_at, record.extraction_seq)
         others = others_at(judged_as, standing.inputs)
         staged, _ = stage_batches(judged_as, [batch], run.run_id, standing.waived, others)
@@ -134,6 +139,7 @@ def rebuild(run: Run) -> Rebuilt:
         recover(run)
         known = logs.decisions(run.settings, run.spec.name, evidence=False)
         live = ledger.accepted(known)
+        run = replace(run, spec=evolution.effective(run.spec, known))
         path = run.path("silver")
         if not delta.exists(path):
             raise RefusedError(f"{run.spec.name} has no silver table yet; nothing to rebuild")
@@ -142,13 +148,20 @@ def rebuild(run: Run) -> Rebuilt:
         folded.write.mode("overwrite").parquet(place)
         folded = run.spark.read.schema(folded.schema).parquet(place)
         before = run.spark.read.format("delta").load(path)
-        columns = [identifier(c) for c in folded.columns if c in before.columns]
-        lost = before.select(*columns).exceptAll(folded.select(*columns)).count()
-        gained = folded.select(*columns).exceptAll(before.select(*columns)).count()
+        shared = [c for c in folded.columns if c in before.columns]
+        lost = _comparable(before, shared).exceptAll(_comparable(folded, shared)).count()
+        gained = _comparable(folded, shared).exceptAll(_comparable(before, shared)).count()
         rows = folded.count()
-        if lost or gained or folded.columns != before.columns:
+        if lost or gained or folded.dtypes != before.dtypes:
             named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
+            delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
             writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
             writer.option("userMetadata", named).save(path)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
         return Rebuilt(rows, gained, lost, delta.version(path))
+
+
+def _comparable(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """These columns, of which Spark compares all: a map it does not, nor what has one within."""
+    kinds = dict(rows.dtypes)
+    return rows.select(*[F.to_json(identifier(c)) if "map<" in kinds[c] else F.col(identifier(c)) for c in columns])

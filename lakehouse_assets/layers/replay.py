@@ -6,6 +6,7 @@ Belongs here: the same judgement from the same evidence. Does not: judging anew 
 from dataclasses import replace
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions import evolution
 from lakehouse_assets.decisions.relations import read_measured
 from lakehouse_assets.layers.exchange import check_afterwards
 from lakehouse_assets.layers.judge import Act, decide, measure
@@ -29,9 +30,10 @@ def replay(run: Run, decision: Decision) -> Decision:
     # What an extraction had not yet shown when it was decided, it did not know.
     seen = {c for r in records if r.extracted_at <= decision.decided_at for c in r.columns}
     place = f"{run.run_id}-replay"
-    staged, broken = stage_batches(then, [batch], place, decision.waived, others_at(then, decision.inputs))
-    numbers, _ = measure(then, staged, broken, [batch])
     known = [d for d in logs.decisions(run.settings, run.spec.name, evidence=False) if d.number < decision.number]
+    staging = replace(then, spec=evolution.staging_spec(then.spec, known, [record]))
+    staged, broken = stage_batches(staging, [batch], place, decision.waived, others_at(then, decision.inputs))
+    numbers, _ = measure(staging, staged, broken, [batch])
     profiles = {batch: [read_measured(p) for p in decision.profiles]}
     # What a person said of a release is kept as what came of it.
     teach = decision.teaches if decision.kind in ("released", "rejudged") else None

@@ -3,8 +3,8 @@
 Belongs here: the value that is passed down. Does not: any step.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -23,7 +23,9 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one table. ``step`` is told each step's name as it is passed: progress shows it, kill tests stop at it."""
+    """One run of one table. ``step`` is told each step's name as it is passed: progress shows it, kill tests stop at it.
+    ``readers``: what reads a column downstream, by its name.
+    """
 
     settings: Settings
     spec: TableSpec
@@ -31,6 +33,7 @@ class Run:
     run_id: str
     clock: Callable[[], datetime] = _utc_now
     step: Callable[[str], None] = _nothing
+    readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def spark(self) -> SparkSession:

@@ -10,7 +10,7 @@ from itertools import groupby
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import evolution, ledger
 from lakehouse_assets.layers.exchange import apply
 from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.layers.others import others_at
@@ -38,11 +38,14 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.spec.name)
         waiting = [record for record in ledger.undecided(records, known) if record.p_extracted_at in starts]
-        made: list[Decision] = []
+        new: list[Decision] = []
         samples: dict[str, list[str]] = {}
-        if waiting:
-            judged = judge(run, waiting, known)
-            made, samples = judged.decisions, judged.samples
+        while waiting:
+            # A batch that changes the contract is published before those after it are cast by what it made of it.
+            count = evolution.together(run.spec, known, waiting)
+            now, waiting = waiting[:count], waiting[count:]
+            judged = judge(run, now, known)
+            made = judged.decisions
             run.step("decided")
             logs.log_decisions(run.settings, made)
             run.step("decisions_logged")
@@ -50,9 +53,11 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
             made = apply(run, made, judged.staged, known, again=False)
             done = {d.decision_id: d for d in made}
             known = [done.get(d.decision_id, d) for d in known]
+            new += made
+            samples = {**judged.samples, **samples}
             delta.remove_folder(run.settings.path("staging", run.spec.name))
         keep_results(run.settings, run.spec.name, run.step)
-        return Published(_of_windows(windows, known), made, samples)
+        return Published(_of_windows(windows, known), new, samples)
 
 
 def recover(run: Run) -> list[Decision]:
@@ -63,9 +68,13 @@ def recover(run: Run) -> list[Decision]:
         return []
     known = logs.decisions(run.settings, run.spec.name)
     left = ledger.unapplied(known)
+    extracted = logs.extractions(run.settings, run.spec.name)
     for (ruleset, waived, inputs), group in groupby(left, key=lambda d: (d.ruleset, d.waived, d.inputs)):
         batch_run = replace(run, spec=as_judged(run.spec, ruleset))
         decisions = list(group)
+        records = [r for r in extracted if (r.p_extracted_at, r.extraction_seq) in {d.batch for d in decisions}]
+        before = [d for d in known if d.number < decisions[0].number]
+        batch_run = replace(batch_run, spec=evolution.staging_spec(batch_run.spec, before, records))
         place = f"{run.run_id}-recovery-{decisions[0].number}"
         batches = [(d.p_extracted_at, d.extraction_seq) for d in decisions if d.p_extracted_at]
         staged, _ = stage_batches(batch_run, batches, place, waived, others_at(batch_run, inputs))
@@ -78,7 +87,7 @@ def recover(run: Run) -> list[Decision]:
 
 def as_judged(spec: TableSpec, ruleset: str) -> TableSpec:
     """The table as its rules were when it was judged; what is not a rule is as it is today."""
-    then = TableSpec.model_validate_json(ruleset)
+    then = TableSpec.kept(ruleset)
     return then.model_copy(
         update={"alerts": spec.alerts, "gold": spec.gold, "description": spec.description, "maintenance": spec.maintenance}
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.sql_text import identifier
@@ -27,34 +27,31 @@ EXAMPLES_IN_ONE_QUERY = 200
 Errors = dict[str, str]
 
 
-def leaves(schema: StructType, above: str = "") -> dict[str, str]:
-    """Every column that is no struct, by its path (`address.country`), with its type; what is within lists is not a column."""
-    found: dict[str, str] = {}
+def _leaves(schema: StructType, above: tuple[str, ...] = ()) -> dict[str, tuple[tuple[str, ...], DataType]]:
+    """Every column that is no struct, by its path (`address.country`), with its parts and its type; what is within lists is not
+    a column.
+    """
+    found: dict[str, tuple[tuple[str, ...], DataType]] = {}
     for field in schema.fields:
-        path = f"{above}{field.name}"
+        parts = (*above, field.name)
         if isinstance(field.dataType, StructType):
-            found |= {name: kind for name, kind in leaves(field.dataType, f"{path}.").items() if name not in found}
+            found |= {name: leaf for name, leaf in _leaves(field.dataType, parts).items() if name not in found}
         else:
-            found[path] = field.dataType.simpleString()
+            found[".".join(parts)] = parts, field.dataType
     return found
 
 
-def paths(schema: StructType, above: tuple[str, ...] = ()) -> dict[str, Column]:
-    """The same leaves as columns."""
-    found: dict[str, Column] = {}
-    for field in schema.fields:
-        place = (*above, field.name)
-        if isinstance(field.dataType, StructType):
-            found |= {name: column for name, column in paths(field.dataType, place).items() if name not in found}
-        else:
-            found[".".join(place)] = F.col(".".join(identifier(part) for part in place))
-    return found
+def leaves(schema: StructType) -> dict[str, str]:
+    """The type of every column that is no struct, by its path."""
+    return {path: kind.simpleString() for path, (_, kind) in _leaves(schema).items()}
 
 
 def flat(frame: DataFrame, columns: Collection[str]) -> DataFrame:
     """These leaves, each under its path as its name, so that a check finds a nested column as it finds any other."""
-    known = paths(frame.schema)
-    return frame.select(*[known[name].alias(name) for name in dict.fromkeys(columns)])
+    known = _leaves(frame.schema)
+    return frame.select(
+        *[F.col(".".join(identifier(part) for part in known[name][0])).alias(name) for name in dict.fromkeys(columns)]
+    )
 
 
 def failures_in_sample(
@@ -157,28 +154,25 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, str | None]:
 
 def examples(rows: DataFrame, bounds: Sequence[Bound], context: CheckContext) -> dict[str, tuple[str, ...]]:
     """Up to five different failing values of each rule, the least ones: the same rows show the same."""
-    conditions, _ = compiled(bounds[:EXAMPLES_IN_ONE_QUERY], context)
-    if not conditions:
-        return {}
-    columns = {bound.id: bound.columns[0] for bound in bounds}
-    shown = []
-    for n, (name, sql) in enumerate(conditions.items()):
-        value = F.substring(F.col(identifier(columns[name])).cast("string"), 1, LONGEST_EXAMPLE)
-        value = F.when(F.expr(sql), F.coalesce(value, F.lit("NULL")))
-        shown.append(F.collect_set(value).alias(f"v{n}"))
-    (row,) = rows.agg(*shown).collect()
-    return {name: tuple(sorted(row[f"v{n}"])[:EXAMPLES]) for n, name in enumerate(conditions)}
+    return {name: tuple(sorted(values)[:EXAMPLES]) for name, values in _shown(rows, bounds, context, F.collect_set).items()}
 
 
 def least_examples(frame: DataFrame, bounds: Sequence[Bound], context: CheckContext) -> dict[str, tuple[str, ...]]:
     """One failing value of each rule, the least, of a whole table: for rules whose failing rows no sample had."""
+    return {name: (value,) for name, value in _shown(frame, bounds, context, F.min).items() if value is not None}
+
+
+def _shown(
+    rows: DataFrame, bounds: Sequence[Bound], context: CheckContext, aggregate: Callable[[Column], Column]
+) -> dict[str, Any]:
+    """The aggregate of each rule's failing values as texts; of a rule over several columns, of the first."""
     conditions, _ = compiled(bounds[:EXAMPLES_IN_ONE_QUERY], context)
     if not conditions:
         return {}
     columns = {bound.id: bound.columns[0] for bound in bounds}
-    least = []
+    told = []
     for n, (name, sql) in enumerate(conditions.items()):
         value = F.substring(F.col(identifier(columns[name])).cast("string"), 1, LONGEST_EXAMPLE)
-        least.append(F.min(F.when(F.expr(sql), F.coalesce(value, F.lit("NULL")))).alias(f"v{n}"))
-    (row,) = frame.agg(*least).collect()
-    return {name: (row[f"v{n}"],) for n, name in enumerate(conditions) if row[f"v{n}"] is not None}
+        told.append(aggregate(F.when(F.expr(sql), F.coalesce(value, F.lit("NULL")))).alias(f"v{n}"))
+    (row,) = rows.agg(*told).collect()
+    return {name: row[f"v{n}"] for n, name in enumerate(conditions)}

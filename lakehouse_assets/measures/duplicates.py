@@ -53,9 +53,6 @@ def key_hash(bronze: DataFrame, spec: TableSpec) -> Column:
 
 
 def repeated_keys(bronze: DataFrame, spec: TableSpec) -> DataFrame:
-    """`_again`: the hash of every key that stands on more than one row of a batch. Reads the key's columns only.
-
-    Nearly every hash stands alone, so that counting before the shuffle makes nothing fewer; sorted, they are counted faster.
-    """
-    hashes = bronze.select(key_hash(bronze, spec).alias("_again")).repartition("_again").sortWithinPartitions("_again")
+    """`_again`: the hash of every key that stands on more than one row of a batch. Reads the key's columns only."""
+    hashes = bronze.select(key_hash(bronze, spec).alias("_again"))
     return hashes.groupBy("_again").agg(F.count(F.lit(1)).alias("n")).where("n > 1").select("_again")

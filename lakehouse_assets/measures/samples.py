@@ -11,17 +11,18 @@ PER_CHECK = 5
 
 
 def failing_samples(staged: DataFrame) -> dict[str, list[str]]:
-    """At most five ``window value`` texts per check over all batches of a run; collects 5 × checks rows. Values of
+    """At most five different ``window value`` texts per check over all batches of a run; collects 5 × checks rows. Values of
     columns marked `pii` were masked when they were staged.
     """
-    reasons = staged.select("p_extracted_at", "_content_hash", F.explode("_reasons").alias("r"))
-    first = W.partitionBy("r.check").orderBy("_content_hash", "p_extracted_at")
-    ranked = reasons.select(
+    reasons = staged.select("p_extracted_at", F.explode("_reasons").alias("r"))
+    told = reasons.select(
         F.col("r.check").alias("check"),
         F.date_format("p_extracted_at", "yyyy-MM-dd HH:mm").alias("window"),
         F.coalesce("r.value", F.lit("NULL")).alias("value"),
-        F.row_number().over(first).alias("n"),
-    )
+    ).distinct()
+    # By a hash of what is shown, so that they are drawn from all windows and no other column is read.
+    first = W.partitionBy("check").orderBy(F.xxhash64("window", "value"), "window", "value")
+    ranked = told.select("*", F.row_number().over(first).alias("n"))
     found: dict[str, list[str]] = {}
     for row in ranked.where(F.col("n") <= PER_CHECK).orderBy("check", "n").collect():
         found.setdefault(row["check"], []).append(f"{row['window']}: {row['value']}")

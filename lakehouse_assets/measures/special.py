@@ -20,7 +20,6 @@ from lakehouse_assets.measures.stage import select_batches
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
 Batch = tuple[datetime, int]
-ENDS = "__window_end"
 
 
 def query_failures(
@@ -41,6 +40,9 @@ def query_failures(
             def answer(some: Sequence[Batch], check: BatchCheck = check, query: str = query) -> None:
                 rows = clean if len(some) == len(batches) else select_batches(clean, some)
                 rows.createOrReplaceTempView(context.batch_view)
+                if check.asks_windows:
+                    windows = _windows(clean, context, some).drop("extraction_seq").distinct()
+                    windows.createOrReplaceTempView(context.windows_view)
                 told = staged.sparkSession.sql(query).withColumn("p_extracted_at", F.unix_micros("p_extracted_at"))
                 # One row per window of this run, and at most one of those that have no clean row.
                 answers = {row.pop("p_extracted_at"): row for row in (row.asDict() for row in told.collect())}
@@ -76,14 +78,17 @@ def _each_batch(
 
 
 def _window_ends(clean: DataFrame, context: CheckContext, batches: Collection[Batch]) -> dict[Batch, datetime]:
-    spark = clean.sparkSession
-    starts = spark.createDataFrame([(start, seq) for start, seq in batches], "p_extracted_at timestamp, extraction_seq int")
-    rows = starts.select(
-        F.unix_micros("p_extracted_at").alias("s"),
-        "extraction_seq",
-        F.expr(f"unix_micros({context.window_end_sql})").alias("e"),
-    ).collect()
+    columns = [F.unix_micros("_window_start").alias("s"), "extraction_seq", F.unix_micros("_window_end").alias("e")]
+    rows = _windows(clean, context, batches).select(*columns).collect()
     return {(moment(row["s"]), row["extraction_seq"]): moment(row["e"]) for row in rows}
+
+
+def _windows(clean: DataFrame, context: CheckContext, batches: Collection[Batch]) -> DataFrame:
+    """The bounds of these batches' windows, whether or not they have clean rows."""
+    given = [(start, seq) for start, seq in batches]
+    starts = clean.sparkSession.createDataFrame(given, "p_extracted_at timestamp, extraction_seq int")
+    ends = F.expr(context.window_end_sql).alias("_window_end")
+    return starts.select(F.col("p_extracted_at").alias("_window_start"), ends, "extraction_seq")
 
 
 def _micros(at: datetime) -> int:

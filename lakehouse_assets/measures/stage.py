@@ -162,8 +162,10 @@ def stage(
 
 def _absent(spec: TableSpec) -> Column:
     """Declared columns that the row's file did not have."""
-    declared = [F.struct(F.lit(n).alias("n"), F.lit(safe_name(spec.source_column(n))).alias("s")) for n in spec.columns]
-    absent = F.filter(F.array(*declared), lambda x: ~F.array_contains(F.col("_columns"), x["s"]))
+    sources = {name: safe_name(spec.source_column(name)).lower() for name in spec.columns}
+    declared = [F.struct(F.lit(name).alias("n"), F.lit(source).alias("s")) for name, source in sources.items()]
+    had = F.transform(F.col("_columns"), F.lower)
+    absent = F.filter(F.array(*declared), lambda x: ~F.array_contains(had, x["s"]))
     return F.transform(absent, lambda x: x["n"])
 
 

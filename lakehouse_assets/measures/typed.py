@@ -33,12 +33,14 @@ class TypedColumn:
 
 def typed_columns(spec: TableSpec, available: Collection[str]) -> list[TypedColumn]:
     """Each declared column over a bronze frame that has the columns ``available``; one that it lacks is NULL."""
-    return [_typed(spec, name, column, available) for name, column in spec.columns.items()]
+    # Spark knows no letter case: a column that was spelled otherwise once is the same in bronze.
+    lower = {name.lower() for name in available}
+    return [_typed(spec, name, column, lower) for name, column in spec.columns.items()]
 
 
 def _typed(spec: TableSpec, name: str, column: Column, available: Collection[str]) -> TypedColumn:
     stored = safe_name(spec.source_column(name))
-    text = identifier(stored) if stored in available else "CAST(NULL AS STRING)"
+    text = identifier(stored) if stored.lower() in available else "CAST(NULL AS STRING)"
     value, again = identifier(name), identifier(f"_raw_{name}")
     cast = _cast(spec, column, _given(spec, text))
     given = f"({_given(spec, again)}) IS NOT NULL"
@@ -63,6 +65,8 @@ def _given(spec: TableSpec, text: str) -> str:
 def _cast(spec: TableSpec, column: Column, given: str) -> str:
     if column.type == "string":
         return given
+    if column.nested:
+        return _from_json(column.type, given)
     if column.type == "binary":
         return f"try_to_binary({given}, 'base64')"
     # A format takes the text as it stands; Spark's own casts trim it, and read an empty one as no value.
@@ -76,6 +80,15 @@ def _cast(spec: TableSpec, column: Column, given: str) -> str:
         return moment
     local = f"to_utc_timestamp({moment}, {literal(spec.source.timezone)})"
     return f"CASE WHEN trim({given}) RLIKE {literal(ZONED)} THEN {moment} ELSE {local} END"
+
+
+def _from_json(kind: str, given: str) -> str:
+    """NULL for a text that is no JSON of this type, whatever its depth. Spark itself gives what it could read of it, and says
+    that it could not read all only of a struct: so the text is wrapped in one. That it is one JSON value is asked first.
+    """
+    schema, options = literal(f"struct<v: {kind}, _bad: string>"), "map('columnNameOfCorruptRecord', '_bad')"
+    read = f"from_json(concat('{{\"v\":', {given}, '}}'), {schema}, {options})"
+    return f"CASE WHEN try_parse_json({given}) IS NOT NULL AND {read}._bad IS NULL THEN {read}.v END"
 
 
 def _substitute(expression: str, value: str) -> str:

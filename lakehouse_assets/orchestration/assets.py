@@ -11,9 +11,11 @@ import dagster as dg
 
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.readers import readers_of
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.schema_gate import rejected
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.explain import drift_plot
@@ -22,7 +24,7 @@ from lakehouse_assets.layers.gold_batch import GoldRun, inputs_of, ruleset_hash
 from lakehouse_assets.layers.grain import told
 from lakehouse_assets.layers.held import held_values
 from lakehouse_assets.layers.others import tables_read
-from lakehouse_assets.layers.run import Run
+from lakehouse_assets.layers.reality import effective_spec
 from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
@@ -31,31 +33,32 @@ from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.maintenance import maintenance_asset
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.orchestration.retries import left_failed_check
+from lakehouse_assets.orchestration.schema import gold_schema_check, refused_windows, schema_failure, silver_schema_check
+from lakehouse_assets.orchestration.spark import table_run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
 
-def table_run(spec: TableSpec, settings: Settings, context: Any, spark: Any) -> Run:
-    """A layer's run out of a Dagster execution context and the lazy Spark resource."""
-    return Run(
-        settings=settings,
-        spec=spec,
-        session=lambda: spark.spark_session,
-        run_id=context.run.run_id,
-        clock=lambda: datetime.now(UTC),
-        step=lambda name: context.log.info(f"{spec.name}: {name.replace('_', ' ')}"),
-    )
-
-
-def table_definitions(table: LakehouseTable, settings: Settings, others: Sequence[TableSpec] = ()) -> dg.Definitions:
-    """Everything that one table defines. ``others``: tables whose silver its gold may also read."""
+def table_definitions(
+    table: LakehouseTable,
+    settings: Settings,
+    others: Sequence[TableSpec] = (),
+    golds: Mapping[str, GoldQuery] | None = None,
+) -> dg.Definitions:
+    """Everything that one table defines. ``others``: tables whose silver its gold may also read. ``golds``: what gold tables
+    read, of all tables; without it, its own.
+    """
     spec = table.spec
-    assets: list[Any] = [_source(spec), _bronze(spec, settings), _silver(spec, settings)]
+    queries = {gold.name: table.query_of(gold, others) for gold in spec.gold}
+    readers = readers_of(spec, golds or queries)
+    assets: list[Any] = [_source(spec), _bronze(spec, settings), _silver(spec, settings, readers)]
     assets.append(maintenance_asset(spec, settings, _common(spec, "maintenance")))
     for gold in spec.gold:
-        query = table.query_of(gold, others)
+        query = queries[gold.name]
         assets.append(_gold(spec, gold, query, settings, personal_columns(query, [spec, *others])))
-    return dg.Definitions(assets=assets, asset_checks=[left_failed_check(settings, spec)])
+    checks = [left_failed_check(settings, spec), silver_schema_check(settings, spec, readers)]
+    checks += [gold_schema_check(settings, gold) for gold in spec.gold]
+    return dg.Definitions(assets=assets, asset_checks=checks)
 
 
 def personal_columns(query: GoldQuery, specs: Sequence[TableSpec]) -> frozenset[str]:
@@ -122,7 +125,7 @@ def _bronze(spec: TableSpec, settings: Settings) -> Any:
     return bronze
 
 
-def _silver(spec: TableSpec, settings: Settings) -> Any:
+def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[str]]) -> Any:
     silver, baseline = f"silver_{spec.name}", f"baseline_{spec.name}"
     partitions = partitions_of(spec.extraction)
     checks = silver_check_specs(spec)
@@ -163,16 +166,28 @@ def _silver(spec: TableSpec, settings: Settings) -> Any:
     )
     def gate(context: dg.AssetExecutionContext) -> Iterator[Any]:
         windows = _windows(spec, context)
-        run = table_run(spec, settings, context, context.resources.spark)
+        run = table_run(spec, settings, context, context.resources.spark, readers)
         published = publish(run, windows)
+        refused = refused_windows(spec, settings, published.standing)
         for window in windows:
             decision = published.standing.get(window)
-            context.add_asset_metadata(show.decision_metadata(decision), asset_key=silver, partition_key=window.key)
+            told = show.decision_metadata(decision)
             learned = {"teaches": bool(decision and decision.accepted and decision.teaches)}
-            context.add_asset_metadata(learned, asset_key=baseline, partition_key=window.key)
-        yield dg.MaterializeResult(asset_key=silver)
+            if not refused:
+                context.add_asset_metadata(told, asset_key=silver, partition_key=window.key)
+                context.add_asset_metadata(learned, asset_key=baseline, partition_key=window.key)
+            elif window.key not in refused:
+                # The step is going to fail: what is published is said now, window by window.
+                context.log_event(dg.AssetMaterialization(silver, partition=window.key, metadata=told))
+                context.log_event(dg.AssetMaterialization(baseline, partition=window.key, metadata=learned))
+        results = silver_check_results(spec, settings, windows, published.samples)
+        if refused:
+            yield from results
+            raise schema_failure(silver, refused)
+        columns = {"dagster/column_schema": show.silver_schema(effective_spec(settings, spec))}
+        yield dg.MaterializeResult(asset_key=silver, metadata=columns)
         yield dg.MaterializeResult(asset_key=baseline)
-        yield from silver_check_results(spec, settings, windows, published.samples)
+        yield from results
 
     return gate
 
@@ -242,6 +257,9 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         )
         published = publish_gold(run)
         decision = published.decision
+        if rejected(published.judged):
+            yield from gold_check_results(gold, published, f"tables/{spec.name}/defs.yaml")
+            raise schema_failure(name, {"whole table": published.judged})
         shown = show.decision_metadata(decision)
         shown.pop("dagster/partition_row_count")
         path = settings.path("gold", gold.name)

@@ -20,11 +20,10 @@ from lakehouse_assets.orchestration.assets import personal_columns
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.reports.audit_site import page_of
 from lakehouse_assets.reports.markdown import table as markdown_table
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import AUDIT_PORT, Settings
 
 CHECK = "audit"
-# Where `lakehouse audit-docs` serves the pages, unless it is told another port.
-SERVED = "http://127.0.0.1:3070"
+SERVED = f"http://127.0.0.1:{AUDIT_PORT}"
 NEVER = dg.AutomationCondition.in_progress() & ~dg.AutomationCondition.in_progress()
 WEEKLY = {"silver": "0 5 * * 1", "gold": "30 5 * * 1"}
 
@@ -90,8 +89,10 @@ def _job(settings: Settings, known: Mapping[str, Known], stage: str) -> dg.JobDe
         for record in report.audits:
             asset = known.get(record.table, Known()).asset
             if asset and not record.as_of:
-                context.log_event(dg.AssetObservation(asset, metadata=_metadata(settings, record)))
-                context.instance.report_runless_asset_event(_evaluation(settings, asset, record))
+                told = _told(settings, record)
+                context.log_event(dg.AssetObservation(asset, metadata=told["metadata"]))
+                evaluation = dg.AssetCheckEvaluation(asset_key=dg.AssetKey(asset), check_name=CHECK, **told)
+                context.instance.report_runless_asset_event(evaluation)
         found = summary(report, str(first))
         context.add_output_metadata({"pages": dg.MetadataValue.url(SERVED), "stops": len(found["stops"])})
         return found
@@ -160,24 +161,15 @@ def _metadata(settings: Settings, record: AuditRecord) -> dict[str, Any]:
     return found
 
 
-def _told(record: AuditRecord) -> tuple[bool, dg.AssetCheckSeverity, str]:
-    """Whether the check is green, its severity, and a sentence."""
+def _told(settings: Settings, record: AuditRecord) -> dict[str, Any]:
+    """The check's result, as the keyword arguments of a result or of an evaluation."""
     stopped = record.verdict == "stopped"
-    severity = dg.AssetCheckSeverity.ERROR if stopped else dg.AssetCheckSeverity.WARN
-    text = record.verdict.replace("_", " ") + (f": {_why(record)}" if stopped else "")
-    return record.verdict in ("passed", "passed_with_infos"), severity, text
-
-
-def _evaluation(settings: Settings, asset: str, record: AuditRecord) -> dg.AssetCheckEvaluation:
-    passed, severity, text = _told(record)
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(asset),
-        check_name=CHECK,
-        passed=passed,
-        severity=severity,
-        description=text,
-        metadata=_metadata(settings, record),
-    )
+    return {
+        "passed": record.verdict in ("passed", "passed_with_infos"),
+        "severity": dg.AssetCheckSeverity.ERROR if stopped else dg.AssetCheckSeverity.WARN,
+        "description": record.verdict.replace("_", " ") + (f": {_why(record)}" if stopped else ""),
+        "metadata": _metadata(settings, record),
+    }
 
 
 def _check(settings: Settings, known: Mapping[str, Known], table: str) -> Any:
@@ -197,7 +189,6 @@ def _check(settings: Settings, known: Mapping[str, Known], table: str) -> Any:
         run = _run(settings, known, context)
         (record,) = audit_layer(run, stage, [name]).audits
         write_pages(settings, run.rules, datetime.now(UTC))
-        passed, severity, text = _told(record)
-        return dg.AssetCheckResult(passed=passed, severity=severity, description=text, metadata=_metadata(settings, record))
+        return dg.AssetCheckResult(**_told(settings, record))
 
     return audited

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers import baseline as acts
-from lakehouse_assets.orchestration.assets import table_run
 from lakehouse_assets.orchestration.jobs import spec_named
+from lakehouse_assets.orchestration.spark import table_run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.baseline_log import BaselineEvent
 

@@ -15,6 +15,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.layers.gold import GoldPublished
 from lakehouse_assets.orchestration.metadata import drift_metadata, samples_markdown
+from lakehouse_assets.orchestration.schema import diff_table, held_diff
 from lakehouse_assets.reports.markdown import table
 
 BUILT_IN = {
@@ -120,6 +121,8 @@ def check_results(
             shown = [value for name in dict.fromkeys(o["check"] for _, o in bad) for value in samples.get(name, ())]
             if shown:
                 metadata["sample"] = samples_markdown(shown)
+            if spec.name == "source_columns" and (rows := held_diff({w: decisions[w] for w in windows})):
+                metadata["diff"] = diff_table(rows)
             picture = plot(decisions[windows[-1]]) if plot and spec.name == "drift" else None
             if picture:
                 metadata["plot"] = dg.MetadataValue.md(picture)

@@ -44,8 +44,10 @@ class LakehouseTable(dg.Component):
             raise ConfigError(f"{self._place(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
         query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *known]))
         for check in gold.checks:
+            place = self.places.at(["gold", self.spec.gold.index(gold), "checks", gold.checks.index(check)])
+            if why := check.unfit(query.types):
+                raise ConfigError(f"{place}: gold.{gold.name}.checks ({check.id}): {why} (as it comes of {gold.sql})")
             if missing := check.unknown_columns([*query.types, "p_extracted_at"]):
-                place = self.places.at(["gold", self.spec.gold.index(gold), "checks", gold.checks.index(check)])
                 raise ConfigError(
                     f"{place}: gold.{gold.name}.checks ({check.id}): the SELECT in {gold.sql} has no column"
                     f" {', '.join(missing)}; it has {', '.join(query.types)}"

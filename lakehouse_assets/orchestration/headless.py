@@ -95,7 +95,7 @@ def run_once(
         for windows in ranges(h for h in todo if h.window.key not in left):
             first, last = windows[0].key, windows[-1].key
             progress(f"{spec.name}: {first} to {last} ({len(windows)} windows)")
-            error = _execute(definitions, instance, [key.to_user_string() for key in assets_of(spec)], range_tags(windows))
+            error = _execute(definitions, instance, assets_of(spec), range_tags(windows))
             if error is None:
                 report.ranges.append((spec.name, first, last, len(windows)))
                 continue
@@ -110,7 +110,7 @@ def run_once(
             if gold_is_current(settings, instance, gold, table.query_of(gold, specs)):
                 continue
             progress(f"{name}: rewriting")
-            if error := _execute(definitions, instance, [name], {}):
+            if error := _execute(definitions, instance, [dg.AssetKey(name)], {}):
                 failed.append((name, error))
             else:
                 report.gold.append(name)
@@ -149,11 +149,11 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def _execute(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[str], tags: dict[str, str]
+    definitions: dg.Definitions, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey], tags: dict[str, str]
 ) -> Exception | None:
     """Run these assets here; None, or what their step raised."""
     try:
-        execute_assets(definitions, instance, {dg.AssetKey(key) for key in keys}, tags, QUIET)
+        execute_assets(definitions, instance, keys, tags, QUIET)
     except Exception as error:
         return error
     return None
@@ -161,7 +161,8 @@ def _execute(
 
 def _failure(failed: Sequence[tuple[str, Exception]], unreachable: Sequence[str]) -> LakehouseError:
     """One error for all that failed: that of the steps where it is one kind (Java is missing, a table is locked)."""
-    lines = [f"{what}: {plain(error)}" for what, error in failed]
+    # A failure of our own is told in full: it has a line for each difference.
+    lines = [f"{what}: {error if isinstance(error, dg.Failure) else plain(error)}" for what, error in failed]
     kinds = {type(error) for _, error in failed}
     if len(kinds) == 1 and isinstance(failed[0][1], EnvironmentMissing | LockedError):
         return type(failed[0][1])("\n".join([*lines, *unreachable]))

@@ -15,12 +15,15 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import release as acts
+from lakehouse_assets.layers.migrate import migrate
 from lakehouse_assets.layers.rejudge import rejudge
 from lakehouse_assets.layers.upkeep import sweep
 from lakehouse_assets.orchestration import metadata as show
-from lakehouse_assets.orchestration.assets import silver_check_results, table_run
+from lakehouse_assets.orchestration.assets import silver_check_results
 from lakehouse_assets.orchestration.maintenance import forget_runs
+from lakehouse_assets.orchestration.spark import table_run
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
 
 
 class Act(dg.Config):
@@ -52,6 +55,13 @@ class Rejudge(dg.Config):
     because: str
 
 
+class Migrate(dg.Config):
+    """Which table to bring to its contract. ``renames``: old column → new."""
+
+    table: str
+    renames: dict[str, str] = {}
+
+
 class Rebuild(dg.Config):
     """Which table to fold anew."""
 
@@ -67,7 +77,7 @@ def spec_named(specs: Sequence[TableSpec], name: str) -> TableSpec:
 
 
 def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefinition]:
-    """The jobs `release_quarantine`, `discard_quarantine`, `rejudge_windows` and `rebuild_silver`."""
+    """The jobs `release_quarantine`, `discard_quarantine`, `rejudge_windows`, `rebuild_silver`, `migrate_schema`."""
     spec_of = partial(spec_named, specs)
 
     def report(context: dg.OpExecutionContext, spec: TableSpec, key: str, decision: Decision) -> None:
@@ -133,6 +143,18 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         context.add_output_metadata(found)
         return found
 
+    @dg.op(name="migrate", required_resource_keys={"spark"})
+    def migrate_op(context: dg.OpExecutionContext, config: Migrate) -> dict[str, int]:
+        spec = spec_of(config.table)
+        steps = migrate(table_run(spec, settings, context, context.resources.spark), config.renames)
+        found = {"steps": len(steps), "version": delta.version(settings.path("silver", spec.name))}
+        context.add_output_metadata(found)
+        return found
+
+    @dg.job(name="migrate_schema", description="Bring silver to its contract, in one commit: see `lakehouse schema migrate`.")
+    def migrate_schema() -> None:
+        migrate_op()
+
     @dg.job(name="release_quarantine", description="Judge a held window again, by today's rules or with an override.")
     def release_quarantine() -> None:
         release_op()
@@ -149,7 +171,7 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
     def rebuild_silver() -> None:
         rebuild_op()
 
-    return [release_quarantine, discard_quarantine, rejudge_windows, rebuild_silver]
+    return [release_quarantine, discard_quarantine, rejudge_windows, rebuild_silver, migrate_schema]
 
 
 def _window(spec: TableSpec, key: str) -> Any:

@@ -4,7 +4,7 @@ Belongs here: when it runs, what it shows, which runs may be forgotten. Does not
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -12,8 +12,8 @@ from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers.maintain import maintain, maintain_gold
-from lakehouse_assets.layers.run import Run
 from lakehouse_assets.orchestration.healing import assets_of, healing_of
+from lakehouse_assets.orchestration.spark import table_run
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
 
@@ -35,14 +35,7 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
         **common,
     )
     def maintenance(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        run = Run(
-            settings=settings,
-            spec=spec,
-            session=lambda: context.resources.spark.spark_session,
-            run_id=context.run.run_id,
-            clock=lambda: datetime.now(UTC),
-            step=lambda name: context.log.info(f"{spec.name}: {name.replace('_', ' ')}"),
-        )
+        run = table_run(spec, settings, context, context.resources.spark)
         made = [*maintain(run), *maintain_gold(run, [gold.name for gold in spec.gold])]
         rows = [(m.place, m.files_before, m.files_after, m.rows_removed) for m in made]
         header = ("table", "files before", "files after", "rows removed")

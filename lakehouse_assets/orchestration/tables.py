@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 
 from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.places import shared_of, table_mistakes
 from lakehouse_assets.contracts.references import circle, gold_reference_mistakes, reference_mistakes
 from lakehouse_assets.errors import ConfigError
@@ -45,6 +46,12 @@ def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJEC
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return found
+
+
+def golds_of(tables: Sequence[LakehouseTable]) -> dict[str, GoldQuery]:
+    """What every gold table reads, by its name."""
+    specs = [table.spec for table in tables]
+    return {gold.name: table.query_of(gold, specs) for table in tables for gold in table.spec.gold}
 
 
 def _between(tables: Sequence[LakehouseTable]) -> Iterator[str]:

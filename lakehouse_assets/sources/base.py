@@ -5,7 +5,7 @@ Belongs here: the protocol, the shape of an extraction, and what several kinds w
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.windows import Window
 
 # What an action on an extraction's frame may raise. A failed scan is a Py4JJavaError in PySpark 4.1, and no PySparkException.
 SCAN_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
+FETCH_JARS = "python -m lakehouse_assets.storage.session"
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,16 @@ class Extraction:
     A row of a good record has ``_corrupt_record`` NULL; else it has the record's text, and its other columns are NULL.
     ``_columns`` and ``columns`` hold safe names. The one row of an unreadable file has an empty ``_columns``.
     ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order;
-    ``lacking``: those of them that one of its readable files does not have.
+    ``lacking``: those of them that one of its readable files does not have. ``types``: their Spark types, where the source
+    knows them. ``respelled``: those that came in other letter case than bronze has them, with how they came.
     """
 
     frame: DataFrame
     problems: Mapping[Window, list[str]]
     columns: Mapping[Window, tuple[str, ...]]
     lacking: Mapping[Window, tuple[str, ...]] = field(default_factory=dict)
+    types: Mapping[Window, Mapping[str, str]] = field(default_factory=dict)
+    respelled: Mapping[Window, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -65,6 +69,15 @@ class Source(Protocol):
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """The parts of these windows that stop a scan, each with the reason. Reads everything: only after a failed action."""
         ...
+
+
+def innermost(error: Exception) -> str:
+    """What the first of a Java error's causes said; of another error, its text. It may name addresses."""
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    text = str(error)
+    while cause is not None:
+        text, cause = str(cause.getMessage() or cause.getClass().getSimpleName()), cause.getCause()
+    return text
 
 
 def one_line_base64(value: Column) -> Column:

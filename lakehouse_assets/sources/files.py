@@ -19,13 +19,14 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.source import FilesSource, safe_name
+from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction
 from lakehouse_assets.sources.csv_files import Header, csv_rows, read_headers, unpaired_quotes
 from lakehouse_assets.sources.json_files import json_lines, json_rows, keys_by_file
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint
 from lakehouse_assets.sources.names import Spelling, refuse_names
-from lakehouse_assets.sources.parquet_files import parquet_rows, read_schemas
+from lakehouse_assets.sources.parquet_files import parquet_rows, read_schemas, spark_types
 from lakehouse_assets.sources.scans import file_key, listed_on_driver, unscannable
 
 OWN = ("p_extracted_at", "_source_file", "_columns", "_corrupt_record")
@@ -166,7 +167,11 @@ class FilesReader:
                 shared[file.window].intersection_update(columns[file.path])
         lacking = {window: tuple(n for n in names if n not in shared[window]) for window, names in by_window.items()}
         names_of = {window: tuple(names) for window, names in by_window.items()}
-        return Extraction(local, told, names_of, lacking)
+        came: dict[Window, list[str]] = {file.window: [] for file in files}
+        for file in files:
+            came[file.window] += survey.columns.get(file.path, ())
+        respelled = {window: spelling.respelled(names) for window, names in came.items()}
+        return Extraction(local, told, names_of, lacking, _types(files, survey, bound), respelled)
 
     def _placed(
         self, spark: SparkSession, rows: DataFrame, files: Sequence[LandedFile], columns: Mapping[str, Sequence[str]]
@@ -217,6 +222,19 @@ class FilesReader:
         """Relative paths of files as Spark names them."""
         known = {self._landing.key(path): path for path in paths}
         return {name: known[file_key(name)] for name in spark_names}
+
+
+def _types(files: Sequence[LandedFile], survey: _Survey, bound: Mapping[str, str]) -> dict[Window, dict[str, str]]:
+    """Of windows of Parquet files, the columns' types; of a column that came with several, what all of them read as."""
+    found: dict[Window, dict[str, list[str]]] = {}
+    told = {schema: spark_types(schema) for schema in set(survey.schemas.values())}
+    for file in files:
+        if file.path in survey.schemas:
+            for name, kind in told[survey.schemas[file.path]].items():
+                kinds = found.setdefault(file.window, {}).setdefault(bound[name], [])
+                if kind not in kinds:
+                    kinds.append(kind)
+    return {window: {name: common_type(kinds) for name, kinds in columns.items()} for window, columns in found.items()}
 
 
 Alike = TypeVar("Alike", Header, pa.Schema)

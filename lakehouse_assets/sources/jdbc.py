@@ -9,7 +9,6 @@ A window is not read in one snapshot: a row that is modified while it is read ch
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,12 +18,10 @@ from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction
+from lakehouse_assets.sources.base import FETCH_JARS, SCAN_ERRORS, Extraction, innermost
 from lakehouse_assets.sources.names import Spelling, refuse_names
 from lakehouse_assets.sources.postgres import Postgres, Span, stretches
 from lakehouse_assets.sources.watermark import as_text, taken
-
-FETCH = "python -m lakehouse_assets.storage.session"
 
 
 class JdbcReader:
@@ -76,7 +73,9 @@ class JdbcReader:
         spelling = Spelling(self._declared)
         names = tuple(spelling.learn(name) for name in columns)
         frame = self._frame(spark, self._spans(windows), names)
-        return Extraction(frame, {}, dict.fromkeys(windows, names))
+        types = {spelling.learn(name): kind for name, kind in self._database.types.items()}
+        respelled = dict.fromkeys(windows, spelling.respelled(columns))
+        return Extraction(frame, {}, dict.fromkeys(windows, names), {}, dict.fromkeys(windows, types), respelled)
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Nothing: a database has no parts. Raises SourceError, without any address, where reading is what fails."""
@@ -134,16 +133,8 @@ class JdbcReader:
 
     def _refused(self, error: Exception) -> Exception:
         if "org.postgresql.Driver" in str(error):
-            return EnvironmentMissing(f"Spark lacks PostgreSQL's driver: `{FETCH}` fetches it, in this same environment")
-        return SourceError(f"{self._source.place}: {self._told(error)}")
-
-    def _told(self, error: Exception) -> str:
-        """What the driver said: the innermost cause, without what must not be shown."""
-        cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-        text = str(error)
-        while cause is not None:
-            text, cause = str(cause.getMessage() or cause.getClass().getSimpleName()), cause.getCause()
-        return self._database.told(text)
+            return EnvironmentMissing(f"Spark lacks PostgreSQL's driver: `{FETCH_JARS}` fetches it, in this same environment")
+        return SourceError(f"{self._source.place}: {self._database.told(innermost(error))}")
 
 
 def _hash(*parts: object) -> str:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,13 +18,12 @@ from lakehouse_assets.contracts.kafka_source import OF_THE_MESSAGE, KafkaSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction, one_line_base64
+from lakehouse_assets.sources.base import FETCH_JARS, SCAN_ERRORS, Extraction, innermost, one_line_base64
 from lakehouse_assets.sources.json_files import field, with_objects
 from lakehouse_assets.sources.kafka_client import Topic, spark_options, topic
 from lakehouse_assets.sources.kafka_ranges import Range, as_text, from_text, ranges, unbroken
 from lakehouse_assets.sources.names import MAX_COLUMNS, Spelling
 
-FETCH = "python -m lakehouse_assets.storage.session"
 # Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
 UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(n, '\\ufffd'))
  OR size(_names) > {MAX_COLUMNS} OR size(array_distinct(transform(_names, n -> lower(n)))) < size(_names)"""
@@ -75,10 +73,10 @@ class KafkaReader:
         except SCAN_ERRORS as error:
             if "Failed to find" in str(error) and "kafka" in str(error):
                 raise EnvironmentMissing(
-                    f"Spark lacks Kafka's jars: `{FETCH}` fetches them, in this same environment"
+                    f"Spark lacks Kafka's jars: `{FETCH_JARS}` fetches them, in this same environment"
                 ) from None
             self._refuse_lost(of)
-            raise SourceError(f"topic {self._source.topic}: {_innermost(error)}") from None
+            raise SourceError(f"topic {self._source.topic}: {_told(error)}") from None
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Nothing: a topic has no parts. Raises SourceError where reading is what fails."""
@@ -87,7 +85,7 @@ class KafkaReader:
             self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
         except SCAN_ERRORS as error:
             self._refuse_lost(of)
-            raise SourceError(f"topic {self._source.topic}: {_innermost(error)}") from None
+            raise SourceError(f"topic {self._source.topic}: {_told(error)}") from None
         return {}
 
     def _ranges(self, windows: Sequence[Window]) -> dict[Window, Range]:
@@ -196,7 +194,8 @@ class KafkaReader:
             corrupt.alias("_corrupt_record"),
             *[F.when(good, value).alias(name) for name, value in cells.items()],
         )
-        return Extraction(frame, {}, columns)
+        respelled = {window: spelling.respelled(by_window.get(window.start, ())) for window in windows}
+        return Extraction(frame, {}, columns, respelled=respelled)
 
     def _keyed(self, spelling: Spelling) -> dict[str, Column]:
         """The columns of the message's key, by their names in bronze: of a JSON object of them, or (one) as its text."""
@@ -245,10 +244,6 @@ def _of_the_message(name: str) -> Column:
     }[name]
 
 
-def _innermost(error: Exception) -> str:
+def _told(error: Exception) -> str:
     """The first line of what Spark's client said in the end."""
-    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    text = str(error)
-    while cause is not None:
-        text, cause = str(cause.getMessage() or cause.getClass().getSimpleName()), cause.getCause()
-    return (text.strip().splitlines() or [type(error).__name__])[0][:500]
+    return (innermost(error).strip().splitlines() or [type(error).__name__])[0][:500]

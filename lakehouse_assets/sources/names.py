@@ -39,3 +39,7 @@ class Spelling:
     def learn(self, name: str) -> str:
         """The bronze name of a source's column, from now on."""
         return self._safe.setdefault(name.lower(), safe_name(name))
+
+    def respelled(self, names: Iterable[str]) -> dict[str, str]:
+        """Of these, the bronze names that stand for another spelling, each with that."""
+        return {bound: name for name in names if (bound := self.learn(name)) != safe_name(name)}

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
 from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.contracts.spark_types import Array, Atom, Decimal, Map, SparkType, Struct, sql_type
 from lakehouse_assets.sources.base import one_line_base64
 from lakehouse_assets.sources.landing import Landing
 from lakehouse_assets.sources.names import refuse_names
@@ -31,6 +32,11 @@ SCAN = {
 }
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 IN_JSON = {"ignoreNullFields": "false", "timestampFormat": f"{MOMENT}XXX", "timestampNTZFormat": MOMENT}
+# Spark reads an unsigned number as the next larger signed one.
+NAMES = {
+    "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "uint8": "smallint", "uint16": "int",
+    "uint32": "bigint", "float": "float", "double": "double", "bool": "boolean", "date32[day]": "date", "null": "void",
+}  # fmt: skip
 NANOSECONDS = 1_000_000_000
 
 
@@ -62,6 +68,31 @@ def _types(kind: pa.DataType) -> list[pa.DataType]:
     """The type and those within it."""
     inner = [kind.field(place).type for place in range(kind.num_fields)]
     return [kind, *(each for one in inner for each in _types(one))]
+
+
+def spark_types(schema: pa.Schema) -> dict[str, str]:
+    """Spark's types of a file's columns."""
+    return {field.name: sql_type(_spark_type(field.type)) for field in schema}
+
+
+def _spark_type(kind: pa.DataType) -> SparkType:
+    if pa.types.is_dictionary(kind):
+        return _spark_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return Struct(tuple((field.name, _spark_type(field.type)) for field in kind))
+    if pa.types.is_map(kind):
+        return Map(_spark_type(kind.key_type), _spark_type(kind.item_type))
+    if pa.types.is_nested(kind):
+        return Array(_spark_type(kind.field(0).type))
+    if pa.types.is_decimal(kind):
+        return Decimal(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return Atom("timestamp" if kind.tz else "timestamp_ntz")
+    if pa.types.is_uint64(kind):
+        return Decimal(20, 0)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return Atom("binary")
+    return Atom(NAMES.get(str(kind), "string"))
 
 
 def parquet_rows(spark: SparkSession, paths: Sequence[str], schema: pa.Schema, bound: Mapping[str, str]) -> DataFrame:

@@ -27,8 +27,15 @@ SECONDS = 10
 SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=iso_8601 -c default_transaction_read_only=on"
 # Names of the JDBC driver's properties, and of the light driver's for the same.
 SHARED = {"ApplicationName": "application_name"} | {n: n for n in ("sslmode", "sslrootcert", "sslcert", "sslkey")}
+SPARK_TYPES = {
+    "smallint": "smallint", "integer": "int", "bigint": "bigint", "real": "float", "double precision": "double",
+    "boolean": "boolean", "date": "date", "timestamp with time zone": "timestamp",
+    "timestamp without time zone": "timestamp_ntz", "bytea": "binary", "text": "string", "character varying": "string",
+    "character": "string", "uuid": "string", "json": "string", "jsonb": "string",
+}  # fmt: skip
 COLUMNS = """
-SELECT a.attname, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, t.typcategory::text
+SELECT a.attname, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, t.typcategory::text,
+       format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(a.atttypmod, t.typtypmod))
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
@@ -53,10 +60,16 @@ class Postgres:
     @cached_property
     def columns(self) -> dict[str, str]:
         """The table's columns, each with the SQL of its value as text."""
-        return {name: _as_text(name, kind, category) for name, kind, category in self._described}
+        return {name: _as_text(name, kind, category) for name, kind, category, _ in self._described}
 
     @cached_property
-    def _described(self) -> list[tuple[str, str, str]]:
+    def types(self) -> dict[str, str]:
+        """Spark's types of the columns, where it has one for PostgreSQL's; the others' come as text, of no type."""
+        found = {name: _spark_type(full) for name, _, _, full in self._described}
+        return {name: kind for name, kind in found.items() if kind}
+
+    @cached_property
+    def _described(self) -> list[tuple[str, str, str, str]]:
         with self._cursor() as cursor:
             found = cursor.execute(COLUMNS, [self.relation]).fetchall()
         if not found:
@@ -70,7 +83,7 @@ class Postgres:
 
     @cached_property
     def _zoned(self) -> bool:
-        kind = next(kind for name, kind, _ in self._described if name == self._source.modified)
+        kind = next(kind for name, kind, *_ in self._described if name == self._source.modified)
         if kind not in ("timestamp with time zone", "timestamp without time zone", "date"):
             raise SourceError(f"{self._source.place}: source.modified: {self._source.modified} is {kind}, and no time")
         return kind == "timestamp with time zone"
@@ -208,6 +221,14 @@ def _name(name: str) -> str:
 
 def _text(value: str) -> str:
     return exp.Literal.string(value).sql(dialect="postgres")
+
+
+def _spark_type(full: str) -> str | None:
+    """Spark's name of a type as PostgreSQL's `format_type` tells it; of a number without a precision there is none."""
+    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", full)
+    if found and int(found[2]) <= int(found[1]) <= 38:
+        return f"decimal({found[1]},{found[2]})"
+    return SPARK_TYPES.get(re.sub(r"\(\d+\)", "", full))
 
 
 def _as_text(name: str, kind: str, category: str) -> str:

@@ -4,7 +4,9 @@ Belongs here: the few operations that every table needs. Does not: what a table 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,8 +18,13 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 
+# A hash of the contract by which silver was made.
+MEANING = "lakehouse.meaning"
+COMMIT, COMMIT_NUMBER = re.compile(r"\d{20}\.json"), re.compile(r"(\d{20})\.json")
+COMMITS_READ = 500
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -26,8 +33,8 @@ def exists(path: str) -> bool:
     return DeltaTable.is_deltatable(path, ObjectStore.from_environment().options(path))
 
 
-def _table(path: str) -> DeltaTable:
-    return DeltaTable(path, storage_options=ObjectStore.from_environment().options(path))
+def _table(path: str, number: int | None = None) -> DeltaTable:
+    return DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Snapshot:
 
 def snapshot(path: str, number: int | None = None) -> Snapshot:
     """One version, or the newest. No JVM. Raises deltalake's errors where the log cannot be read."""
-    table = DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
+    table = _table(path, number)
     counts = pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist()
     rows = None if any(count is None for count in counts) else sum(counts)
     return Snapshot(table.version(), rows, tuple(table.metadata().partition_columns))
@@ -84,9 +91,14 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     """A (bounded) log as Arrow, without a JVM; an empty table where nothing has been written."""
     if not exists(path):
         return pa.table({})
+    table = _table(path)
+    if columns:
+        # A log of before lacks what was added to it since.
+        stands = {field.name for field in table.schema().fields}
+        columns = [name for name in columns if name in stands]
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
     filesystem, base = place(path)
-    return _table(path).to_pyarrow_table(
+    return table.to_pyarrow_table(
         columns=list(columns) if columns else None, filters=filters, filesystem=fs.SubTreeFileSystem(base, filesystem)
     )
 
@@ -185,3 +197,48 @@ def remove_folder(path: str) -> bool:
         return False
     filesystem.delete_dir(base)
     return True
+
+
+def schema_types(path: str, number: int | None = None) -> list[tuple[str, str]]:
+    """The columns of a version (or of the newest), with Spark's types, in their order. No JVM."""
+    given = json.loads(_table(path, number).schema().to_json())
+    return [(field["name"], sql_type(type_of_json(field["type"]))) for field in given["fields"]]
+
+
+def schema_changes(path: str) -> list[tuple[int, datetime, str, list[tuple[str, str]]]]:
+    """Of each commit that states the table's schema: version, time, operation and columns, oldest first. No JVM.
+
+    Only the newest commits whose entries are still in the log; Delta keeps them for 30 days, or as the table's properties say.
+    """
+    filesystem, base = place(f"{path}/_delta_log")
+    found = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    entries = sorted(e.path for e in found if COMMIT.fullmatch(e.base_name))[-COMMITS_READ:]
+
+    def stated(entry: str) -> tuple[int, datetime, str, list[tuple[str, str]]] | None:
+        with filesystem.open_input_stream(entry) as file:
+            lines = file.read().decode().splitlines()
+        actions = [json.loads(line) for line in lines if line.startswith(('{"metaData"', '{"commitInfo"'))]
+        said = next((a["metaData"] for a in actions if "metaData" in a), None)
+        if said is None:
+            return None
+        info = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+        columns = [(f["name"], sql_type(type_of_json(f["type"]))) for f in json.loads(said["schemaString"])["fields"]]
+        at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, UTC)
+        return int(COMMIT_NUMBER.findall(entry)[-1]), at, info.get("operation", "unknown"), columns
+
+    with ThreadPoolExecutor(8) as pool:
+        return [each for each in pool.map(stated, entries) if each is not None]
+
+
+def add_columns(spark: SparkSession, path: str, columns: Mapping[str, str]) -> None:
+    """Add columns (name → type) at the table's end, in one commit that touches no row."""
+    told = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
+    spark.sql(f"ALTER TABLE delta.{identifier(path)} ADD COLUMNS ({told})")
+
+
+def allow_types(spark: SparkSession, path: str, kinds: Iterable[str]) -> None:
+    """Let a table that stands take columns of these types: times without a zone are a feature that Delta wants named first."""
+    if not any("timestamp_ntz" in kind for kind in kinds) or not exists(path):
+        return
+    if "timestampNtz" not in (_table(path).protocol().writer_features or ()):
+        spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")

@@ -30,6 +30,8 @@ EXTRACTIONS = pa.schema(
         pa.field("run_id", pa.string(), nullable=False),
         pa.field("extracted_at", MOMENT, nullable=False),
         pa.field("lacking", pa.list_(pa.string())),
+        pa.field("types", pa.string()),
+        pa.field("respelled", pa.string()),
     ]
 )
 _REASON = pa.struct(
@@ -42,7 +44,19 @@ _REASON = pa.struct(
         "message": pa.string(),
     }
 )
-_TEXT = ("decision_id", "kind", "verdict", "ruleset_hash", "ruleset", "run_id", "by", "because", "superseded_by", "inputs")
+_TEXT = (
+    "decision_id",
+    "kind",
+    "verdict",
+    "ruleset_hash",
+    "ruleset",
+    "run_id",
+    "by",
+    "because",
+    "superseded_by",
+    "inputs",
+    "evolved",
+)
 DECISIONS = pa.schema(
     [
         pa.field("table", pa.string(), nullable=False),
@@ -74,14 +88,21 @@ def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
     latest: dict[tuple[datetime, int], ExtractionRecord] = {}
     for row in sorted(found.to_pylist(), key=lambda r: (r["extracted_at"], r["bronze_version"])):
         lists = {name: tuple(row.get(name) or ()) for name in ("columns", "lacking")}
-        record = ExtractionRecord(**{**row, **lists})
+        told = {name: json.loads(row.get(name) or "{}") for name in ("types", "respelled")}
+        record = ExtractionRecord(**{**row, **lists, **told})
         latest[(record.p_extracted_at, record.extraction_seq)] = record
     return sorted(latest.values(), key=lambda r: (r.p_extracted_at, r.extraction_seq))
 
 
 def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) -> None:
     """Append the records of one bronze commit."""
-    rows = [{**asdict(r), "columns": list(r.columns), "lacking": list(r.lacking)} for r in records]
+    rows = [
+        {
+            **asdict(r), "columns": list(r.columns), "lacking": list(r.lacking),
+            "types": json.dumps(r.types), "respelled": json.dumps(r.respelled),
+        }
+        for r in records
+    ]  # fmt: skip
     _write(settings, "extractions", rows, EXTRACTIONS)
 
 
@@ -151,6 +172,7 @@ def _decision(row: dict[str, Any], mark: dict[str, Any] | None, later: dict[str,
         superseded_by=row["superseded_by"],
         inputs=inputs.get("versions", {}),
         recomputed=None if inputs.get("recomputed") is None else tuple(inputs["recomputed"]),
+        evolved=json.loads(row.get("evolved") or "{}"),
         checks=tuple(json.loads(row.get("checks") or "[]") + json.loads(more.get("checks") or "[]")),
         drift=json.loads(row["drift"]) if row.get("drift") else None,
         profiles=tuple(json.loads(row.get("profiles") or "[]")),
@@ -172,6 +194,7 @@ def log_decisions(settings: Settings, made: Sequence[Decision]) -> None:
             "reasons": [asdict(reason) for reason in decision.reasons],
             "waived": list(decision.waived),
             "inputs": json.dumps({"versions": decision.inputs, "recomputed": decision.recomputed}, sort_keys=True),
+            "evolved": json.dumps(decision.evolved, sort_keys=True),
             "checks": json.dumps(decision.checks),
             "drift": json.dumps(decision.drift) if decision.drift is not None else None,
             "profiles": json.dumps(decision.profiles),

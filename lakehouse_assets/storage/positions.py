@@ -12,8 +12,8 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.logs import MOMENT
 
-MOMENT = pa.timestamp("us", tz="UTC")
 POSITIONS = pa.schema(
     [
         pa.field("table", pa.string(), nullable=False),

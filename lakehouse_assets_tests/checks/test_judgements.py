@@ -77,6 +77,10 @@ def test_the_key_of_an_empty_batch_has_no_duplicates():
         ({"check": "not_null", "column": "v", "where": "rand() > 1"}, "another answer"),
         ({"check": "unique", "columns": ["a"], "where": "v > 1"}, "where has no meaning"),
         ({"check": "freshness", "column": "t", "max_age": "-1h"}, "not a duration"),
+        (
+            {"check": "reconcile", "measure": "count(*)", "table": "t", "against": "count(*)", "against_where": "a > :now"},
+            "there are :window_start, :window_end",
+        ),
         ({"check": "not_empty", "severity": "fatal"}, "'critical', 'warning' or 'info'"),
     ],
     ids=str,

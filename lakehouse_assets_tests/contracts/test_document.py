@@ -11,6 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.contracts.document import read_text
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets_tests.support import readings
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,10 @@ def test_what_is_written_is_read_back(value):
 def test_a_bound_that_is_none(check):
     with pytest.raises(ValidationError):
         TypeAdapter(AnyCheck).validate_python(read_text(check, "x.yaml")[0].data)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_contract_is_read_back_from_the_rules_that_a_decision_keeps(form):
+    source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.file", "format": form}
+    spec = readings(source=source, schema={"new_columns": "evolve"})
+    assert TableSpec.kept(spec.ruleset()) == spec

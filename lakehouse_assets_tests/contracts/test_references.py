@@ -4,6 +4,7 @@ Belongs here: the pure judgement. Does not: where the mistake stands in the YAML
 """
 
 import pytest
+from pydantic import ValidationError
 
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.references import circle, gold_reference_mistakes, reference_mistakes
@@ -42,6 +43,23 @@ def test_a_reconciliation_names_columns_of_the_other_table_alone():
     spec = readings(checks=[check])
     found = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
     assert [text.split("has no column ")[1].split(";")[0] for text in found] == ["'idd'", "'seats'"]
+
+
+def test_a_reconciliations_rows_are_chosen_by_columns_of_the_other_table():
+    given = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)"}
+    spec = readings(checks=[{**given, "against_where": "built >= :window_start and p_extracted_at < :window_end"}])
+    (found,) = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
+    assert found == "(reconcile_sensors): sensors has no column 'built'; there are id, site"
+
+
+def test_gold_has_no_window_that_a_reconciliation_could_choose_rows_by():
+    check = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)"}
+    gold = {"name": "days", "sql": "days.sql", "key": ["day"]}
+    whole = {**gold, "checks": [{**check, "against_where": "true"}]}
+    assert readings(gold=[whole]).gold[0].checks
+    of_window = {**gold, "checks": [{**check, "against_where": "built < :window_end"}]}
+    with pytest.raises(ValidationError, match=r"checks.0 \(reconcile_sensors\): gold has no window, and so no :window_end"):
+        readings(gold=[of_window])
 
 
 def test_figures_of_personal_columns_of_another_table_are_refused():

@@ -27,7 +27,7 @@ class World:
 
     def __init__(self, spark, home: Path, tables: Sequence[str | LakehouseTable], **settings: Any) -> None:
         self.spark = spark
-        (home / "landing").mkdir()
+        (home / "landing").mkdir(exist_ok=True)
         self.settings = Settings(
             root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]", **settings
         )

@@ -5,12 +5,14 @@ Belongs here: a window's fault from landing to silver. Does not: how a source re
 
 import gzip
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.decisions.gate import columns_outcomes
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.decisions.evolution import plan
+from lakehouse_assets.decisions.schema_gate import schema_outcomes
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, silver, window
@@ -208,7 +210,9 @@ def test_a_column_that_no_source_has(spark, settings):
 def test_a_missing_column_is_told_as_the_source_spells_it():
     spec = readings(columns={**COLUMNS, "wind": {"type": "double", "from": "Wind Speed"}})
     arrived = ["sensor", "hour", "value", "updated", "Gust_x20_Speed"]
-    (outcome,) = columns_outcomes(spec, arrived, arrived, 1)
+    now = datetime(2024, 1, 2, tzinfo=UTC)
+    record = ExtractionRecord("readings", now, 1, "print", 1, tuple(arrived), 0, "run", now)
+    (outcome,) = schema_outcomes(spec, record, plan(spec, record), arrived)
     assert "wind (from 'Wind Speed')" in outcome.message
     assert "Gust Speed" in outcome.message
 

@@ -202,3 +202,41 @@ def test_a_figure_of_each_group(spark, settings, more, differing):
     assert told["status"] == ("failed" if differing else "passed")
     if differing == ["x"]:
         assert '"x"' in told["observed"]["worst"]
+
+
+IN_WINDOW = "p_extracted_at >= :window_start and p_extracted_at < :window_end"
+BOTH_WAYS = {
+    # the check: of each day, how many groups there are, how many differ, and how many only the other table has
+    "whole": ({"by": {"sensor": "id"}, "against_where": "true"}, {1: (5, 3, 2), 2: (4, 4, 4), 3: (4, 3, 3)}),
+    "some": ({"by": {"sensor": "id"}, "against_where": "id < 'c'"}, {1: (3, 1, 0), 2: (2, 2, 2), 3: (2, 1, 1)}),
+    "window": ({"by": {"sensor": "id"}, "against_where": IN_WINDOW}, {1: (5, 3, 2), 2: (0, 0, 0), 3: (1, 1, 0)}),
+    "by_window": (
+        {"by": {"p_extracted_at": "p_extracted_at", "sensor": "id"}},
+        {1: (5, 3, 2), 2: (0, 0, 0), 3: (1, 1, 0)},
+    ),
+    "one_figure": ({"against_where": "id <> 'd'"}, {1: (1, 0, 0), 2: (1, 1, 0), 3: (1, 1, 0)}),
+    "one_of_window": ({"against_where": IN_WINDOW}, {1: (1, 1, 0), 2: (1, 0, 0), 3: (1, 1, 0)}),
+    "null": (
+        {"by": {"nullif(sensor, 'b')": "nullif(id, 'a')"}, "against_where": "id = 'a'"},
+        {1: (3, 2, 0), 2: (1, 1, 1), 3: (2, 2, 1)},
+    ),
+}
+
+
+def test_a_group_that_only_the_other_table_has_differs_where_it_is_the_windows(spark, settings):
+    """Of a to d, all extracted on day 1, day 1 has a, b and x, day 2 has no row, and day 3 has a."""
+    sensors(spark, settings, 1, "abcd")
+    for day, names in ((1, "abx"), (2, ""), (3, "a")):
+        place(settings, day, list(names))
+    given = {"check": "reconcile", "table": "sensors", "measure": "count(*)", "against": "count(*)", "severity": "warning"}
+    checks = [{**given, "name": name, **more} for name, (more, _) in BOTH_WAYS.items()]
+    decisions = heal(spark, settings, [1, 2, 3], readings(checks=checks)).standing
+    for name, (_, wanted) in BOTH_WAYS.items():
+        for day, (groups, differing, lacking) in wanted.items():
+            (told,) = [c for c in decisions[window(day)].checks if c["check"] == name]
+            assert told["status"] == ("failed" if differing else "passed"), (name, day, told)
+            assert (told["observed"]["groups"], told["observed"]["differing"]) == (groups, differing), (name, day, told)
+            assert told["message"].endswith(f"{lacking} of them only sensors has") == bool(lacking), (name, day, told)
+            assert "both ways" in told["observed"]["compared"]
+    (null,) = [c for c in decisions[window(2)].checks if c["check"] == "null"]
+    assert """'b')":null""" in null["observed"]["worst"], "a group without a value is said, too"

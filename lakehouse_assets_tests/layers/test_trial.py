@@ -52,7 +52,7 @@ def test_which_past_windows_a_new_check_would_have_held(spark, lake):
     before = files(lake.root)
     told, found = tried(spark, lake, check(**SMALL), [1, 2, 3, 4])
     assert told == [(1, 3, "passed", "nothing"), (2, 3, "passed", "nothing"), (3, 3, "failed", "3 row(s)")]
-    assert found.samples == {"small": ["2024-01-03 00:00: 90.0"] * 3}
+    assert found.samples == {"small": ["2024-01-03 00:00: 90.0"]}
     assert [t.stands.verdict for t in found.trials if t.stands] == ["published"] * 3
     told, _ = tried(spark, lake, check(**SMALL, threshold=0.5), [1, 3])
     assert told == [(1, 3, "passed", "nothing"), (3, 3, "failed", "the window")]

@@ -204,3 +204,19 @@ def test_killed_before_the_late_checks_are_said(spark, settings, at):
     assert stored.verdict == decision.verdict == "published_with_warnings"
     assert [o["status"] for o in stored.checks if o["check"] == "all_differ"] == ["failed"]
     assert len(silver(settings)) == 2
+
+
+def test_a_text_too_long_to_be_searched_is_an_error_in_its_window_alone(spark, settings):
+    checks = [
+        {"check": "expression", "name": "by_row", "expr": "sensor rlike '^[a-z]+$'", "severity": "warning"},
+        {"check": "metric", "name": "by_metric", "sql": "count_if(sensor rlike 'x+y')", "max": 0, "severity": "warning"},
+        {"check": "sql", "name": "by_query", "sql": "select sensor from batch where sensor rlike 'x+y' group by sensor"},
+    ]
+    for day, sensor in ((1, "a" * 5000), (2, "b")):
+        land(settings, day, [f"{sensor},1,5,2024-01-0{day}T00:00:00Z"])
+    decisions = heal(spark, settings, [1, 2], readings(checks=checks)).standing
+    for name in ("by_row", "by_metric", "by_query"):
+        assert outcome(decisions[window(1)], name)["status"] == "error"
+        assert "more than 4096 characters" in outcome(decisions[window(1)], name)["message"]
+        assert outcome(decisions[window(2)], name)["status"] == "passed"
+    assert [decisions[window(day)].verdict for day in (1, 2)] == ["quarantined", "published"]

@@ -40,7 +40,7 @@ def test_a_thousand_checks_on_one_table(spark, settings):
 def test_a_million_failing_rows(spark, settings):
     """Whole in quarantine; of what people look at, a handful."""
     count = 1_000_000
-    land(settings, 1, (f"a{n},1,500,2024-01-01T00:00:00Z" for n in range(count)))
+    land(settings, 1, (f"a{n},1,{500 + n},2024-01-01T00:00:00Z" for n in range(count)))
     published = heal(spark, settings, [1])
     decision = published.standing[window(1)]
     assert decision.counts.rows_quarantined == count

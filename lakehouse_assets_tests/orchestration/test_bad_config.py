@@ -197,6 +197,74 @@ def test_two_keys_that_contradict_each_other(load, old, new, line, key, said):
         assert "there are sensor, value" in message
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("max: 10", "max: 10, where: lenght(sensor) > 1", 13, "Spark has no function lenght"),
+        ("value: double", "value: {type: double, expr: rond(value)}", 10, "Spark has no function rond"),
+        ("  checks:", "  drift: {features: [{name: d, expr: absolute(value)}]}\n  checks:", 11, "no function absolute"),
+        ("mode: upsert", "mode: upsert, delete_when: isnul(value)", 6, "Spark has no function isnul"),
+        ("not_empty}", 'sql, name: s, sql: "select median2(value) m from batch"}', 12, "no function median2"),
+        ("not_empty}", "metric, name: m, sql: sum(to_numbr(value)), max: 1}", 12, "no function to_numbr"),
+    ],
+)
+def test_a_function_that_spark_has_not(load, old, new, line, said):
+    message = refused(load, GOOD.replace(old, new, 1))
+    assert names(message, line), message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("kind", "check", "said"),
+    [
+        ("boolean", "{check: in_range, column: value, min: 0}", "value is boolean, which Spark does not compare with a number"),
+        ("date", "{check: in_range, column: value, max: 10}", "value is date, which Spark does not compare with a number"),
+        ("double", "{check: in_range, column: value, min: 2024-01-01}", "does not compare with a date"),
+        ("timestamp", "{check: in_set, column: value, values: [1, 2]}", "does not compare with a number"),
+        ("binary", "{check: latitude, column: value}", "does not compare with a number"),
+        ("boolean", "{check: in_past, column: value}", "value is boolean, of which Spark makes no timestamp"),
+        ("date", "{check: statistic, column: value, of: mean, min: 0}", "value is date, of which Spark makes no number"),
+        ("boolean", '{check: compare, column: updated, operator: "<", other: value}', "updated is timestamp, which Spark"),
+    ],
+)
+def test_a_type_that_spark_refuses(load, kind, check, said):
+    text = GOOD.replace("value: double", f"value: {kind}\n    updated: timestamp")
+    message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
+    assert names(message, 14), message
+    assert "checks.1 (" in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("{check: expression, name: c, expr: value}", "'value' is double, and no condition"),
+        ("{check: expression, name: c, expr: value + 1}", "'value + 1' is arithmetic, and no condition"),
+        ("{check: expression, name: c, expr: (updated)}", "'(updated)' is timestamp, and no condition"),
+        ("{check: conditional, name: c, when: value, then: sensor is null}", "'value' is double, and no condition"),
+        ("{check: conditional, name: c, when: sensor is null, then: value * 2}", "'value * 2' is arithmetic"),
+        ("{check: sql, name: c, sql: select * from batch where value}", "'value' is double, and no condition"),
+        ("{check: not_null, name: c, column: sensor, where: value % 2}", "'value % 2' is arithmetic, and no condition"),
+        ("{check: metric, name: c, sql: max(sum(value)), max: 1}", "an aggregate of an aggregate"),
+        ("{check: unique, name: c, columns: [sensor, value, Sensor]}", "Sensor stands there twice"),
+        ("{check: exactly_one_of, name: c, columns: [sensor, sensor]}", "sensor stands there twice"),
+    ],
+)
+def test_what_can_never_be_judged(load, check, said):
+    text = GOOD.replace("value: double", "value: double\n    updated: timestamp")
+    message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
+    assert names(message, 14), message
+    assert said in message
+
+
+def test_a_type_of_golds_that_spark_refuses(load):
+    text = GOLD.replace("key: [sensor]}", "key: [sensor], checks: [{check: in_range, column: mean, min: 2024-01-01}]}")
+    with pytest.raises(ConfigError) as caught:
+        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
+    assert names(str(caught.value), 15), caught.value
+    assert "mean is double, which Spark does not compare with a date (as it comes of means.sql)" in str(caught.value)
+
+
 @pytest.mark.parametrize("new", ["key: &anchor [sensor]", "key: !!seq [sensor]"])
 def test_an_anchor_or_a_tag_that_does_no_harm(load, new):
     assert names(refused(load, GOOD.replace("key: [sensor]", new)), 7)
@@ -276,6 +344,7 @@ def test_gold_that_is_right(load):
         ("select sensor, rand() as r from silver_readings", "means.sql:1", "another answer each time"),
         ("select sensor, current_date as d from silver_readings", "means.sql:1", "another answer each time"),
         ("select sensor, '${env:HOME}' as home from silver_readings", "means.sql:1", "a setting in its place"),
+        ("select sensor,\n  lenght(sensor) as n from silver_readings", "means.sql:2", "Spark has no function lenght"),
         ("select sensor from csv.`/etc/passwd`", "means.sql:1", "no such table"),
         ("select sensor from silver_readings where 'it''s' = sensor", "means.sql:1", "two strings side by side"),
         ("select " + "(" * 3000 + "1" + ")" * 3000 + " as sensor from silver_readings", "means.sql:1", "can be read: "),

@@ -9,13 +9,13 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from pydantic import TypeAdapter
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.patterns import LONGEST
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression
+from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression, parse_select
 from lakehouse_assets_tests.checks.test_patterns import PLAIN
 
 ANY = TypeAdapter(AnyCheck)
@@ -91,6 +91,27 @@ def test_a_longer_value_fails_without_being_matched(spark):
     check = ANY.validate_python({"check": "matches", "column": "v", "pattern": "a"})
     rows = spark.createDataFrame([("a" * LONGEST,), ("a" * (LONGEST + 1),)], "v string")
     assert [row[0] for row in rows.select(F.expr(check.failing(CONTEXT))).collect()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select v rlike 'a+$' as f from batch",
+        "select lower(v) rlike '^a+$' as f from batch",
+        "select v like 'a%a%a' as f from batch",
+        "select exists(array(v), x -> x rlike 'a+$') as f from batch",
+        "select lower(v) rlike 'a+$' as f from batch group by lower(v) rlike 'a+$' having count(*) > 0",
+        "select count_if(v rlike 'a+$') > 0 as f from batch",
+    ],
+)
+def test_a_longer_value_is_an_error_of_sql_that_searches_it(query, spark):
+    text = parse_select(query, "sql").sql(dialect="spark")
+    rows = spark.createDataFrame([("a" * LONGEST,), ("a" * (LONGEST + 1),)], "v string").coalesce(1)
+    rows.limit(1).createOrReplaceTempView("batch")
+    assert [row["f"] for row in spark.sql(text).collect()] == [True]
+    rows.createOrReplaceTempView("batch")
+    with pytest.raises(SparkRuntimeException, match="more than 4096 characters"):
+        spark.sql(text).collect()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import heal, land
 
 MOMENT = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -66,3 +69,33 @@ def test_processes_that_append_at_once_lose_nothing(settings):
     assert [child.wait(60) for child in children] == [0] * 4
     for name in "abcd":
         assert [record.bronze_version for record in logs.extractions(settings, name)] == list(range(10))
+
+
+def test_logs_of_before_there_were_types_are_read(settings):
+    """What was written before a column of the log was added to it lacks it, and so does the whole log until the next write."""
+    record = ExtractionRecord("readings", MOMENT, 1, "print", 1, ("a",), 0, "run", MOMENT)
+    old = {**asdict(record), "columns": ["a"], "lacking": []}
+    for name in ("types", "respelled"):
+        del old[name]
+    schema = pa.schema([field for field in logs.EXTRACTIONS if field.name in old])
+    delta.append_arrow(pa.Table.from_pylist([old], schema), settings.path("ops", "extractions"), partition_by=["table"])
+    assert logs.extractions(settings, "readings") == [record]
+    later = replace(record, extraction_seq=2, types={"a": "int"}, respelled={"a": "A"})
+    logs.record_extractions(settings, [later])
+    assert logs.extractions(settings, "readings") == [record, later]
+    made = logbook.decided(1)
+    row = {name: None for name in logs.DECISIONS.names if name != "evolved"}
+    row |= {"table": "readings", "event": "decided", "number": 1, "kind": "judged", "verdict": "published"}
+    row |= {
+        "extraction_seq": 1,
+        "decision_id": made.decision_id,
+        "p_extracted_at": MOMENT,
+        "decided_at": MOMENT,
+        "run_id": "run",
+    }
+    row |= asdict(made.counts) | {"ruleset_hash": "", "ruleset": "{}"}
+    schema = pa.schema([field for field in logs.DECISIONS if field.name != "evolved"])
+    delta.append_arrow(pa.Table.from_pylist([row], schema), settings.path("ops", "decisions"), partition_by=["table"])
+    assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}]
+    logs.log_decisions(settings, [replace(made, number=2, evolved={"b": "date"})])
+    assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}, {"b": "date"}]

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
 from lakehouse_assets.checks.bounds import bounded, judge_bounds
 from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.types import uncastable
 
 
 class NullShare(BatchCheck):
@@ -97,6 +98,10 @@ class Statistic(BatchCheck):
             "max": f"max({value})",
         }.get(self.of, f"percentile_approx({value}, {rank!r}D, 10000)")
         return {"value": f"{call} FILTER (WHERE _clean)"}
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The column is cast."""
+        return uncastable(self.column, types, "number")
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails outside the bounds."""

@@ -3,13 +3,14 @@
 Belongs here: forms that a standard defines. Does not: lists of codes (codes), patterns of one's own (text).
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from lakehouse_assets.checks.base import CheckContext, ColumnCheck
 from lakehouse_assets.checks.sql_text import identifier, unlike
-from lakehouse_assets.checks.types import data_type
+from lakehouse_assets.checks.types import data_type, uncastable
 
 LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 HEX = "[0-9A-Fa-f]{1,4}"
@@ -173,6 +174,10 @@ class Castable(ColumnCheck):
         """A text, and no value."""
         column = identifier(self.column)
         return f"({column} IS NOT NULL AND try_cast({column} AS {self.type}) IS NULL)"
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The column is cast."""
+        return uncastable(self.column, types, self.type)
 
     def message(self) -> str:
         """What is promised."""

@@ -11,6 +11,7 @@ from pydantic import model_validator
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
 from lakehouse_assets.checks.kinds.moments import duration
 from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.types import uncastable
 
 
 class NoGaps(BatchCheck):
@@ -56,6 +57,10 @@ class NoGaps(BatchCheck):
             f"SELECT p_extracted_at, count_if(_step > {step!r}D) AS gaps, max(_step) AS widest FROM ({steps})"
             " GROUP BY p_extracted_at"
         )
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The column is cast."""
+        return uncastable(self.column, types, "timestamp" if isinstance(self.step, str) else "number")
 
     @property
     def no_answer(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, ColumnCheck, Judgement
 from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.types import uncastable
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -49,6 +50,10 @@ class _Relative(ColumnCheck):
     @property
     def _moment(self) -> str:
         return f"CAST({identifier(self.column)} AS TIMESTAMP)"
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The column is cast."""
+        return uncastable(self.column, types, "timestamp")
 
 
 class InPast(_Relative):
@@ -112,6 +117,10 @@ class Freshness(BatchCheck):
             "age_seconds": f"CAST((unix_micros({end}) - unix_micros({newest})) / 1000000 AS DOUBLE)",
             "newest": f"CAST({newest} AS STRING)",
         }
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The column is cast."""
+        return uncastable(self.column, types, "timestamp")
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails when older, or when there is nothing."""

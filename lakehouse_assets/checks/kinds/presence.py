@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lakehouse_assets.checks.base import CheckContext, ColumnCheck, RowCheck
+from lakehouse_assets.checks.names import Columns
 from lakehouse_assets.checks.sql_text import identifier
 
 
@@ -52,7 +53,7 @@ class NotBlank(ColumnCheck):
 class _OfSeveral(RowCheck):
     """Counts the values among some columns."""
 
-    columns: tuple[str, ...] = Field(min_length=2)
+    columns: Columns = Field(min_length=2)
     """The columns, two at least."""
 
     @property

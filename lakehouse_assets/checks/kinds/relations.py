@@ -3,12 +3,15 @@
 Belongs here: kinds that compare columns with each other, and conditions. Does not: how many have a value (presence).
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import field_validator
+from sqlglot import exp
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
 from lakehouse_assets.checks.sql_text import columns_of, identifier, parse_expression
+from lakehouse_assets.checks.types import uncomparable
 
 OPPOSITE = {"<": ">=", "<=": ">", "=": "<>", "!=": "=", ">=": "<", ">": "<="}
 
@@ -38,6 +41,10 @@ class Compare(RowCheck):
         """The opposite relation."""
         return f"{identifier(self.column)} {OPPOSITE[self.operator]} {identifier(self.other)}"
 
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The two columns are compared."""
+        return uncomparable(self.column, types, types.get(self.other, ""))
+
     def message(self) -> str:
         """What is promised."""
         return f"{self.column} {self.operator} {self.other}"
@@ -60,6 +67,11 @@ class Conditional(RowCheck):
     def _parsed(cls, value: str) -> str:
         parse_expression(value, "a condition")
         return value
+
+    @property
+    def conditions(self) -> tuple[exp.Expr, ...]:
+        """Both, too."""
+        return (*super().conditions, *(parse_expression(text, "a condition") for text in (self.when, self.then)))
 
     @property
     def own_columns(self) -> tuple[str, ...]:

@@ -54,6 +54,11 @@ class Sql(RowCheck):
         return _filter(self.tree)
 
     @property
+    def conditions(self) -> tuple[exp.Expr, ...]:
+        """The filter, too."""
+        return (*super().conditions, *([] if self.filter is None else [self.filter]))
+
+    @property
     def scope(self) -> Literal["row", "batch"]:
         """Rows where the query is a plain filter."""
         return "batch" if self.filter is None else "row"
@@ -115,6 +120,11 @@ class Expression(RowCheck):
     def _parsed(cls, value: str) -> str:
         parse_expression(value, "expr")
         return value
+
+    @property
+    def conditions(self) -> tuple[exp.Expr, ...]:
+        """Its own, too."""
+        return (*super().conditions, parse_expression(self.expr, "expr"))
 
     @property
     def own_columns(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
 from lakehouse_assets.checks.bounds import bounded, judge_bounds
+from lakehouse_assets.checks.names import Columns
 from lakehouse_assets.checks.sql_text import identifier
 
 
@@ -25,7 +26,7 @@ class Unique(BatchCheck):
     example: ClassVar[str] = "{check: unique, columns: [origin, time_hour]}"
 
     check: Literal["unique"]
-    columns: tuple[str, ...] = Field(min_length=1)
+    columns: Columns = Field(min_length=1)
     """The columns, together."""
 
     @property
@@ -79,7 +80,7 @@ class DistinctCount(BatchCheck):
     example: ClassVar[str] = "{check: distinct_count, columns: [origin], min: 3, max: 3}"
 
     check: Literal["distinct_count"]
-    columns: tuple[str, ...] = Field(min_length=1)
+    columns: Columns = Field(min_length=1)
     """The columns, together."""
     min: int | None = Field(default=None, ge=0)
     """The least number that passes."""

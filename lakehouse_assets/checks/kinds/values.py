@@ -4,6 +4,7 @@ Belongs here: kinds that compare a value with constants. Does not: texts (text, 
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, ClassVar, Literal
@@ -12,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.base import CheckContext, ColumnCheck
 from lakehouse_assets.checks.sql_text import identifier, literal, none_of
+from lakehouse_assets.checks.types import uncomparable
 
 Bound = int | float | datetime | date
 # Of a number's text in capital letters.
@@ -71,6 +73,11 @@ class InRange(ColumnCheck):
             found.append(f"isnan({column})")
         return f"({' OR '.join(found)})"
 
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """A bound and the column are compared."""
+        bound = self.min if self.min is not None else self.max
+        return uncomparable(self.column, types, "date" if isinstance(bound, date) else "number")
+
     def message(self) -> str:
         """What is promised."""
         if self.min is None:
@@ -102,6 +109,12 @@ class InSet(ColumnCheck):
     def condition(self, context: CheckContext) -> str:
         """Not in the list."""
         return none_of(self.column, self.values)
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """The values and the column are compared."""
+        first = self.values[0]
+        kind = "string" if isinstance(first, str) else "boolean" if isinstance(first, bool) else "number"
+        return uncomparable(self.column, types, kind)
 
     def message(self) -> str:
         """What is promised, at most ten values of it."""
@@ -153,6 +166,10 @@ class _Degrees(ColumnCheck):
     def condition(self, context: CheckContext) -> str:
         """Out of bounds; NaN is above every number."""
         return f"NOT ({identifier(self.column)} BETWEEN -{self.most} AND {self.most})"
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """A number and the column are compared."""
+        return uncomparable(self.column, types, "number")
 
     def message(self) -> str:
         """What is promised."""

@@ -1,0 +1,80 @@
+"""A gold table's columns: what the SQL yields beside what the table has, and the shape in which rows are written.
+
+Belongs here: a frame's types against a table's. Does not: comparing (decisions), staging or writing gold.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.spark_types import SparkType, parse_type, sql_type, type_of_json
+from lakehouse_assets.decisions.gate import Outcome
+from lakehouse_assets.decisions.schema import HOLDING, Comparison, compare
+from lakehouse_assets.layers.gold_batch import GoldRun
+from lakehouse_assets.storage import delta
+
+CHECK = "schema_matches_contract"
+OWN = ("p_extracted_at", "extraction_seq")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """``comparison``: None where the table follows the SQL: it is not there, or its SQL was changed by a person."""
+
+    columns: Mapping[str, SparkType]
+    comparison: Comparison | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether the table gets other columns or types, so that all of it has to be derived."""
+        return self.comparison is not None and self.comparison.outcome == "widened"
+
+    def outcomes(self) -> list[Outcome]:
+        """What the decision says of it; nothing where it is as it was."""
+        told = [d for d in (self.comparison.differences if self.comparison else ()) if d.outcome != "accepted"]
+        if not told:
+            return []
+        pairs = ", ".join(f"{d.path}: {d.promised or 'no column'} → {d.arrived or 'no column'}" for d in told[:20])
+        holds = any(d.outcome in HOLDING for d in told)
+        observed = {
+            "differences": [d.as_dict() for d in told[:200]], "rejected": any(d.outcome == "rejected" for d in told)
+        }  # fmt: skip
+        severity, effect = ("critical", "batch") if holds else ("info", "report")
+        text = f"what the SQL yields is not what the table has, though the SQL is the same: {pairs}"
+        return [Outcome(CHECK, "schema", severity, "failed", effect, 0, text, observed)]
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """The rows as they are written."""
+        has = yielded(rows)
+        return rows.select(*[self._cell(name, kind, has) for name, kind in self.columns.items()])
+
+    def _cell(self, name: str, kind: SparkType, has: Mapping[str, SparkType]) -> Column:
+        if name not in has:
+            return F.lit(None).cast(sql_type(kind)).alias(name)
+        value = F.col(identifier(name))
+        return value if has[name] == kind else value.cast(sql_type(kind)).alias(name)
+
+
+def yielded(rows: DataFrame) -> dict[str, SparkType]:
+    """The columns of the SQL among those of a staging."""
+    fields = rows.schema.jsonValue()["fields"]
+    return {f["name"]: type_of_json(f["type"]) for f in fields if not f["name"].startswith("_") and f["name"] not in OWN}
+
+
+def shape_of(run: GoldRun, rows: DataFrame, known: Sequence[Decision]) -> Shape:
+    """How these rows are written: as the table stands, where nobody has changed what it is to be."""
+    has = yielded(rows)
+    written = [d for d in known if d.accepted and d.applied_at]
+    if not written or not delta.exists(run.path):
+        return Shape(has)
+    last = json.loads(max(written, key=lambda d: d.number).ruleset)
+    if (last["sql"], last["types"]) != (run.query.sql, dict(run.query.types)):
+        return Shape(has)
+    table: dict[str, SparkType | None] = {name: parse_type(kind) for name, kind in delta.schema_types(run.path)}
+    comparison = compare(table, has, run.spec.schema_policy, "gold")
+    return Shape({name: kind for name, kind in comparison.result.items() if kind is not None}, comparison)

@@ -1,0 +1,120 @@
+"""`lakehouse schema` as a person types it: listings, plans and refusals, of tables made without a JVM.
+
+Belongs here: what the command prints, and that it writes nothing. Does not: carrying a plan out (orchestration).
+"""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner
+
+from lakehouse_assets import cli
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.support import readings, window
+
+GOLD = {"name": "means", "sql": "means.sql", "key": ["sensor"]}
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """A table whose silver lacks a column and has one that nobody promises, and a last batch of another type."""
+    for name, value in (("LAKEHOUSE_ROOT", tmp_path / "lake"), ("DAGSTER_HOME", tmp_path)):
+        monkeypatch.setenv(name, str(value))
+    (tmp_path / "means.sql").write_text("select sensor, avg(value) as mean from silver_readings group by sensor")
+    spec = readings(gold=[GOLD], schema={"type_changes": "quarantine"}, checks=[{"check": "not_null", "column": "value"}])
+    table = LakehouseTable(spec, Path(tmp_path))
+    monkeypatch.setattr("lakehouse_assets.cli.schema.tables_of", lambda names=(): [table])
+    return Settings.from_environment()
+
+
+def publish(settings, names=("sensor", "hour", "value", "updated"), **types: str) -> None:
+    now = datetime(2024, 6, 1, tzinfo=UTC)
+    record = ExtractionRecord("readings", window(1).start, 1, "print", 3, tuple(names), 0, "run", now, (), types)
+    logs.record_extractions(settings, [record])
+    logbook.write(settings, [logbook.decided(1)])
+    moment = pa.timestamp("us", "UTC")
+    kinds = {
+        "sensor": pa.string(), "hour": pa.int16(), "level": pa.float64(), "updated": moment, "p_extracted_at": moment,
+        "extraction_seq": pa.int32(), "_content_hash": pa.string(),
+    }  # fmt: skip
+    rows = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+    write_deltalake(settings.path("silver", "readings"), rows)
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(cli.app, ["schema", *arguments])
+
+
+def said(*arguments: str):
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_show_has_promised_and_present_and_arrived_side_by_side(settings):
+    publish(settings, (*("sensor", "hour", "value", "updated"), "my_x20_note"), value="string")
+    rows = {row["column"]: row for row in said("show", "readings")}
+    assert rows["hour"] == {"column": "hour", "promised": "int", "by": "defs.yaml", "table": "smallint", "arrived": "text"}
+    assert (rows["value"]["table"], rows["value"]["arrived"]) == ("", "string")
+    assert (rows["level"]["promised"], rows["level"]["table"]) == ("", "double")
+    assert rows["my note"]["arrived"] == "text"
+    assert "promised" in run("show", "readings").stdout
+
+
+def test_diff_says_what_differs_what_to_do_and_what_reads_it(settings):
+    publish(settings, value="string")
+    rows = said("diff", "readings")
+    silver = {row["column"]: (row["promised"], row["found"]) for row in rows if row["where"] == "silver"}
+    assert silver == {"hour": ("int", "smallint"), "value": ("double", ""), "level": ("", "double")}
+    [arrived] = [row for row in rows if row["where"] != "silver"]
+    assert (arrived["column"], arrived["promised"], arrived["found"], arrived["is"]) == (
+        "value", "double", "string", "quarantined",
+    )  # fmt: skip
+    assert arrived["read by"] == "check not_null_value, gold_means.mean"
+    assert "declare the new type" in arrived["what to do"]
+
+
+def test_a_plan_is_printed_and_nothing_is_done(settings):
+    publish(settings)
+    before = delta.version(settings.path("silver", "readings"))
+    steps = [(row["step"], row["column"], row["rewrites data"], row["reversible"]) for row in said("migrate", "readings")]
+    assert steps == [("drop", "level", "yes", "yes"), ("widen", "hour", "yes", "yes"), ("add", "value", "yes", "yes")]
+    renamed = said("migrate", "readings", "--rename", "level=value")
+    assert [(row["step"], row["was"], row["becomes"]) for row in renamed] == [
+        ("rename", "level", "value"), ("widen", "smallint", "int"),
+    ]  # fmt: skip
+    assert "nothing is done yet" in run("migrate", "readings").stderr
+    assert delta.version(settings.path("silver", "readings")) == before
+
+
+@pytest.mark.parametrize(
+    ("rename", "says"), [("level", "OLD=NEW"), ("no=value", "no column 'no'"), ("level=nope", "'nope' has to be declared")]
+)
+def test_a_rename_that_makes_no_sense_is_refused(settings, rename, says):
+    publish(settings)
+    result = run("migrate", "readings", "--rename", rename)
+    assert isinstance(result.exception, RefusedError)
+    assert says in str(result.exception)
+
+
+def test_a_rename_to_what_bronze_does_not_have_says_how_to_get_it(settings):
+    publish(settings, ("sensor", "hour", "level", "updated"))
+    result = run("migrate", "readings", "--rename", "level=value")
+    assert "say `from: level`" in str(result.exception)
+
+
+def test_a_table_that_is_not_there_yet(settings):
+    result = run("migrate", "readings")
+    assert isinstance(result.exception, RefusedError)
+    assert "has no silver table yet" in str(result.exception)
+    assert {row["table"] for row in said("show", "readings")} == {""}
+    assert said("diff", "readings") == []
