@@ -205,8 +205,7 @@ def _merge_newest(run: Run, touched: Sequence[Decision], staged: DataFrame, agai
         newest = W.partitionBy(*[identifier(name) for name in spec.key]).orderBy(order(spec).desc())
         rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
     rows = rows.select(*[identifier(c) for c in silver_columns(spec)])
-    empty = not again and not sum(delta.row_counts(path)["num_records"].to_pylist())
-    if empty or (not spec.key and not again):
+    if _is_empty(path) or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
         delta.append(rows, path)  # adds columns, where there are new ones
         return
@@ -225,6 +224,9 @@ def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decisio
     windows = {d.p_extracted_at for d in touched}
     involved = {d.batch: d for d in known if d.p_extracted_at in windows}
     rows = clean_rows(run, live)
+    if _is_empty(path):
+        delta.append(fold(rows, spec, live), path)
+        return
     target = DeltaTable.forPath(run.spark, path)
     if spec.extraction.mode == "snapshot":
         keys = rows.select(*map(identifier, spec.silver_key)).union(target.toDF().select(*map(identifier, spec.silver_key)))
@@ -253,6 +255,11 @@ def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decisio
         .whenNotMatchedInsert(condition="s._alive", values=cells)
         .execute()
     )
+
+
+def _is_empty(path: str) -> bool:
+    """Whether silver holds no rows at all, so that what is to be in it is appended: nothing has to be looked for there."""
+    return not sum(delta.row_counts(path)["num_records"].to_pylist())
 
 
 def _adding(target: DeltaTable, source: DataFrame, on: str, spec: TableSpec) -> DeltaMergeBuilder:

@@ -26,6 +26,8 @@ MEANING = "lakehouse.meaning"
 COMMIT, COMMIT_NUMBER = re.compile(r"\d{20}\.json"), re.compile(r"(\d{20})\.json")
 COMMITS_READ = 500
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+# A log's reader opens every commit since the last checkpoint, one request each on an object store. The library's own is 100.
+OF_A_LOG = {"delta.checkpointInterval": "10"}
 
 
 def exists(path: str) -> bool:
@@ -167,7 +169,7 @@ def append_arrow(
 ) -> None:
     """Add a (bounded) log's rows in one commit, without a JVM: some hundredths of a second where Spark takes half a one.
 
-    ``configuration``: properties that the table is made with, if it is not there yet.
+    ``configuration``: properties that the table is made with, if it is not there yet, beside those of a log.
     """
     write_deltalake(
         path,
@@ -175,7 +177,7 @@ def append_arrow(
         mode="append",
         partition_by=list(partition_by) or None,
         schema_mode="merge",
-        configuration=configuration,
+        configuration={**OF_A_LOG, **(configuration or {})},
         storage_options=ObjectStore.from_environment().options(path),
         commit_properties=CommitProperties(custom_metadata={"userMetadata": named}) if named else None,
     )

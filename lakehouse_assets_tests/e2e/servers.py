@@ -274,6 +274,8 @@ class Broker:
             "log.dirs": home / "kafka",
             "num.partitions": 3,
             "group.initial.rebalance.delay.ms": 0,
+            # Messages of the tests are years old: retention would delete them, within half a minute or never, as it happens.
+            "log.retention.ms": -1,
             # Its own topics, too, have one broker only.
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,
@@ -290,7 +292,8 @@ class Broker:
             *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", str(kafka_jars() / "*")),
         ]
         cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        made = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self.conf)]
+        # As one word: one identifier in 64 begins with a dash, which would be read as an option of its own.
+        made = [*self._java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self.conf)]
         done = subprocess.run(made, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             raise RuntimeError(f"Kafka could not make its folder: {done.stdout}{done.stderr}")

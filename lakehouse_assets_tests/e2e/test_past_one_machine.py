@@ -26,7 +26,7 @@ from lakehouse_assets_tests.support import SHORT_LIVED
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
 
-TABLES = ("weather", "flights", "planes", "airports", "airlines")
+TABLES = ("weather", "flights", "airlines")
 GOLD = ("daily_weather", "departures_and_weather", "carrier_punctuality")
 # LGA's barometer of 2013-09-09 is wrong until it is corrected; a row of the late day, with 1,048 mph of wind, is held.
 EARLY = [*(f"2013-08-{day}" for day in range(17, 32)), *(f"2013-09-0{day}" for day in range(1, 10))]
@@ -36,7 +36,7 @@ RUNS = [
     [
         *(f"weather/on_time/{day}.csv" for day in EARLY),
         *(f"flights/on_time/2013-09-0{day}.json.gz" for day in (6, 8)),
-        *(f"{table}/on_time/2013-01.csv" for table in ("planes", "airports", "airlines")),
+        "airlines/on_time/2013-01.csv",
     ],
     [f"weather/on_time/{LATE}.csv", f"weather/corrections/{CORRECTED}.csv", "flights/on_time/2013-09-07.json.gz"],
 ]
@@ -100,7 +100,8 @@ class Place:
             land(file, Path(self.landing) / table / file.name)
             return
         filesystem, place = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.landing))
-        with filesystem.open_output_stream(f"{place}/{table}/{file.name}") as target:
+        # As it is: left to itself pyarrow would compress what is called .gz once more.
+        with filesystem.open_output_stream(f"{place}/{table}/{file.name}", compression=None) as target:
             target.write(file.read_bytes())
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
@@ -218,4 +219,4 @@ def test_3_an_object_store_gives_the_same_tables(here, store, tmp_path):
     objects = filesystem.get_file_info(fs.FileSelector("lake", recursive=True))
     kept = [info.path for info in objects if info.type is fs.FileType.File]
     assert len(kept) > 100
-    assert not [path for path in kept if SECRET.encode() in filesystem.open_input_stream(path).read()]
+    assert not [path for path in kept if SECRET.encode() in filesystem.open_input_stream(path, compression=None).read()]
