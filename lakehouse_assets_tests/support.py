@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,12 @@ def runner(spark: Any, settings: Settings, spec: TableSpec | None = None, step: 
 
 def heal(spark: Any, settings: Settings, days: Iterable[int], spec: TableSpec | None = None) -> Published:
     """Extract and publish these days in one run."""
+    return heal_windows(spark, settings, [window(day) for day in days], spec)
+
+
+def heal_windows(spark: Any, settings: Settings, windows: Sequence[Window], spec: TableSpec | None = None) -> Published:
+    """Extract and publish these windows in one run."""
     run = runner(spark, settings, spec)
-    windows = [window(day) for day in days]
     extract(run, windows)
     return publish(run, windows)
 

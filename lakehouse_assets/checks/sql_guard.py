@@ -14,6 +14,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from lakehouse_assets.checks.patterns import of_like, refusal
 from lakehouse_assets.checks.sql_functions import like_it, unknown_function
 from lakehouse_assets.checks.sql_places import line_of
+from lakehouse_assets.checks.sql_sizes import outgrows
 
 # Code that leaves the data, or that gives another answer the second time. Configuration never runs code (law 5).
 FORBIDDEN = frozenset(
@@ -110,14 +111,21 @@ def _refused(node: exp.Expr, text: str) -> str | None:
     if isinstance(node, NONDETERMINISTIC):
         return f"{node.sql(dialect='spark')} is not allowed in {shown(text)}: it gives another answer each time"
     if isinstance(node, exp.Func):
-        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
-        if name in FORBIDDEN:
-            return f"the function {name} is not allowed in {shown(text)}"
-        if unknown := unknown_function(node):
-            return f"Spark has no function {unknown} (in {shown(text)}){like_it(unknown)}"
+        return _unfit_function(node, text)
     writes = exp.Command | exp.DDL | exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Into
     if isinstance(node, writes) and not isinstance(node, exp.Query):
         return f"only reading is allowed in {shown(text)}"
+    return None
+
+
+def _unfit_function(node: exp.Func, text: str) -> str | None:
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+    if name in FORBIDDEN:
+        return f"the function {name} is not allowed in {shown(text)}"
+    if unknown := unknown_function(node):
+        return f"Spark has no function {unknown} (in {shown(text)}){like_it(unknown)}"
+    if why := outgrows(node):
+        return f"{node.sql(dialect='spark')} in {shown(text)}: {why}"
     return None
 
 

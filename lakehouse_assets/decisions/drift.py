@@ -34,7 +34,8 @@ class DriftVerdict:
     ``p_value`` is the least of Monte Carlo's, corrected by Holm.
 
     ``windows_known``: windows with a statistic of the best-known feature. ``statistics``: what the history is to keep of this
-    window, if it is accepted. ``absent``: what the baseline knows and this batch has no row of (reported, not judged).
+    window, if it is accepted. ``absent``: what the baseline knows and this batch has no row of (told in the
+    message, not judged).
     ``lasting``: what adds up over the last windows. ``learns``: False where the baseline has left its pinned reference behind.
     """
 
@@ -135,7 +136,8 @@ def judge_drift(
         verdict = _by_chance(given, results, baseline, spec, kept, by_chance or {}, since)
     else:
         verdict = _ranked(results, columns, past, counts, spec, status, kept, since)
-    return _over_time(verdict, baseline, history, spec, window)
+    verdict = _over_time(verdict, baseline, history, spec, window)
+    return replace(verdict, message=verdict.message + words.of_absent(absent))
 
 
 def _as_of_this_size(results, columns, history: History, sizes: Mapping[Key, int]) -> Floats:

@@ -3,13 +3,16 @@
 Belongs here: the wording. Does not: any judgement.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.baseline import Moved
 from lakehouse_assets.decisions.compared import SHARES, FeatureResult
 from lakehouse_assets.decisions.lasting import Lasting
-from lakehouse_assets.decisions.profiles import describe
+from lakehouse_assets.decisions.profiles import Key, describe
+
+NAMED = 5
 
 
 def cold_start(spec: DriftSpec) -> str:
@@ -47,6 +50,15 @@ def of_lasting(found: Lasting, result: FeatureResult) -> str:
         now = f" (this window's median by {_amount(abs(result.median_shift), result.unit)})"
     told = f"{describe(result.key)} has been {side} than the baseline for {found.windows} windows, since {moment(found.since)}"
     return f"{told}{now}: no one of them stands out, together they do (p = {found.p_value:.3g})"
+
+
+def of_absent(absent: Sequence[Key]) -> str:
+    """What the baseline knows and the batch has no row of; nothing where there is all. To be put behind a sentence."""
+    strata = list(dict.fromkeys(stratum for _, stratum in absent if stratum is not None))
+    if not strata:
+        return ""
+    more = f" and {len(strata) - NAMED} more" if len(strata) > NAMED else ""
+    return f"; no row of {', '.join(strata[:NAMED])}{more}, which the baseline knows"
 
 
 def of_moved(moved: Moved, spec: DriftSpec) -> str:

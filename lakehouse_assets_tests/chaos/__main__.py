@@ -1,4 +1,5 @@
-"""`make chaos`: every kill point, in first and second attempts, by some seeds; two writers; many histories. Told as JSON.
+"""`make chaos`: every kill point, in first and second attempts, by some seeds; two writers; many histories; a schema that
+changes with every window. Told as JSON.
 
 Belongs here: arguments, order, the account. Does not: any blow.
 """
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.storage.session import build_session
+from lakehouse_assets_tests.chaos.changes import check_changes
 from lakehouse_assets_tests.chaos.play import POINTS
 from lakehouse_assets_tests.chaos.strike import Ground, place
 from lakehouse_assets_tests.chaos.writers import race
@@ -43,6 +45,7 @@ def main(
     first: Annotated[int, typer.Option(help="The first seed.")] = 1,
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
+    changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep the results there.")] = None,
 ) -> None:
@@ -56,6 +59,8 @@ def main(
             failed += told != there
         (home / "jvm").mkdir()
         spark = build_session(at(home / "jvm"), "chaos")
+        if changes:
+            failed += _change(account, spark, home / "changes", changes)
         kinds = [kind for kind in DRAWN for _ in range(8 if kind != "snapshot" else 1)]
         with jvm_for_children(home / "jvm") as jvm:
             for seed in range(first, first + seeds):
@@ -82,6 +87,15 @@ def main(
                 played += size
         spark.stop()
     sys.exit(1 if failed else 0)
+
+
+def _change(account: Account, spark: Any, home: Path, count: int) -> bool:
+    try:
+        account.note("schema changes", count=count, versions=check_changes(spark, place(home), count), equal=True)
+        return False
+    except AssertionError as error:
+        account.note("schema changes", count=count, equal=False, why=str(error)[:2000])
+        return True
 
 
 def _strike(account: Account, ground: Ground, point: str, times: int, jvm: dict[str, str]) -> bool:

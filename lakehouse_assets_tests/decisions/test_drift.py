@@ -181,6 +181,7 @@ def test_an_absent_stratum_is_reported_and_the_rest_judged():
     book = two_stations()
     verdict = judge(book, *by_station(np.random.default_rng(7), ("EWR",)), spec=TWO)
     assert verdict.absent == (("g", "LGA"),)
+    assert verdict.message.endswith("; no row of LGA, which the baseline knows")
     assert (verdict.action, [r.feature for r in verdict.results]) == ("pass", ["f", "g", "volume"])
 
 

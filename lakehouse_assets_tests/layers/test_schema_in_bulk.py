@@ -1,4 +1,4 @@
-"""Schemas in bulk on real Delta: the matrix of types through the gate, a column a case.
+"""Schemas in bulk on real Delta: the matrix of types through the gate, a column a case; changes one after another.
 
 Belongs here: many cases in one table. Does not: what each mode means (test_schema), or the pure matrix (decisions).
 """
@@ -15,6 +15,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.schema_gate import differences_of, rejected
 from lakehouse_assets.layers.release import rebuild
 from lakehouse_assets.storage import delta
+from lakehouse_assets_tests.chaos.changes import check_changes
 from lakehouse_assets_tests.decisions.schema_cases import ATOMS, MODES, READS_AS, expected
 from lakehouse_assets_tests.support import heal, readings, rows_of, runner, silver, window
 
@@ -99,3 +100,8 @@ def test_the_matrix_through_the_gate(spark, settings, mode):
     if mode == "widen":
         proof = rebuild(runner(spark, settings, contract))
         assert (proof.gained, proof.lost) == (0, 0)
+
+
+def test_a_schema_that_changes_with_every_window_is_right_at_each_version(spark, settings):
+    """Ten changes here, fifty by `make chaos`."""
+    check_changes(spark, settings, 10)

@@ -1,0 +1,110 @@
+"""What each text becomes as a declared type: the casts of silver, as a table.
+
+Belongs here: one column's value, or that it is a reason. Does not: the reason's row (layers), or types that change (schema).
+"""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets_tests.support import readings
+
+BAD = "a reason"
+
+
+def moment(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)
+
+
+# The column as it is declared; then what texts become. None, "" and the null tokens (NA and -999 here) are no value, and no
+# reason either.
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"type": "boolean"}, {
+        "true": True, "FALSE": False, "t": True, "n": False, "yes": True, "No": False, "1": True, "0": False, " true ": True,
+        "on": BAD, "2": BAD, "maybe": BAD, "-1": BAD,
+    }),
+    ({"type": "tinyint"}, {"127": 127, "-128": -128, "128": BAD, "-129": BAD, " 7 ": 7, "+7": 7, "1.0": BAD, "7,0": BAD}),
+    ({"type": "bigint"}, {"9223372036854775807": 2**63 - 1, "9223372036854775808": BAD, "1e3": BAD, "0x1F": BAD}),
+    ({"type": "double"}, {
+        "1.5": 1.5, "-1e3": -1000.0, ".5": 0.5, "1.": 1.0, "1e999": float("inf"), "Infinity": float("inf"), "1,5": BAD,
+        "1.2.3": BAD, "1 000": BAD,
+    }),
+    ({"type": "decimal(5,2)"}, {
+        "123.45": Decimal("123.45"), "-999.99": Decimal("-999.99"), "7": Decimal("7.00"), "1E2": Decimal("100.00"),
+        "1000": BAD, "12,5": BAD, "1.2.3": BAD,
+        # More decimals than are promised are rounded, half up; what is rounded beyond the precision is a reason.
+        "1.005": Decimal("1.01"), "1.004": Decimal("1.00"), "-1.005": Decimal("-1.01"), "999.995": BAD,
+    }),
+    ({"type": "date"}, {
+        "2024-02-29": date(2024, 2, 29), "2023-02-29": BAD, "2024-13-01": BAD, "2024-2-1": date(2024, 2, 1), "29.02.2024": BAD,
+        "20240229": BAD, "today": BAD,
+    }),
+    ({"type": "date", "format": "dd.MM.yyyy"}, {
+        "29.02.2024": date(2024, 2, 29), "29.02.2023": BAD, "1.2.2024": BAD, "2024-02-29": BAD,
+    }),
+    ({"type": "timestamp"}, {
+        "2024-01-02T03:04:05Z": moment(2024, 1, 2, 3, 4, 5), "2024-01-02 03:04:05+02:00": moment(2024, 1, 2, 1, 4, 5),
+        "2024-01-02": moment(2024, 1, 2), "2024-01-02T25:00:00Z": BAD, "1704164645": BAD, "03:04": BAD,
+    }),
+    ({"type": "timestamp", "format": "dd/MM/yyyy HH:mm"}, {
+        "02/01/2024 03:04": moment(2024, 1, 2, 3, 4), "02/01/2024": BAD, "32/01/2024 03:04": BAD, "2024-01-02 03:04": BAD,
+    }),
+    ({"type": "timestamp_ntz"}, {"2024-01-02T03:04:05": moment(2024, 1, 2, 3, 4, 5).replace(tzinfo=None), "2024-01-32": BAD}),
+    ({"type": "binary"}, {"aGk=": b"hi", "aGk": BAD, "?": BAD}),
+    ({"type": "string"}, {" as it is ": " as it is ", "": "", "NULL": "NULL"}),
+    # Units: the expression sees the typed value, and its result is cast once more.
+    ({"type": "double", "expr": "(value - 32) * 5 / 9", "unit": "°C"}, {"212": 100.0, "32": 0.0, "warm": BAD}),
+    ({"type": "decimal(6,1)", "expr": "value * 1.609344", "unit": "km"}, {"100": Decimal("160.9"), "99999": BAD, "far": BAD}),
+    ({"type": "int", "expr": "value * 1000", "unit": "m"}, {"2": 2000, "3000000": BAD, "2.5": BAD}),
+    ({"type": "double", "expr": "if(value < 0, NULL, value)"}, {"3": 3.0, "-3": BAD}),
+    ({"type": "array<int>"}, {"[1, 2]": [1, 2], "[]": [], "[1, \"x\"]": BAD, "[1": BAD, "1": BAD}),
+    ({"type": "struct<a: int>"}, {'{"a": 1}': {"a": 1}, '{"a": "one"}': BAD, '{"b": 1}': {"a": None}, "{": BAD}),
+    ({"type": "map<string, double>"}, {'{"x": 1.5}': [("x", 1.5)], '{"x": "y"}': BAD, "[]": BAD}),
+]  # fmt: skip
+NO_VALUE = [None, "NA", "-999"]
+
+
+def cast(spark, spec: TableSpec, texts: list[str | None]) -> list[tuple[Any, bool]]:
+    """Of each text the value, and whether it is a reason."""
+    rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n int, v string")
+    [column] = [column for column in typed_columns(spec, ["v"]) if column.name == "v"]
+    typed = rows.selectExpr("n", f"{column.value} AS v", f"{column.raw} AS _raw_v")
+    found = typed.selectExpr("n", "v", f"coalesce({column.failed}, FALSE) AS failed").orderBy("n").toArrow().to_pylist()
+    return [(row["v"], row["failed"]) for row in found]
+
+
+def called(case: dict[str, Any]) -> str:
+    return " ".join(str(value) for value in case.values())
+
+
+@pytest.mark.parametrize(("column", "texts"), CASES, ids=[called(column) for column, _ in CASES])
+def test_texts_as_a_type(spark, column, texts):
+    spec = readings(
+        source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA", "-999"]},
+        columns={"id": "int", "v": column}, key=["id"], last_modified=None, checks=[],
+    )  # fmt: skip
+    empty = [] if column["type"] in ("string", "binary") else ["", "  "]
+    found = dict(zip([*texts, *NO_VALUE, *empty], cast(spark, spec, [*texts, *NO_VALUE, *empty]), strict=True))
+    wanted = {text: (None, True) if value is BAD else (value, False) for text, value in texts.items()}
+    wanted |= dict.fromkeys([*NO_VALUE, *empty], (None, False))
+    approximate = {t: (pytest.approx(v) if isinstance(v, float) else v, f) for t, (v, f) in wanted.items()}
+    assert found == approximate
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("2024-01-02 03:04:05", moment(2024, 1, 2, 8, 4, 5)),
+        ("2024-07-02 03:04:05", moment(2024, 7, 2, 7, 4, 5)),
+        ("2024-01-02T03:04:05Z", moment(2024, 1, 2, 3, 4, 5)),
+        ("2024-01-02T03:04:05+01:00", moment(2024, 1, 2, 2, 4, 5)),
+    ],
+)
+def test_a_moment_without_a_zone_is_of_the_source(spark, text, there):
+    source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "timezone": "America/New_York"}
+    spec = readings(source=source, columns={"id": "int", "v": "timestamp"}, key=["id"], last_modified=None, checks=[])
+    assert cast(spark, spec, [text]) == [(there, False)]
