@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse_assets.contracts.readers import readers_of
 from lakehouse_assets.orchestration.announce import announcer_sensor
 from lakehouse_assets.orchestration.assets import table_definitions
 from lakehouse_assets.orchestration.audits import audit_definitions
@@ -16,6 +17,7 @@ from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
 from lakehouse_assets.orchestration.maintenance import maintenance_schedule
+from lakehouse_assets.orchestration.migrations import migrate_job
 from lakehouse_assets.orchestration.publish import publisher_sensor
 from lakehouse_assets.orchestration.retries import retry_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
@@ -34,7 +36,9 @@ def build_definitions(
     """All definitions. ``tables``: those to define (default: the project's). ``overrides``: resources by name, for tests."""
     tables = load_tables() if tables is None else tables
     specs = [table.spec for table in tables]
-    jobs = act_jobs(settings, specs)
+    golds = golds_of(tables)
+    readers = {spec.name: readers_of(spec, golds) for spec in specs}
+    jobs = [*act_jobs(settings, specs, readers), migrate_job(settings, specs, readers)]
     automation = dg.AutomationConditionSensorDefinition(
         "heal_and_follow",
         target=dg.AssetSelection.all(),
@@ -53,7 +57,6 @@ def build_definitions(
         # One process per run: the default would start a JVM for every step.
         executor=dg.in_process_executor,
     )
-    golds = golds_of(tables)
     each = [table_definitions(t, settings, specs, golds) for t in tables]
     return dg.Definitions.merge(*each, audit_definitions(settings, tables), shared)
 

@@ -78,3 +78,13 @@ def castable(one: str, to: str) -> bool:
     """Whether Spark casts from a type to another type (or family); true where it is not known, or may be to both."""
     target, known = family(to) or to, family(one)
     return not known or target not in CAST_FROM or known in CAST_FROM[target]
+
+
+def time_alone(text: str) -> str:
+    """SQL, true where a text (SQL, too) is a time of day without a date, of which Spark's cast makes one of today: another
+    moment on another day.
+
+    >>> time_alone("v")
+    "(contains(v, ':') AND NOT contains(substring_index(v, ':', 1), '-'))"
+    """
+    return f"(contains({text}, ':') AND NOT contains(substring_index({text}, ':', 1), '-'))"

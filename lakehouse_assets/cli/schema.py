@@ -31,7 +31,7 @@ def schema_diff(table: str, as_json: AsJson = False) -> None:
     rows: list[dict[str, Any]] = []
     last = reality.last
     where = f"arrived {last.p_extracted_at:%Y-%m-%d %H:%M} #{last.extraction_seq}" if last else ""
-    for place, found in (("silver", table_differences(reality)), (where, reality.arrived.differences)):
+    for place, found in (("silver", table_differences(reality)), (where, reality.arrived)):
         rows += [
             {
                 "where": place, "column": d.path, "promised": d.promised, "found": d.arrived,

@@ -10,7 +10,16 @@ from pydantic import Field, field_validator
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.checks.types import ATOMIC, data_type
 from lakehouse_assets.contracts.frozen import Frozen
-from lakehouse_assets.contracts.spark_types import NESTED, Atom, Struct, parse_type, parts_of, sql_type, unfit_fields
+from lakehouse_assets.contracts.spark_types import (
+    NESTED,
+    Atom,
+    Struct,
+    keyed_otherwise,
+    parse_type,
+    parts_of,
+    sql_type,
+    unfit_fields,
+)
 
 OWN = frozenset({"p_extracted_at", "extraction_seq"})
 
@@ -42,6 +51,8 @@ def declared_type(text: str) -> str:
             raise ValueError(f"unknown type {part.name!r} in {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
         if isinstance(part, Struct) and not part.fields:
             raise ValueError(f"{text!r}: a struct needs a field, which Parquet cannot do without")
+    if keys := keyed_otherwise(kind):
+        raise ValueError(f"{text!r}: a map's keys are text, as they come in JSON: map<string, …>, and not {keys[0]}")
     if unfit := unfit_fields(kind):
         raise ValueError(f"{text!r}: field {unfit[0]!r}: Delta refuses spaces and any of ,;{{}}()= in a name")
     return sql_type(kind)

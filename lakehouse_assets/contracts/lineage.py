@@ -11,6 +11,7 @@ from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.lineage import lineage
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import traverse_scope
 
 from lakehouse_assets.checks.sql_bounds import limited
 from lakehouse_assets.checks.sql_guard import UnfitError, guard_query
@@ -29,13 +30,15 @@ from lakehouse_assets.errors import ConfigError
 @dataclass(frozen=True)
 class GoldQuery:
     """``inputs``: table names as the SQL writes them. ``types``: output columns and their Spark types as far as they follow
-    from the SQL. ``lineage``: ``{output column: {(input table, column), …}}``.
+    from the SQL. ``lineage``: ``{output column: {(input table, column), …}}``. ``reads``: every column of an input that stands
+    in the SQL, in a condition or a join too.
     """
 
     sql: str
     inputs: tuple[str, ...]
     types: Mapping[str, str]
     lineage: Mapping[str, frozenset[tuple[str, str]]]
+    reads: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def limited(self) -> str:
@@ -81,7 +84,17 @@ def read_gold(sql: str, file: str, schema: Schema) -> GoldQuery:
         leaves = [leaf for leaf in node.walk() if not leaf.downstream and isinstance(leaf.expression, exp.Table)]
         found[name] = frozenset((leaf.expression.name, leaf.name.split(".")[-1].strip('`"')) for leaf in leaves)
     types = {name: _type(column) for name, column in outputs.items()}
-    return GoldQuery(tree.sql(dialect="spark", pretty=True), tuple(sorted(inputs)), types, found)
+    return GoldQuery(tree.sql(dialect="spark", pretty=True), tuple(sorted(inputs)), types, found, _reads(qualified))
+
+
+def _reads(qualified: exp.Expr) -> frozenset[tuple[str, str]]:
+    found = set()
+    for scope in traverse_scope(qualified):
+        for column in scope.columns:
+            source = scope.sources.get(column.table)
+            if isinstance(source, exp.Table):
+                found.add((source.name, column.name))
+    return frozenset(found)
 
 
 def _one_select(sql: str, file: str) -> exp.Query:

@@ -3,7 +3,7 @@
 Belongs here: from a contract and gold's lineage to names of readers. Does not: reading SQL (lineage), or telling it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.lineage import GoldQuery
@@ -33,8 +33,14 @@ def readers_of(spec: TableSpec, golds: Mapping[str, GoldQuery] | None = None) ->
             tell(name, f"drift feature {feature.name}")
     spelled = {name.lower(): name for name in spec.columns}
     for gold, query in sorted((golds or {}).items()):
-        for column, origins in query.lineage.items():
-            for table, name in sorted(origins):
-                if table == f"silver_{spec.name}":
-                    tell(spelled.get(name.lower(), name), f"gold_{gold}.{column}")
+        for name, reader in _in_gold(f"silver_{spec.name}", gold, query):
+            tell(spelled.get(name.lower(), name), reader)
     return {name: tuple(readers) for name, readers in found.items()}
+
+
+def _in_gold(input_table: str, gold: str, query: GoldQuery) -> Iterator[tuple[str, str]]:
+    """A table's columns with what of this gold table is made of them; the table itself, where only a condition or a join is."""
+    for column, origins in query.lineage.items():
+        yield from ((name, f"gold_{gold}.{column}") for table, name in sorted(origins) if table == input_table)
+    in_a_column = {origin for origins in query.lineage.values() for origin in origins}
+    yield from ((name, f"gold_{gold}") for table, name in sorted(query.reads - in_a_column) if table == input_table)

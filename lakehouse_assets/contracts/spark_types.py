@@ -211,6 +211,11 @@ def unfit_fields(kind: SparkType) -> list[str]:
     return [name for name in names if not name or re.search(r"[ ,;{}()\n\t=\0]", name)]
 
 
+def keyed_otherwise(kind: SparkType) -> list[str]:
+    """Types of keys of maps within that are no text, as JSON's are: Spark reads no other."""
+    return [sql_type(part.key) for part in parts_of(kind) if isinstance(part, Map) and part.key != Atom("string")]
+
+
 def stored(kind: SparkType) -> SparkType:
     """The type with text in the place of what within it has only been NULL so far, for which Delta has no type."""
     if isinstance(kind, Struct):

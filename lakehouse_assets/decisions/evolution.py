@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name, source_name
-from lakehouse_assets.contracts.spark_types import SparkType, parse_type, sql_type, unfit_fields
+from lakehouse_assets.contracts.spark_types import SparkType, keyed_otherwise, parse_type, sql_type, unfit_fields
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema import Comparison, Difference, compare, widest, with_uses
@@ -17,6 +17,7 @@ from lakehouse_assets.decisions.schema import Comparison, Difference, compare, w
 ANOTHER = "the table has another column of this name: declare it under a name of its own, with `from`, and release"
 
 UNFIT = "a field within has a name with spaces or any of ,;{}()=, which Delta refuses: have it renamed at the source"
+KEYED = "a map within has keys that are no text, which JSON does not have: have it changed at the source, or ignore the column"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def plan(spec: TableSpec, record: ExtractionRecord, readers: Mapping[str, Sequen
     names = {name.lower() for name in spec.columns}
     refused = {name: ANOTHER for name in told.result if name not in promised and name.lower() in names}
     refused |= {name: UNFIT for name, kind in told.result.items() if kind and unfit_fields(kind)}
+    refused |= {name: KEYED for name, kind in told.result.items() if kind and keyed_otherwise(kind)}
     taken = {name for name in told.result if name not in promised and name not in refused}
     differences = tuple(
         replace(d, outcome="quarantined", advice=refused[d.column]) if d.outcome == "widened" and d.column in refused else d
@@ -67,7 +69,9 @@ def plan(spec: TableSpec, record: ExtractionRecord, readers: Mapping[str, Sequen
     widened = {d.column for d in differences if d.outcome == "widened"}
     own = {safe_name(spec.source_column(name)) for name in spec.evolved_columns}
     kept = {*taken, *(name for name in arrived if name in own or name in widened)}
-    evolved = {name: "string" if told.result.get(name) is None else sql_type(told.result[name]) for name in kept}  # type: ignore[arg-type]
+    # What cannot be taken stays as it was promised, also where a person lets the batch in.
+    result = {name: promised[name] if name in refused and name in promised else kind for name, kind in told.result.items()}
+    evolved = {name: sql_type(kind) if (kind := result.get(name)) else "string" for name in kept}
     after = _with(spec, {name: _known(text) for name, text in evolved.items()})
     return Plan(after, with_uses(told, _by_source(spec, readers or {})), dict(sorted(evolved.items())))
 

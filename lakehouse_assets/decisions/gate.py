@@ -92,6 +92,17 @@ def judge_checks(
     return [found[check.id] for check in checks]
 
 
+def without_columns(outcomes: Sequence[Outcome], checks: Sequence[Check], lacking: Collection[str]) -> list[Outcome]:
+    """Outcomes of these checks, of which none says *passed* of a column that the batch does not have."""
+    used = {check.id: sorted(set(check.columns_used) & set(lacking)) for check in checks}
+    return [
+        replace(o, status="skipped", message=f"not judged: the batch lacks {', '.join(used[o.check])}")
+        if o.status == "passed" and used.get(o.check)
+        else o
+        for o in outcomes
+    ]
+
+
 def _in_the_way(check: Check, checks: Sequence[Check], found: Mapping[str, Outcome], waived: Collection[str]) -> str:
     """What a check depends on and did not hold; nothing where it can be judged."""
     rows = {other.id for other in checks if other.scope == "row"}

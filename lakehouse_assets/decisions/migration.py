@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakehouse_assets.contracts.spark_types import parse_type
+from lakehouse_assets.contracts.spark_types import joined, parse_type
 from lakehouse_assets.decisions.schema import delta_widens
 
 Columns = Sequence[tuple[str, str]]
@@ -46,6 +46,8 @@ def migration(
     has, wants = dict(table), dict(promised)
     steps = [_rename(old, new, has, wants) for old, new in renames.items()]
     was_called = {new: old for old, new in renames.items()}
+    if len(was_called) < len(renames):
+        raise ValueError(f"two of --rename {', '.join(f'{o}={n}' for o, n in renames.items())} make the same column")
     for name, kind in has.items():
         if name not in wants and name not in renames:
             steps.append(Step("drop", name, kind, "", True, True, "declared again, it is filled from bronze"))
@@ -71,13 +73,15 @@ def _rename(old: str, new: str, has: Mapping[str, str], wants: Mapping[str, str]
         raise ValueError(f"--rename {old}={new}: the table has no column {old!r}; it has {', '.join(has)}")
     if new not in wants or new in has:
         raise ValueError(f"--rename {old}={new}: {new!r} has to be declared, and not be in the table yet")
+    if old in wants:
+        raise ValueError(f"--rename {old}={new}: {old!r} is still declared; a column that stays is not renamed")
     why = "rewritten: with Delta's column mapping, readers without Spark would see NULL in its place"
     return Step("rename", old, old, new, True, True, why)
 
 
 def _retyped(name: str, old: str, new: str) -> Step:
     was, becomes = parse_type(old), parse_type(new)
-    if delta_widens(was, becomes):
+    if delta_widens(was, becomes) or joined(was, becomes) == becomes:
         why = "rewritten: with Delta's type widening, readers without Spark could not open the table"
         return Step("widen", name, old, new, True, True, why)
     why = f"a value that is no {new} becomes NULL; judge its window again (`lakehouse run --rejudge`) to hold its row"

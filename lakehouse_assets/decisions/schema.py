@@ -154,7 +154,8 @@ class _Comparer:
         for name, kind in promised.items():
             if name.lower() not in came:
                 path, outcome = f"{within}{name}", self._told("missing", self.policy.missing_columns)
-                advice = self._advice("missing", outcome)
+                # A struct is one value: what lacks in it is not looked for in earlier ones.
+                advice = self._advice("missing", outcome) if column is None or outcome != "accepted" else WITHIN
                 found.append(Difference(path, _text(kind), "", outcome, advice, "missing", column or name))
         return result
 
@@ -202,6 +203,7 @@ HELD = {
     "missing": "take it out of `columns`, or set missing_columns: keep or null,",
     "type": "declare the new type, or set type_changes: widen (where it is wider) or cast,",
 }
+WITHIN = "nothing: it is NULL, since a nested value is taken as a whole"
 TAKEN: dict[tuple[str, str], str] = {
     ("new", "accepted"): "nothing: it stays in bronze",
     ("new", "widened"): "nothing: the table takes it, at its end",

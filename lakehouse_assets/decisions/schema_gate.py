@@ -55,6 +55,14 @@ def rejected(decision: Decision) -> bool:
     )
 
 
+def lacking_columns(spec: TableSpec, record: ExtractionRecord) -> list[str]:
+    """Silver's columns of which the batch, if it has rows, does not have the source's column in any of its files."""
+    came = {name.lower() for name in record.columns}
+    if not record.rows or not came:
+        return []
+    return [name for name in spec.columns if safe_name(spec.source_column(name)).lower() not in came]
+
+
 def _missing(spec: TableSpec, record: ExtractionRecord, ever: Collection[str], within: Sequence[Difference]) -> list[Outcome]:
     wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
     # In another letter case it is there; that it is in another is told by its name.
@@ -65,7 +73,13 @@ def _missing(spec: TableSpec, record: ExtractionRecord, ever: Collection[str], w
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))
         text = f"no source has ever had the column of {', '.join(never)}; it has {has}. Mend `from:` in defs.yaml"
-        return [Outcome("source_columns", "schema", "critical", "failed", "batch", 0, text)]
+        fate: Fate = "rejected" if spec.schema_policy.missing_columns == "reject" else "quarantined"
+        told = [
+            Difference(source, spec.columns[name].type, "", fate, "mend `from:` in defs.yaml, and release", "missing", source)
+            for name, source in missing.items()
+            if source.lower() not in had
+        ]
+        return [_told("missing", told, text)]
     nested = [d for d in within if d.path != d.column]
     if not missing and not nested:
         return []
@@ -73,7 +87,7 @@ def _missing(spec: TableSpec, record: ExtractionRecord, ever: Collection[str], w
     # What no person has declared is taken when it comes, and is no promise that it comes.
     declared = [name for name in missing if name not in spec.evolved_columns]
     holds = mode in ("quarantine", "reject") and bool(declared or nested)
-    fate: Fate = "accepted" if not holds else "rejected" if mode == "reject" else "quarantined"
+    fate = "accepted" if not holds else "rejected" if mode == "reject" else "quarantined"
     uses = {d.column: d.used_by for d in within}
     told = [
         Difference(source, spec.columns[name].type, "", fate, _way_out(fate), "missing", source, uses.get(source, ()))

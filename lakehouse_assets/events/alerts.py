@@ -5,6 +5,7 @@ value in a log.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 from urllib.parse import quote
 
 import apprise
@@ -19,16 +20,26 @@ SCHEMES = {"http://": "json://", "https://": "jsons://"}
 SHOWN = 10
 
 
-def addresses(spec: TableSpec, settings: Settings) -> list[str]:
-    """Apprise addresses of a table's alerts. Webhook and Slack entries name ``LAKEHOUSE_SECRET_*`` variables; e-mails go
-    through the mail server of ``LAKEHOUSE_SECRET_SMTP`` (an Apprise ``mailto://`` address). Raises EnvironmentMissing.
+Place = tuple[Literal["webhook", "slack", "e-mail"], str]
+
+
+def places(spec: TableSpec) -> list[Place]:
+    """Whom a table's alerts go to: each by itself, so that one that cannot be reached holds up no other."""
+    webhooks: list[Place] = [("webhook", name) for name in spec.alerts.webhooks]
+    channels: list[Place] = [("slack", name) for name in spec.alerts.slack]
+    letters: list[Place] = [("e-mail", name) for name in spec.alerts.emails]
+    return [*webhooks, *channels, *letters]
+
+
+def address(place: Place, settings: Settings) -> str:
+    """The Apprise address of a place. Webhook and Slack entries name ``LAKEHOUSE_SECRET_*`` variables; e-mails go through the
+    mail server of ``LAKEHOUSE_SECRET_SMTP`` (an Apprise ``mailto://`` address). Raises EnvironmentMissing.
     """
-    found = [_webhook(settings.secret(name)) for name in spec.alerts.webhooks]
-    found += [settings.secret(name) for name in spec.alerts.slack]
-    if spec.alerts.emails:
+    kind, name = place
+    if kind == "e-mail":
         server = settings.secret("SMTP")
-        found += [f"{server}{'&' if '?' in server else '?'}to={quote(email, safe='')}" for email in spec.alerts.emails]
-    return found
+        return f"{server}{'&' if '?' in server else '?'}to={quote(name, safe='')}"
+    return _webhook(settings.secret(name)) if kind == "webhook" else settings.secret(name)
 
 
 def _webhook(url: str) -> str:
@@ -78,15 +89,13 @@ def message(spec: TableSpec, decisions: Sequence[Decision]) -> tuple[str, str]:
     return f"{spec.name}: {', '.join(told)}", "\n".join(lines)
 
 
-def send(spec: TableSpec, settings: Settings, decisions: Sequence[Decision]) -> None:
-    """Tell of these decisions. Raises ConfigError where an address is none, ConnectionError where nobody took the message."""
-    to = addresses(spec, settings)
-    if not to or not decisions:
-        return
-    hub = apprise.Apprise()
-    for place, address in enumerate(to):
-        if not hub.add(address):
-            raise ConfigError(f"{spec.name}: alerts: address {place + 1} is none that Apprise knows (its value is kept secret)")
+def send(spec: TableSpec, settings: Settings, place: Place, decisions: Sequence[Decision]) -> None:
+    """Tell one place of these decisions. Raises ConfigError where its address is none, ConnectionError where it did not take
+    the message.
+    """
+    hub, named = apprise.Apprise(), f"{spec.name}: alerts: {place[0]} {place[1]}"
+    if not hub.add(address(place, settings)):
+        raise ConfigError(f"{named}: its address is none that Apprise knows (it is kept secret)")
     title, body = message(spec, decisions)
     if not hub.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
-        raise ConnectionError(f"{spec.name}: an alert was not taken; it is tried again at the next look")
+        raise ConnectionError(f"{named}: the alert was not taken; it is tried again at the next look")

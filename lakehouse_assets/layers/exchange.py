@@ -178,12 +178,21 @@ def _staged_so(spec: TableSpec, staged: DataFrame) -> bool:
 
 def rebuild_whole(run: Run, live: dict[Batch, Decision]) -> None:
     """Silver anew from bronze and the accepted decisions, schema included, in one commit."""
-    folded = fold(clean_rows(run, live), run.spec, live)
+    replace_whole(run, fold(clean_rows(run, live), run.spec, live), live)
+
+
+def replace_whole(run: Run, folded: DataFrame, live: Mapping[Batch, Decision]) -> None:
+    """These rows in the place of all that silver has, schema included, in one commit."""
+    path = run.path("silver")
+    delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
+    if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
+        # First it has none: left here, silver is folded once more by the next exchange, whatever the contract is by then.
+        delta.set_property(run.spark, path, delta.MEANING, "none")
     named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
     writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.option("userMetadata", named).save(run.path("silver"))
-    # After the rows: should this be missed, the next exchange folds once more.
-    delta.set_property(run.spark, run.path("silver"), delta.MEANING, run.spec.meaning)
+    writer.option("userMetadata", named).save(path)
+    run.step("silver_rebuilt")
+    delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
 
 
 def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:

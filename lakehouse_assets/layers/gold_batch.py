@@ -20,6 +20,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.layers import grain
 from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import tables_read
@@ -154,6 +155,10 @@ def flag_and_keep(
             return keep(frame(checks)), {}
         except SCAN_ERRORS:
             broken = _told(run, errors_of({check.id: partial(alone, check) for check in checks if check.scope == "row"}))
+            if not broken and run.pii:
+                raise LakehouseError(
+                    f"{run.table}: its SQL stops on a value {gate.MASKED}; see it with `try_` functions"
+                ) from None
             if not broken:
                 raise
             return keep(frame(checks, broken)), broken

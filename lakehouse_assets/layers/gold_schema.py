@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.spark_types import SparkType, parse_type, sql_type, type_of_json
+from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct, parse_type, sql_type, type_of_json
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.schema import HOLDING, Comparison, compare
 from lakehouse_assets.layers.gold_batch import GoldRun
@@ -56,8 +56,27 @@ class Shape:
     def _cell(self, name: str, kind: SparkType, has: Mapping[str, SparkType]) -> Column:
         if name not in has:
             return F.lit(None).cast(sql_type(kind)).alias(name)
-        value = F.col(identifier(name))
-        return value if has[name] == kind else value.cast(sql_type(kind)).alias(name)
+        return _shaped(F.col(identifier(name)), has[name], kind).alias(name)
+
+
+def _shaped(value: Column, has: SparkType, wants: SparkType) -> Column:
+    """The value as another type: fields of structs by their names, where Spark's own cast goes by their places."""
+    if has == wants:
+        return value
+    if isinstance(has, Struct) and isinstance(wants, Struct):
+        inner = dict(has.fields)
+        fields = [
+            _shaped(value[name], inner[name], kind).alias(name)
+            if name in inner
+            else F.lit(None).cast(sql_type(kind)).alias(name)
+            for name, kind in wants.fields
+        ]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(has, Array) and isinstance(wants, Array):
+        return F.transform(value, lambda each: _shaped(each, has.element, wants.element))
+    if isinstance(has, Map) and isinstance(wants, Map) and has.key == wants.key:
+        return F.transform_values(value, lambda _, each: _shaped(each, has.value, wants.value))
+    return value.cast(sql_type(wants))
 
 
 def yielded(rows: DataFrame) -> dict[str, SparkType]:

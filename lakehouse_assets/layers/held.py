@@ -15,7 +15,7 @@ from lakehouse_assets.decisions.gate import MASKED
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
-MOST_WINDOWS, SHOWN = 20, 5
+MOST_WINDOWS, SHOWN, LOOKED_AT = 20, 5, 10_000
 
 
 def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int) -> list[dict[str, Any]]:
@@ -23,34 +23,38 @@ def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int
     standing = [d for d in ledger.held(logs.decisions(settings, spec.name, evidence=False)) if d.p_extracted_at == start]
     path = settings.path("quarantine", spec.name)
     rows: list[dict[str, Any]] = []
-    hidden = {safe_name(spec.source_column(name)) for name in spec.pii_columns}
+    # In whatever letter case the source wrote them.
+    hidden = {safe_name(spec.source_column(name)).lower() for name in spec.pii_columns}
     for decision in standing:
-        found = delta.read_arrow(path, filters=[("decision_id", "=", decision.decision_id)]).slice(0, limit - len(rows))
+        found = delta.head_arrow(path, limit - len(rows), filters=[("decision_id", "=", decision.decision_id)])
         for row in found.to_pylist():
             reasons = [f"{r['check']}: {r['message']}" for r in row.pop("reasons") or []] + list(row.pop("batch_reasons") or [])
             for name in ("decision_id", "_columns", "_content_hash", "p_extracted_at"):
                 row.pop(name, None)
             if spec.pii_columns and row.get("_corrupt_record"):
                 row["_corrupt_record"] = MASKED
-            values = {name: MASKED if name in hidden and value is not None else value for name, value in row.items()}
+            values = {name: MASKED if name.lower() in hidden and value is not None else value for name, value in row.items()}
             rows.append({"reasons": "; ".join(reasons), **{k: v for k, v in values.items() if v is not None}})
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
 
 
 def held_values(settings: Settings, spec: TableSpec, held: Sequence[Decision]) -> dict[str, list[str]]:
-    """At most five failing values by check among rows that are held, newest windows first; `pii` is masked since staging.
+    """At most five failing values by check among rows that are held. Values of `pii` columns are masked, also where they were
+    held before they were marked.
 
-    Looks at the rows of at most 20 windows.
+    Looks at 10,000 rows at most, of the 20 windows that were held last.
     """
     found: dict[str, list[str]] = {}
     newest = sorted((d for d in held if d.p_extracted_at), key=lambda d: d.number, reverse=True)[:MOST_WINDOWS]
     if not newest:
         return found
     wanted = [("decision_id", "in", [decision.decision_id for decision in newest])]
-    for row in delta.read_arrow(settings.path("quarantine", spec.name), ["reasons"], wanted).to_pylist():
+    for row in delta.head_arrow(settings.path("quarantine", spec.name), LOOKED_AT, ["reasons"], wanted).to_pylist():
         for reason in row["reasons"] or []:
-            values = found.setdefault(reason["check"], [])
-            if reason["value"] is not None and len(values) < SHOWN and reason["value"] not in values:
-                values.append(reason["value"])
+            values, value = found.setdefault(reason["check"], []), reason["value"]
+            if value is not None and reason["column"] in spec.pii_columns:
+                value = MASKED
+            if value is not None and len(values) < SHOWN and value not in values:
+                values.append(value)
     return {check: values for check, values in found.items() if values}

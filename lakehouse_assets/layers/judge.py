@@ -20,7 +20,7 @@ from lakehouse_assets.decisions.drift import Book, DriftVerdict, judge_drift
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.relations import Measured
-from lakehouse_assets.decisions.schema_gate import schema_outcomes
+from lakehouse_assets.decisions.schema_gate import lacking_columns, schema_outcomes
 from lakehouse_assets.layers.afterwards import at_once
 from lakehouse_assets.layers.others import others_now
 from lakehouse_assets.layers.run import Run
@@ -190,7 +190,8 @@ def decide(
         uncast = {name: n.failed_rows.get(f"cast_{name}", 0) for name in stands.columns}
         outcomes = gate.built_in(planned.spec, n) + schema_outcomes(stands, record, planned, ever, uncast)
         context, before = context_at(run, record.p_extracted_at), partial(history.before, record.p_extracted_at)
-        outcomes += gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
+        judged = gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
+        outcomes += gate.without_columns(judged, spec.checks, lacking_columns(stands, record))
         outcomes += gate.drift_outcome(drift)
         if "drift" in n.errors:
             outcomes.append(gate.Outcome("drift", "drift", "critical", "error", "batch", 0, n.errors["drift"]))

@@ -12,7 +12,8 @@ from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.spark_types import parse_type, sql_type
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import evolution, ledger
-from lakehouse_assets.decisions.schema import Comparison, Difference
+from lakehouse_assets.decisions.schema import Difference
+from lakehouse_assets.decisions.schema_gate import schema_outcomes
 from lakehouse_assets.layers.fold import silver_columns
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
@@ -24,14 +25,15 @@ Columns = tuple[tuple[str, str], ...]
 @dataclass(frozen=True)
 class Reality:
     """``promised``: silver's columns by the contract as it stands; ``table``: those it has, None where there is none yet.
-    ``arrived``: the last extraction beside the contract. ``filled``: promised columns of which accepted batches have values.
+    ``arrived``: how the last extraction differs from the contract, with what the gate makes of it. ``filled``: promised
+    columns of which accepted batches have values.
     """
 
     spec: TableSpec
     promised: Columns
     table: Columns | None
     last: ExtractionRecord | None
-    arrived: Comparison
+    arrived: tuple[Difference, ...]
     filled: frozenset[str]
     same_values: bool
 
@@ -47,7 +49,7 @@ def reality_of(settings: Settings, spec: TableSpec, readers: Mapping[str, Sequen
     stands = evolution.effective(spec, known)
     records = logs.extractions(settings, spec.name)
     last = max(records, key=lambda r: (r.extracted_at, r.p_extracted_at), default=None)
-    arrived = evolution.plan(stands, last, readers).comparison if last else Comparison((), {})
+    arrived = _as_judged(stands, last, records, readers) if last else ()
     live = ledger.accepted(known)
     came = {name for r in records if (r.p_extracted_at, r.extraction_seq) in live for name in r.columns}
     filled = frozenset(name for name in stands.columns if safe_name(stands.source_column(name)) in came)
@@ -56,6 +58,18 @@ def reality_of(settings: Settings, spec: TableSpec, readers: Mapping[str, Sequen
     table = tuple(delta.schema_types(path)) if there else None
     same = not there or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning
     return Reality(stands, promised_of(stands), table, last, arrived, filled, same)
+
+
+def _as_judged(
+    stands: TableSpec, last: ExtractionRecord, records: Sequence[ExtractionRecord], readers: Mapping[str, Sequence[str]] | None
+) -> tuple[Difference, ...]:
+    planned = evolution.plan(stands, last, readers)
+    ever = {column for record in records for column in record.columns}
+    told = [d for outcome in schema_outcomes(stands, last, planned, ever) for d in outcome.observed.get("differences", ())]
+    found = [Difference(**{**each, "used_by": tuple(each["used_by"])}) for each in told]
+    # What the gate has nothing to say of.
+    accepted = [d for d in planned.comparison.differences if d.outcome == "accepted" and d.kind != "missing"]
+    return (*found, *accepted)
 
 
 def effective_spec(settings: Settings, spec: TableSpec) -> TableSpec:
@@ -98,8 +112,8 @@ def _arrived(last: ExtractionRecord | None, source: str | None) -> str:
     return last.types.get(source, "text")
 
 
-def table_differences(reality: Reality) -> list[Difference]:
-    """What the table has otherwise than it is promised."""
+def table_differences(reality: Reality, readers: Mapping[str, Sequence[str]] | None = None) -> list[Difference]:
+    """What the table has otherwise than it is promised. ``readers``: what reads a column downstream."""
     if reality.table is None:
         return []
     has, wants = dict(reality.table), dict(reality.promised)
@@ -108,7 +122,8 @@ def table_differences(reality: Reality) -> list[Difference]:
         if has.get(name) != wants.get(name):
             kind = "missing" if name not in has else "new" if name not in wants else "type"
             told = (wants.get(name, ""), has.get(name, ""))
-            found.append(Difference(name, *told, "accepted", "the next batch brings it about; or migrate", kind, name))
+            used = tuple((readers or {}).get(name, ()))
+            found.append(Difference(name, *told, "accepted", "the next batch brings it about; or migrate", kind, name, used))
     return found
 
 

@@ -14,7 +14,7 @@ from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.decisions import evolution, gate, ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.layers.exchange import apply
+from lakehouse_assets.layers.exchange import apply, replace_whole
 from lakehouse_assets.layers.fold import clean_rows, fold
 from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.layers.others import others_at
@@ -148,15 +148,16 @@ def rebuild(run: Run) -> Rebuilt:
         folded.write.mode("overwrite").parquet(place)
         folded = run.spark.read.schema(folded.schema).parquet(place)
         before = run.spark.read.format("delta").load(path)
-        shared = [c for c in folded.columns if c in before.columns]
+        had = dict(before.dtypes)
+        # Of a column of another type nothing can be compared: that alone is a reason to write.
+        shared = [name for name, kind in folded.dtypes if had.get(name) == kind]
         lost = _comparable(before, shared).exceptAll(_comparable(folded, shared)).count()
         gained = _comparable(folded, shared).exceptAll(_comparable(before, shared)).count()
         rows = folded.count()
         if lost or gained or folded.dtypes != before.dtypes:
-            named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
-            delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
-            writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-            writer.option("userMetadata", named).save(path)
+            replace_whole(run, folded, live)
+        else:
+            delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
         return Rebuilt(rows, gained, lost, delta.version(path))
 

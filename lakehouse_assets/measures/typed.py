@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from lakehouse_assets.checks.sql_text import identifier, literal, parse_expression
+from lakehouse_assets.checks.types import time_alone
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
@@ -75,7 +76,9 @@ def _cast(spec: TableSpec, column: Column, given: str) -> str:
         return f"CAST(try_to_timestamp({trimmed}, {literal(column.format)}) AS DATE)"
     if column.type != "timestamp":
         return f"try_cast({given} AS {column.type})"
-    moment = f"try_to_timestamp({trimmed}, {literal(column.format)})" if column.format else f"try_cast({given} AS timestamp)"
+    moment = f"CASE WHEN {time_alone(given)} THEN NULL ELSE try_cast({given} AS timestamp) END"
+    if column.format:
+        moment = f"try_to_timestamp({trimmed}, {literal(column.format)})"
     if spec.source.timezone == "UTC":
         return moment
     local = f"to_utc_timestamp({moment}, {literal(spec.source.timezone)})"

@@ -6,10 +6,9 @@ Belongs here: how far the log has been announced (kept by the instance), and the
 
 import dagster as dg
 
-from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError
-from lakehouse_assets.events.alerts import news, send
+from lakehouse_assets.events.alerts import Place, news, places, send
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.check_results import lagging, project
@@ -18,29 +17,41 @@ PREFIX = "lakehouse_announced/"
 
 
 def announce(instance: dg.DagsterInstance, settings: Settings, specs: list[TableSpec]) -> tuple[int, list[str]]:
-    """Send what has not been sent. Returns how many windows and gold tables were told of, and what went wrong (it is tried
-    again).
+    """Send each place what it has not been sent. Returns how many windows and gold tables were told of, and what went wrong
+    (it is tried again, there alone).
     """
-    told, troubles = 0, []
+    told: set[str] = set()
+    troubles = []
     for spec in specs:
-        if not (spec.alerts.webhooks or spec.alerts.slack or spec.alerts.emails):
+        if not (to := places(spec)):
             continue
-        fresh: dict[str, list[Decision]] = {}
-        for table in [spec.name, *(f"gold_{gold.name}" for gold in spec.gold)]:
-            key = PREFIX + table
-            cursor = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
-            fresh[key] = news(logs.decisions(settings, table, evidence=False), int(cursor or 0))
-        found = [decision for each in fresh.values() for decision in each]
-        if not found:
-            continue
-        try:
-            send(spec, settings, found)
-        except (LakehouseError, ConnectionError) as error:
-            troubles.append(str(error))
-            continue
-        instance.daemon_cursor_storage.set_cursor_values({key: str(each[-1].number) for key, each in fresh.items() if each})
-        told += len(found)
-    return told, troubles
+        tables = [spec.name, *(f"gold_{gold.name}" for gold in spec.gold)]
+        known = {table: logs.decisions(settings, table, evidence=False) for table in tables}
+        for place in to:
+            fresh = {table: news(known[table], _told_up_to(instance, table, place)) for table in tables}
+            found = [decision for each in fresh.values() for decision in each]
+            if not found:
+                continue
+            try:
+                send(spec, settings, place, found)
+            except (LakehouseError, ConnectionError) as error:
+                troubles.append(str(error))
+                continue
+            numbers = {_key(table, place): str(each[-1].number) for table, each in fresh.items() if each}
+            instance.daemon_cursor_storage.set_cursor_values(numbers)
+            told |= {decision.decision_id for decision in found}
+    return len(told), troubles
+
+
+def _key(table: str, place: Place) -> str:
+    return f"{PREFIX}{table}/{' '.join(place)}"
+
+
+def _told_up_to(instance: dg.DagsterInstance, table: str, place: Place) -> int:
+    """The number of the last decision that this place was told of. Kept for all places together before, under the table."""
+    keys = [_key(table, place), PREFIX + table]
+    found = instance.daemon_cursor_storage.get_cursor_values(set(keys))
+    return max((int(found[key]) for key in keys if found.get(key)), default=0)
 
 
 def complete_results(settings: Settings) -> list[str]:

@@ -3,7 +3,7 @@
 Belongs here: ops that call a layer and report what they changed to the instance. Does not: how it is done (layers).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
@@ -15,15 +15,15 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import release as acts
-from lakehouse_assets.layers.migrate import migrate
 from lakehouse_assets.layers.rejudge import rejudge
+from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.upkeep import sweep
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.assets import silver_check_results
 from lakehouse_assets.orchestration.maintenance import forget_runs
+from lakehouse_assets.orchestration.schema import Readers
 from lakehouse_assets.orchestration.spark import table_run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta
 
 
 class Act(dg.Config):
@@ -55,13 +55,6 @@ class Rejudge(dg.Config):
     because: str
 
 
-class Migrate(dg.Config):
-    """Which table to bring to its contract. ``renames``: old column → new."""
-
-    table: str
-    renames: dict[str, str] = {}
-
-
 class Rebuild(dg.Config):
     """Which table to fold anew."""
 
@@ -76,9 +69,31 @@ def spec_named(specs: Sequence[TableSpec], name: str) -> TableSpec:
     return by_name[name]
 
 
-def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefinition]:
-    """The jobs `release_quarantine`, `discard_quarantine`, `rejudge_windows`, `rebuild_silver`, `migrate_schema`."""
+def report_check(context: dg.OpExecutionContext, spec: TableSpec, check: str, result: dg.AssetCheckResult) -> None:
+    """Say on silver's asset what a check found, outside a run of it."""
+    context.instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey(f"silver_{spec.name}"),
+            check_name=check,
+            passed=result.passed,
+            metadata=result.metadata,
+            severity=result.severity,
+            description=result.description,
+        )
+    )
+
+
+def act_jobs(
+    settings: Settings, specs: Sequence[TableSpec], readers: Mapping[str, Readers] | None = None
+) -> list[dg.JobDefinition]:
+    """The jobs `release_quarantine`, `discard_quarantine`, `rejudge_windows`, `rebuild_silver`.
+
+    ``readers``: by table, what reads its columns downstream.
+    """
     spec_of = partial(spec_named, specs)
+
+    def run_of(context: dg.OpExecutionContext, spec: TableSpec) -> Run:
+        return table_run(spec, settings, context, context.resources.spark, (readers or {}).get(spec.name))
 
     def report(context: dg.OpExecutionContext, spec: TableSpec, key: str, decision: Decision) -> None:
         # The window's silver changed outside its asset's run: said on the same assets, so that gold follows.
@@ -88,22 +103,13 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
             dg.AssetMaterialization(f"baseline_{spec.name}", partition=key, metadata={"teaches": decision.teaches})
         )
         for result in silver_check_results(spec, settings, [_window(spec, key)], {}):
-            context.instance.report_runless_asset_event(
-                dg.AssetCheckEvaluation(
-                    asset_key=dg.AssetKey(f"silver_{spec.name}"),
-                    check_name=str(result.check_name),
-                    passed=result.passed,
-                    metadata=result.metadata,
-                    severity=result.severity,
-                    description=result.description,
-                )
-            )
+            report_check(context, spec, str(result.check_name), result)
 
     @dg.op(name="release", required_resource_keys={"spark"})
     def release_op(context: dg.OpExecutionContext, config: Release) -> None:
         spec = spec_of(config.table)
         window = _window(spec, config.window)
-        run = table_run(spec, settings, context, context.resources.spark)
+        run = run_of(context, spec)
         decision = acts.release(
             run,
             window.start,
@@ -128,7 +134,7 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         spec = spec_of(config.table)
         first, last = _window(spec, config.first), _window(spec, config.last or config.first)
         windows = [w for w in spec.extraction.windows(datetime.now(UTC)) if first.start <= w.start <= last.start]
-        run = table_run(spec, settings, context, context.resources.spark)
+        run = run_of(context, spec)
         made = {d.p_extracted_at: d for d in rejudge(run, windows, by=config.by, because=config.because)}
         for window in windows:
             if decision := made.get(window.start):
@@ -142,18 +148,6 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
         found = {"rows": rebuilt.rows, "gained": rebuilt.gained, "lost": rebuilt.lost, "version": rebuilt.version}
         context.add_output_metadata(found)
         return found
-
-    @dg.op(name="migrate", required_resource_keys={"spark"})
-    def migrate_op(context: dg.OpExecutionContext, config: Migrate) -> dict[str, int]:
-        spec = spec_of(config.table)
-        steps = migrate(table_run(spec, settings, context, context.resources.spark), config.renames)
-        found = {"steps": len(steps), "version": delta.version(settings.path("silver", spec.name))}
-        context.add_output_metadata(found)
-        return found
-
-    @dg.job(name="migrate_schema", description="Bring silver to its contract, in one commit: see `lakehouse schema migrate`.")
-    def migrate_schema() -> None:
-        migrate_op()
 
     @dg.job(name="release_quarantine", description="Judge a held window again, by today's rules or with an override.")
     def release_quarantine() -> None:
@@ -171,7 +165,7 @@ def act_jobs(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.JobDefin
     def rebuild_silver() -> None:
         rebuild_op()
 
-    return [release_quarantine, discard_quarantine, rejudge_windows, rebuild_silver, migrate_schema]
+    return [release_quarantine, discard_quarantine, rejudge_windows, rebuild_silver]
 
 
 def _window(spec: TableSpec, key: str) -> Any:

@@ -84,20 +84,25 @@ def silver_schema_check(settings: Settings, spec: TableSpec, readers: Readers) -
         description=f"Silver has the promised columns, and so has what arrived last: `lakehouse schema diff {spec.name}`.",
     )
     def schema_matches_contract() -> dg.AssetCheckResult:
-        reality = reality_of(settings, spec, readers)
-        where = f"{reality.last.p_extracted_at:%Y-%m-%d %H:%M}" if reality.last else ""
-        rows = [_row("silver", {**d.as_dict(), "outcome": "differs"}) for d in table_differences(reality)]
-        rows += [_row(where, d.as_dict()) for d in reality.arrived.differences]
-        wrong = [d.path for d in reality.arrived.differences if d.outcome in HOLDING]
-        said = [] if reality.matches else ["silver is made by another contract: the next batch, or a migration, changes it"]
-        said += [f"what arrived last ({where}) differs in {', '.join(wrong[:10])}"] if wrong else []
-        metadata: dict[str, Any] = {"columns": len(reality.promised), "added_by_batches": len(reality.spec.evolved_columns)}
-        if rows:
-            metadata["diff"] = diff_table(rows)
-        metadata |= _history(settings.path("silver", spec.name))
-        return _result(said or ["silver and what arrived last are as promised"], not said, metadata)
+        return silver_schema_result(settings, spec, readers)
 
     return schema_matches_contract
+
+
+def silver_schema_result(settings: Settings, spec: TableSpec, readers: Readers) -> dg.AssetCheckResult:
+    """What that check says now."""
+    reality = reality_of(settings, spec, readers)
+    where = f"{reality.last.p_extracted_at:%Y-%m-%d %H:%M}" if reality.last else ""
+    rows = [_row("silver", {**d.as_dict(), "outcome": "differs"}) for d in table_differences(reality, readers)]
+    rows += [_row(where, d.as_dict()) for d in reality.arrived]
+    wrong = [d.path for d in reality.arrived if d.outcome in HOLDING]
+    said = [] if reality.matches else ["silver is made by another contract: the next batch, or a migration, changes it"]
+    said += [f"what arrived last ({where}) differs in {', '.join(wrong[:10])}"] if wrong else []
+    metadata: dict[str, Any] = {"columns": len(reality.promised), "added_by_batches": len(reality.spec.evolved_columns)}
+    if rows:
+        metadata["diff"] = diff_table(rows)
+    metadata |= _history(settings.path("silver", spec.name))
+    return _result(said or ["silver and what arrived last are as promised"], not said, metadata)
 
 
 def gold_schema_check(settings: Settings, gold: GoldSpec) -> dg.AssetChecksDefinition:

@@ -38,6 +38,7 @@ NAMES = {
     "uint32": "bigint", "float": "float", "double": "double", "bool": "boolean", "date32[day]": "date", "null": "void",
 }  # fmt: skip
 NANOSECONDS = 1_000_000_000
+DIGITS = 38
 
 
 def read_schemas(landing: Landing, paths: Sequence[str]) -> dict[str, pa.Schema | str]:
@@ -57,10 +58,22 @@ def read_schemas(landing: Landing, paths: Sequence[str]) -> dict[str, pa.Schema 
 
 def _refuse_types(schema: pa.Schema) -> str | None:
     refused = [(field.name, inner) for field in schema for inner in _types(field.type) if _unknown(inner)]
-    return f"column {refused[0][0]!r} has the type {refused[0][1]}, which Spark does not read" if refused else None
+    if refused:
+        return f"column {refused[0][0]!r} has the type {refused[0][1]}, which Spark does not read"
+    for field in schema:
+        whole, *within = _types(field.type)
+        for kind in (whole, *within):
+            if pa.types.is_struct(kind) and (why := refuse_names([part.name for part in kind])):
+                return f"within column {field.name!r}: {why}"
+        # Of a column by itself they are made into text; within another value Spark would take them for seconds.
+        if any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in within):
+            return f"column {field.name!r} has times in nanoseconds within, which Spark does not read: write microseconds"
+    return None
 
 
 def _unknown(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return kind.precision > DIGITS
     return pa.types.is_time(kind) or pa.types.is_float16(kind) or pa.types.is_interval(kind)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyarrow import fs
+from pyarrow.parquet import filters_to_expression
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.checks.sql_text import identifier, literal
@@ -103,6 +104,18 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     return table.to_pyarrow_table(
         columns=list(columns) if columns else None, filters=filters, filesystem=fs.SubTreeFileSystem(base, filesystem)
     )
+
+
+def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+    """So many rows at most, without a JVM, of files that are read no further than that takes; none where there is no table."""
+    if not exists(path) or rows <= 0:
+        return pa.table({})
+    filesystem, base = place(path)
+    dataset = _table(path).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
+    chosen = filters_to_expression(filters) if filters else None
+    # By small batches, one after another: a table may be far larger than what is asked for.
+    reading = {"batch_size": min(rows, 4096), "batch_readahead": 1, "fragment_readahead": 1}
+    return dataset.scanner(columns=list(columns) if columns else None, filter=chosen, **reading).head(rows)
 
 
 def place(path: str) -> tuple[fs.FileSystem, str]:

@@ -41,3 +41,17 @@ def test_what_does_not_differ_needs_no_step_and_what_differs_in_order_or_values_
 def test_a_rename_of_what_is_not_there_is_refused(rename, says):
     with pytest.raises(ValueError, match=says):
         planned(renames=[rename])
+
+
+def test_a_rename_is_of_one_column_that_is_no_longer_declared():
+    table = [("a", "int"), ("b", "int")]
+    with pytest.raises(ValueError, match="make the same column"):
+        planned(table, [("n", "int")], renames=[("a", "n"), ("b", "n")])
+    with pytest.raises(ValueError, match="'a' is still declared"):
+        planned(table, [("a", "int"), ("b", "int"), ("n", "int")], renames=[("a", "n")])
+
+
+def test_a_struct_that_grows_is_widened_and_loses_nothing():
+    grown = planned([("s", "struct<a: int>")], [("s", "struct<a: bigint, b: string>")])
+    assert grown == [("widen", "s", "struct<a: bigint, b: string>", True)]
+    assert planned([("s", "struct<a: int>")], [("s", "struct<a: string>")])[0][0] == "rewrite"

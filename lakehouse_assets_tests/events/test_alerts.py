@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.events.alerts import SHOWN, addresses, message, news
+from lakehouse_assets.events.alerts import SHOWN, address, message, news, places
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
 from lakehouse_assets_tests.support import heal, land, readings
@@ -65,6 +65,31 @@ def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(sp
 
 def ops(settings, server):
     return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
+
+
+def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, server):
+    """Of two webhooks one answers; e-mail has no server at all. None is told twice."""
+    other = HTTPServer(("127.0.0.1", 0), server.RequestHandlerClass)
+    other.got, other.status = [], 503
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    urls = {"OPS": server.server_port, "TEAM": other.server_port}
+    secrets = {name: SecretStr(f"http://127.0.0.1:{port}/hook") for name, port in urls.items()}
+    settings = settings.model_copy(update={"secrets": secrets})
+    spec = readings(alerts={"webhooks": ["TEAM", "OPS"], "emails": ["me@example.com"]})
+    write(settings, [decided(1, reasons=(EMPTY,), **HELD)])
+    try:
+        with dg.DagsterInstance.ephemeral() as instance:
+            told, troubles = announce(instance, settings, [spec])
+            assert (told, len(server.got)) == (1, 1)
+            assert "alerts: webhook TEAM: the alert was not taken" in troubles[0]
+            assert "LAKEHOUSE_SECRET_SMTP" in troubles[1]
+            other.got.clear()
+            other.status = 200
+            assert announce(instance, settings, [spec])[0] == 1
+            assert announce(instance, settings, [spec])[0] == 0
+    finally:
+        other.shutdown()
+    assert (len(server.got), len(other.got)) == (1, 1)
 
 
 def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(settings, server):
@@ -124,7 +149,7 @@ def test_ten_are_listed_and_the_others_counted():
 def test_a_missing_secret_is_named_and_holds_up_nothing(settings):
     spec = readings(alerts={"webhooks": ["OPS"]})
     with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_SECRET_OPS"):
-        addresses(spec, settings)
+        address(places(spec)[0], settings)
 
 
 def test_settings_never_show_a_secret():

@@ -25,6 +25,7 @@ class Gold:
 
     def __init__(self, spark, settings) -> None:
         self.spark, self.settings, self.number = spark, settings, 0
+        self.schemas = silver_schemas([SPEC])
 
     def silver(self, columns: str) -> None:
         rows = self.spark.sql(f"SELECT {columns}, TIMESTAMP '2024-01-01 00:00:00Z' AS p_extracted_at, 1 AS extraction_seq")
@@ -36,7 +37,7 @@ class Gold:
         run = GoldRun(
             settings=self.settings,
             spec=GoldSpec.model_validate({"name": "all", "sql": "all.sql", "key": ["sensor"], "schema": policy}),
-            query=read_gold(sql, "all.sql", silver_schemas([SPEC])),
+            query=read_gold(sql, "all.sql", self.schemas),
             session=lambda: self.spark,
             run_id=f"gold-{self.number}",
             clock=lambda: datetime(2024, 7, 1, 0, self.number, tzinfo=UTC),
@@ -104,3 +105,21 @@ def test_what_was_decided_is_finished_in_the_same_shape(gold):
         gold.publish(step=stop, new_columns="ignore")
     gold.publish(new_columns="ignore")
     assert gold.table() == ({"sensor": "string", "value": "int"}, [{"sensor": "a", "value": 7}])
+
+
+def test_fields_of_structs_go_by_their_names(gold):
+    """As silver's struct has grown in its middle; and one that came in another order."""
+    sql = "select sensor, s, array(s) as several, map('k', s) as named from silver_readings"
+    spec = readings(columns={"sensor": "string", "s": "struct<a: int, b: int>"}, key=["sensor"], last_modified=None, checks=[])
+    gold.schemas = silver_schemas([spec])
+    gold.silver("'a' AS sensor, named_struct('a', 1, 'b', 2) AS s")
+    assert gold.publish(sql).verdict == "published"
+    for cell in ("named_struct('a', 1, 'c', 9, 'b', 2)", "named_struct('b', 2, 'a', 1)"):
+        gold.silver(f"'a' AS sensor, {cell} AS s")
+        taken = gold.publish(sql, new_columns="ignore", missing_columns="null")
+        assert taken.accepted, taken.reasons
+        [row] = gold.table()[1]
+        assert (row["s"], row["several"], row["named"]) == ({"a": 1, "b": 2}, [{"a": 1, "b": 2}], [("k", {"a": 1, "b": 2})])
+    gold.silver("'a' AS sensor, named_struct('b', 2) AS s")
+    gold.publish(sql, new_columns="ignore", missing_columns="null")
+    assert gold.table()[1][0]["s"] == {"a": None, "b": 2}

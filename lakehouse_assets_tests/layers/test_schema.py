@@ -211,3 +211,76 @@ def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, se
     cast = typed(columns, new_columns="evolve", type_changes="cast")
     counts = heal(spark, settings, [3], cast).standing[window(3)].counts
     assert (counts.rows_published, counts.rows_quarantined) == (1, 4)
+
+
+def test_what_delta_or_json_cannot_hold_is_held_and_stays_out_however_it_is_let_in(spark, settings):
+    """Keys of a map that are no text, a field's name with a space: of a new column, and of one that a batch has added."""
+    spec = typed(new_columns="evolve")
+    plain, odd = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int32()), ("b c", pa.int32())])
+    land_typed(settings, 1, value=[1], more=pa.array([{"a": 1}], plain))
+    land_typed(settings, 2, value=[2], more=pa.array([{"a": 2, "b c": 2}], odd))
+    land_typed(settings, 3, value=[3], m=pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int32())))
+    land_typed(settings, 4, value=[4])
+    found = heal(spark, settings, [1, 2, 3, 4], spec)
+    accepted = "published_with_warnings"
+    assert verdicts(found) == {1: accepted, 2: "quarantined", 3: "quarantined", 4: accepted}
+    assert "Delta refuses" in differences_of(found.standing[window(2)])[0]["advice"]
+    of_map = {d["column"]: d["advice"] for d in differences_of(found.standing[window(3)])}
+    assert "keys that are no text" in of_map["m"]
+    for day in (2, 3):
+        act = runner(spark, settings, spec)
+        made = release(act, window(day).start, None, waived=["new_columns"], by="me", because="without it")
+        assert made.counts.rows_published == 1
+    assert [row["more"] for row in sorted(silver(settings), key=lambda row: row["hour"])] == [{"a": 1}, {"a": 2}, None, None]
+    assert "m" not in types_of(settings)
+    assert_rebuilds(spark, settings, spec)
+
+
+def test_a_contract_that_is_changed_and_changed_back_leaves_its_first_values(spark, settings):
+    """Law 1 after a rebuild by the other one, and after one that was killed before it was done."""
+    source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]}
+    one, other = readings(), readings(source={**source, "nulls": ["NA", "7"]})
+    for day in (1, 2, 3):
+        land(settings, day, [f"{day},1,7,2024-01-0{day}T00:00:00Z"])
+    heal(spark, settings, [1], one)
+    assert rebuild(runner(spark, settings, other)).gained == 1
+    heal(spark, settings, [2], one)
+    assert [row["value"] for row in silver(settings)] == [7, 7]
+
+    def die(step: str) -> None:
+        if step == "silver_rebuilt":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(runner(spark, settings, other, die))
+    heal(spark, settings, [3], one)
+    assert [row["value"] for row in silver(settings)] == [7, 7, 7]
+    assert_rebuilds(spark, settings, one)
+
+
+def test_a_rebuild_after_types_were_changed_in_the_contract(spark, settings):
+    land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
+    heal(spark, settings, [1], readings())
+    columns = {"sensor": "string", "hour": "struct<a: int>", "value": "string", "updated": "timestamp"}
+    other = readings(columns=columns, key=["sensor"], checks=[])
+    assert rebuild(runner(spark, settings, other)).rows == 1
+    assert types_of(settings)["value"] == "string"
+    assert values(settings, "value") == ["10"]
+
+
+def test_no_check_passes_on_a_column_that_the_batch_does_not_have(spark, settings):
+    checks = [
+        {"check": "in_range", "column": "value", "min": 0},
+        {"check": "not_null", "column": "value"},
+        {"check": "not_empty"},
+    ]
+    land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
+    land(settings, 2, ["b,1,2024-01-02T00:00:00Z"], header="sensor,hour,updated")
+    heal(spark, settings, [1, 2], readings(checks=checks, schema={"missing_columns": "keep"}))
+    by_day = {d.p_extracted_at.day: {c["check"]: c for c in d.checks} for d in logs.decisions(settings, "readings")}
+    assert {name: by_day[1][name]["status"] for name in ("in_range_value", "not_empty")} == dict.fromkeys(
+        ("in_range_value", "not_empty"), "passed"
+    )
+    told = by_day[2]["in_range_value"]
+    assert (told["status"], told["message"]) == ("skipped", "not judged: the batch lacks value")
+    assert (by_day[2]["not_null_value"]["status"], by_day[2]["not_empty"]["status"]) == ("failed", "passed")

@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from lakehouse_assets.orchestration.checks import check_results, silver_check_specs
+from lakehouse_assets.layers.held import held_sample
+from lakehouse_assets.orchestration.assets import silver_check_results
 from lakehouse_assets.storage import delta
 from lakehouse_assets_tests.support import heal, land, readings, silver, window
 
@@ -49,9 +50,10 @@ def test_a_million_failing_rows(spark, settings):
     assert sum(held["num_records"].to_pylist()) == count
     assert {name: len(values) for name, values in published.samples.items()} == {"in_range_value": 5}
     assert len(json.dumps(decision.checks)) < 5_000
-    specs = silver_check_specs(readings())
-    results = check_results(specs, {"2024-01-01": decision}, published.samples, lambda *_: "")
+    results = list(silver_check_results(readings(), settings, [window(1)], {}))
+    assert [result.check_name for result in results if not result.passed] == ["in_range_value"]
     assert max(len(str(result.metadata)) for result in results) < 5_000
+    assert len(held_sample(settings, readings(), window(1).start, 7)) == 7
 
 
 EVERY_FIGURE = [

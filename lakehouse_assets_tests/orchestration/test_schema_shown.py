@@ -87,9 +87,13 @@ def test_the_check_and_the_history_of_a_schema_and_a_migration(spark, tmp_path):
     before = delta.version(path)
     config = {"table": "readings", "renames": {"value": "amount"}}
     done = run_job(later.definitions, later.instance, "migrate_schema", "migrate", config)
-    # One commit for schema and rows, and one that marks by which contract they were made.
-    assert done.output_for_node("migrate") == {"steps": 2, "version": before + 2}
-    assert dict(delta.schema_types(path, before + 1))["amount"] == "double"
+    # One commit for schema and rows; one before it and one after it say by which contract they were made.
+    assert done.output_for_node("migrate") == {"steps": 2, "version": before + 3}
+    assert "amount" not in dict(delta.schema_types(path, before + 1))
+    assert dict(delta.schema_types(path, before + 2))["amount"] == "double"
+    assert check(later, "silver_readings").passed
+    told = later.instance.get_latest_materialization_event(dg.AssetKey("silver_readings"))
+    assert told.asset_materialization.metadata["version"].value == before + 3
     assert reality_of(later.settings, other).matches
     again = run_job(later.definitions, later.instance, "migrate_schema", "migrate", config | {"renames": {}})
-    assert again.output_for_node("migrate") == {"steps": 0, "version": before + 2}
+    assert again.output_for_node("migrate") == {"steps": 0, "version": before + 3}

@@ -100,6 +100,28 @@ def test_files_that_cannot_be_read_are_a_row_each(spark, tmp_path) -> None:
     assert {window.start.day: len(texts) for window, texts in found.problems.items()} == {1: 1, 2: 2, 3: 1, 4: 1}
 
 
+TWINS = pa.array([{"a": 1, "A": 2}], pa.struct([("a", pa.int64()), ("A", pa.int64())]))
+LONG = pa.array([None], pa.decimal256(50, 2))
+NANOS = pa.array([[0]], pa.list_(pa.timestamp("ns")))
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (TWINS, "within column 'v': columns 'a' and 'A' differ only in case"),
+        (LONG, "which Spark does not read"),
+        (NANOS, "column 'v' has times in nanoseconds within"),
+    ],
+)
+def test_types_within_that_spark_does_not_read_are_the_files_own_mistake(spark, tmp_path, cells, says) -> None:
+    land(tmp_path, "2024-03-01.parquet", id=[1])
+    land(tmp_path, "2024-03-02.parquet", id=[1], v=cells)
+    found = FilesReader(source(), str(tmp_path)).read(spark, [day(1), day(2)])
+    good, bad = (text for (text,) in rows(found, "_corrupt_record"))
+    assert good is None
+    assert says in bad
+
+
 def test_a_page_that_is_broken_is_found_by_the_scan(spark, tmp_path) -> None:
     land(tmp_path, "2024-03-01.parquet", id=[1])
     broken = land(tmp_path, "2024-03-02.parquet", id=[f"text {n}" for n in range(1000)])

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from lakehouse_assets.checks.base import CheckContext, ColumnCheck
 from lakehouse_assets.checks.sql_text import identifier, unlike
-from lakehouse_assets.checks.types import data_type, uncastable
+from lakehouse_assets.checks.types import data_type, time_alone, uncastable
 
 LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 HEX = "[0-9A-Fa-f]{1,4}"
@@ -173,7 +173,10 @@ class Castable(ColumnCheck):
     def condition(self, context: CheckContext) -> str:
         """A text, and no value."""
         column = identifier(self.column)
-        return f"({column} IS NOT NULL AND try_cast({column} AS {self.type}) IS NULL)"
+        none = f"try_cast({column} AS {self.type}) IS NULL"
+        if self.type == "timestamp":
+            none = f"({none} OR {time_alone(f'CAST({column} AS STRING)')})"
+        return f"({column} IS NOT NULL AND {none})"
 
     def misfit(self, types: Mapping[str, str]) -> str:
         """The column is cast."""
