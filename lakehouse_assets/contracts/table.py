@@ -53,7 +53,7 @@ class SchemaPolicy(Frozen):
 class AlertSpec(Frozen):
     """Who hears of critical failures: a window that is quarantined, rows that a critical check holds, a gold table of this one
     that is held. One message tells of all that came since the last one, each decision once; ten are listed, the others counted.
-    If nobody takes it, it is sent again at the next look (every 30 seconds): it may arrive twice, but is not lost.
+    Who does not take it gets it again at the next look (every 30 seconds), alone: it may arrive twice, but is not lost.
     """
 
     webhooks: tuple[str, ...] = ()

@@ -105,9 +105,10 @@ def test_the_drift_check_is_red_and_its_plot_is_drawn(ui):
 
 def test_the_sensors_are_on_and_tick_and_the_schedules_are_there(ui):
     ui.open("/automation")
-    for sensor in ("watch_sources", "heal_and_follow", "announce_quarantined", "publish_decisions"):
+    for sensor in ("watch_sources", "heal_and_follow", "announce_quarantined", "publish_decisions", "retry_failed"):
         ui.switched_on("sensors", sensor).wait_for(state="attached")
-    ui.switched_on("schedules", "sweep_staging_schedule").wait_for(state="attached")
+    for schedule in ("sweep_staging_schedule", "maintain_weekly"):
+        ui.switched_on("schedules", schedule).wait_for(state="attached")
     assert ui.switched_on("schedules", "prove_weather_weekly").count() == 0
     ui.open("/locations/lakehouse_assets/schedules/prove_weather_weekly")
     ui.page.get_by_text("At 04:00 AM UTC, only on Sunday").first.wait_for()

@@ -1,1 +1,1 @@
-"""One check kind a file."""
+"""The kinds of checks, a file for each subject."""
