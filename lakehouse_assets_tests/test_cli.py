@@ -13,13 +13,16 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 import yaml
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.cli.common import window_range
+from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
@@ -146,6 +149,19 @@ def test_listings_of_an_empty_lake(command):
 
 def test_quarantine_show_of_an_empty_lake():
     assert said("quarantine", "show", "weather", "--window", WINDOW, "--json") == []
+    assert said("quarantine", "show", "gold_daily_weather", "--json") == []
+    assert "--window" in refused("quarantine", "show", "weather")
+
+
+def test_what_is_held_of_a_gold_table_is_shown_of_its_last_decision():
+    settings = Settings.from_environment()
+    made = logbook.write(settings, [logbook.decided(n, "gold_daily_weather") for n in (1, 2)])
+    reason = {"check": "c", "column": "x", "severity": "critical", "value": "1", "message": "m"}
+    rows = [{"decision_id": d.decision_id, "row": json.dumps({"origin": d.number}), "reasons": [reason]} for d in made]
+    write_deltalake(settings.path("quarantine", "gold_daily_weather"), pa.Table.from_pylist(rows))
+    assert said("quarantine", "show", "gold_daily_weather", "--json") == [{"reasons": "c: m", "origin": 2}]
+    logbook.write(settings, [logbook.decided(3, "gold_daily_weather", counts=Counts(3, 3, 0, 0, 0), reasons=())])
+    assert said("quarantine", "show", "gold_daily_weather", "--json") == []
 
 
 @pytest.mark.parametrize(

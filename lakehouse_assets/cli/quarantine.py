@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, show, tables_of, window_start
+from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
 quarantine_app = typer.Typer(no_args_is_help=True, help="What is held, and what to do with it.")
@@ -28,16 +29,25 @@ def quarantine_list(
 @quarantine_app.command("show")
 def quarantine_show(
     table: str,
-    window: Annotated[str, typer.Option(help="The window's key.")],
+    window: Annotated[str | None, typer.Option(help="The window's key; a gold table has none.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many rows.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Rows that are held of a window, each with its reasons. Columns marked pii are masked."""
-    from lakehouse_assets.layers.held import held_sample
+    """Rows that are held of a window, or of a gold table (`gold_…`), each with its reasons. Columns marked pii are masked."""
+    from lakehouse_assets.layers.held import held_gold_sample, held_sample
+    from lakehouse_assets.orchestration.assets import personal_columns
+    from lakehouse_assets.orchestration.tables import golds_of
 
-    found = tables_of([table])[0]
-    rows = held_sample(Settings.from_environment(), found.spec, window_start(found.spec, window), limit)
-    show(rows, as_json, f"none of {table} {window} is in quarantine")
+    settings, tables = Settings.from_environment(), tables_of()
+    golds = {f"gold_{name}": query for name, query in golds_of(tables).items()}
+    if table in golds:
+        rows = held_gold_sample(settings, table, personal_columns(golds[table], [each.spec for each in tables]), limit)
+        show(rows, as_json, f"none of {table} is in quarantine")
+        return
+    spec = tables_of([table])[0].spec
+    if window is None:
+        raise RefusedError(f"{table} is held window by window: say which with --window (`lakehouse quarantine list`)")
+    show(held_sample(settings, spec, window_start(spec, window), limit), as_json, f"none of {table} {window} is in quarantine")
 
 
 Because = Annotated[str, typer.Option("--because", help="Why: kept with the decision.")]

@@ -3,7 +3,8 @@
 Belongs here: reading held rows for a person. Does not: acting on them (release).
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +38,27 @@ def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int
             rows.append({"reasons": "; ".join(reasons), **{k: v for k, v in values.items() if v is not None}})
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def held_gold_sample(settings: Settings, name: str, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
+    """At most ``limit`` rows that the last decision about a gold table holds, with their reasons. ``personal``: its columns that
+    are made of `pii` columns; their values are masked.
+    """
+    known = logs.decisions(settings, name, evidence=False)
+    last = max(known, key=lambda d: d.number, default=None)
+    if last is None or not last.counts.rows_quarantined:
+        return []
+    wanted = [("decision_id", "=", last.decision_id)]
+    found = delta.head_arrow(settings.path("quarantine", name), limit, filters=wanted).to_pylist()
+    return [
+        {
+            "reasons": "; ".join(f"{r['check']}: {r['message']}" for r in row["reasons"] or []),
+            **{
+                key: MASKED if key in personal and value is not None else value for key, value in json.loads(row["row"]).items()
+            },
+        }
+        for row in found
+    ]
 
 
 def held_values(settings: Settings, spec: TableSpec, held: Sequence[Decision]) -> dict[str, list[str]]:

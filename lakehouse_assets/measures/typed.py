@@ -15,6 +15,8 @@ from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 
 TEXT = ("string", "binary")
+# As a cast reads them, but for a time of day alone.
+WITH_A_DATE = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSS][.SSSSS][.SSSS][.SSS][.SS][.S][' '][XXX][XX][X]]"
 ZONED = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
@@ -89,7 +91,8 @@ def _from_json(kind: str, given: str) -> str:
     """NULL for a text that is no JSON of this type, whatever its depth. Spark itself gives what it could read of it, and says
     that it could not read all only of a struct: so the text is wrapped in one. That it is one JSON value is asked first.
     """
-    schema, options = literal(f"struct<v: {kind}, _bad: string>"), "map('columnNameOfCorruptRecord', '_bad')"
+    schema = literal(f"struct<v: {kind}, _bad: string>")
+    options = f"map('columnNameOfCorruptRecord', '_bad', 'timestampFormat', {literal(WITH_A_DATE)})"
     read = f"from_json(concat('{{\"v\":', {given}, '}}'), {schema}, {options})"
     return f"CASE WHEN try_parse_json({given}) IS NOT NULL AND {read}._bad IS NULL THEN {read}.v END"
 

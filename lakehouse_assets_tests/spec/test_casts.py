@@ -64,6 +64,10 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": "int", "expr": "value * 1000", "unit": "m"}, {"2": 2000, "2.5": BAD}),
     ({"type": "double", "expr": "if(value < 0, NULL, value)"}, {"3": 3.0, "-3": None}),
     ({"type": "array<int>"}, {"[1, 2]": [1, 2], "[]": [], "[1, \"x\"]": BAD, "[1": BAD, "1": BAD}),
+    ({"type": "array<timestamp>"}, {
+        '["2024-01-02T03:04:05.125Z", "2024-01-02 03:04+02:00"]': [moment(2024, 1, 2, 3, 4, 5, 125_000), moment(2024, 1, 2, 1, 4)],
+        '["2024-1-2"]': [moment(2024, 1, 2)], '["03:04"]': BAD, '["T03:04:05"]': BAD, '["2024-01-02T25:00:00Z"]': BAD,
+    }),
     ({"type": "struct<a: int>"}, {'{"a": 1}': {"a": 1}, '{"a": "one"}': BAD, '{"b": 1}': {"a": None}, "{": BAD}),
     ({"type": "map<string, double>"}, {'{"x": 1.5}': [("x", 1.5)], '{"x": "y"}': BAD, "[]": BAD}),
 ]  # fmt: skip
