@@ -41,8 +41,8 @@ def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int
 
 
 def held_gold_sample(settings: Settings, name: str, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
-    """At most ``limit`` rows that the last decision about a gold table holds, with their reasons. ``personal``: its columns that
-    are made of `pii` columns; their values are masked.
+    """At most ``limit`` rows that the last decision about a gold table holds, with their reasons. ``personal``: its columns
+    that are made of `pii` columns; their values are masked.
     """
     known = logs.decisions(settings, name, evidence=False)
     last = max(known, key=lambda d: d.number, default=None)
@@ -50,15 +50,12 @@ def held_gold_sample(settings: Settings, name: str, personal: Collection[str], l
         return []
     wanted = [("decision_id", "=", last.decision_id)]
     found = delta.head_arrow(settings.path("quarantine", name), limit, filters=wanted).to_pylist()
-    return [
-        {
-            "reasons": "; ".join(f"{r['check']}: {r['message']}" for r in row["reasons"] or []),
-            **{
-                key: MASKED if key in personal and value is not None else value for key, value in json.loads(row["row"]).items()
-            },
-        }
-        for row in found
-    ]
+    rows = []
+    for row in found:
+        reasons = "; ".join(f"{r['check']}: {r['message']}" for r in row["reasons"] or [])
+        values = {name: MASKED if name in personal else value for name, value in json.loads(row["row"]).items()}
+        rows.append({"reasons": reasons, **values})
+    return rows
 
 
 def held_values(settings: Settings, spec: TableSpec, held: Sequence[Decision]) -> dict[str, list[str]]:
