@@ -85,6 +85,8 @@ def time_alone(text: str) -> str:
     moment on another day.
 
     >>> time_alone("v")
-    "(contains(v, ':') AND NOT contains(substring_index(v, ':', 1), '-'))"
+    "(substring(v, 5, 1) <> '-' AND contains(v, ':') AND NOT contains(substring_index(v, ':', 1), '-'))"
     """
-    return f"(contains({text}, ':') AND NOT contains(substring_index({text}, ':', 1), '-'))"
+    # Nearly every text begins with a year and a dash, which answers it.
+    rest = f"contains({text}, ':') AND NOT contains(substring_index({text}, ':', 1), '-')"
+    return f"(substring({text}, 5, 1) <> '-' AND {rest})"
