@@ -185,14 +185,13 @@ def replace_whole(run: Run, folded: DataFrame, live: Mapping[Batch, Decision]) -
     """These rows in the place of all that silver has, schema included, in one commit."""
     path = run.path("silver")
     delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
-    if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
-        # First it has none: left here, silver is folded once more by the next exchange, whatever the contract is by then.
-        delta.set_property(run.spark, path, delta.MEANING, "none")
-    named = delta.metadata_of([d.decision_id for d in live.values()], "rebuild")
-    writer = folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.option("userMetadata", named).save(path)
-    run.step("silver_rebuilt")
-    delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+    with delta.commit_named(run.spark, delta.metadata_of([d.decision_id for d in live.values()], "rebuild")):
+        if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
+            # First it has none: left here, silver is folded once more by the next exchange, whatever the contract is by then.
+            delta.set_property(run.spark, path, delta.MEANING, "none")
+        folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        run.step("silver_rebuilt")
+        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
 
 
 def _needs_fold(run: Run, touched: Sequence[Decision], live: dict[Batch, Decision], replaced: Collection[str]) -> bool:

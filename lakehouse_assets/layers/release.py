@@ -157,7 +157,8 @@ def rebuild(run: Run) -> Rebuilt:
         if lost or gained or folded.dtypes != before.dtypes:
             replace_whole(run, folded, live)
         else:
-            delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+            with delta.commit_named(run.spark, delta.metadata_of([d.decision_id for d in live.values()], "rebuild")):
+                delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
         delta.remove_folder(run.settings.path("staging", run.spec.name))
         return Rebuilt(rows, gained, lost, delta.version(path))
 
