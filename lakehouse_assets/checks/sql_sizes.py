@@ -15,7 +15,7 @@ def outgrows(node: exp.Expr) -> str | None:
 
     >>> from sqlglot import parse_one
     >>> outgrows(parse_one("repeat('x', 2000000000)", dialect="spark"))
-    'its size must be written out, and at most 10,000'
+    'how much it makes must be written as a number, at most 10,000'
     >>> outgrows(parse_one("lpad(v, 10, '0')", dialect="spark"))
     """
     sizes = _sizes(node)
@@ -31,7 +31,7 @@ def outgrows(node: exp.Expr) -> str | None:
     else:
         few = numbers[0] is not None and numbers[0] <= LARGEST
     if not few:
-        return f"its size must be written out, and at most {LARGEST:,}"
+        return f"how much it makes must be written as a number, at most {LARGEST:,}"
     above = node.parent
     while above is not None:
         # Of a list that is gone through, each element has the lambda's body.

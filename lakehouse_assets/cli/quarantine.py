@@ -29,7 +29,7 @@ def quarantine_list(
 @quarantine_app.command("show")
 def quarantine_show(
     table: str,
-    window: Annotated[str | None, typer.Option(help="The window's key; a gold table has none.")] = None,
+    window: Annotated[str | None, typer.Option(help="The window's key, for all but gold tables.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many rows.")] = 20,
     as_json: AsJson = False,
 ) -> None:

@@ -71,7 +71,7 @@ def _short(d: Decision) -> dict[str, Any]:
         "superseded": d.counts.rows_superseded,
         "held": d.counts.rows_quarantined,
         "discarded": d.counts.rows_discarded,
-        "p": None if d.drift_p_value is None else f"{d.drift_p_value:.4f}",
+        "p": None if d.drift_p_value is None else f"{d.drift_p_value:.2g}",
         "why": "; ".join(f"{r.check}: {r.message}" for r in d.reasons)[:160],
     }
 
