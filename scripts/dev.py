@@ -29,7 +29,7 @@ def free(port: int) -> bool:
 
 def main() -> int:
     """Replace this process by Dagster's."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--port", type=int, default=3000, help="the UI's port on 127.0.0.1 (default: 3000)")
     port = parser.parse_args().port
     require_java()
