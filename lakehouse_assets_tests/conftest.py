@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage.session import JARS, JARS_FOR_JDBC, JARS_FOR_KAFKA, build_session, spark_properties
-from lakehouse_assets_tests.support import FAST_COMPILER
+from lakehouse_assets_tests.support import COMPILED, FAST_COMPILER, FOR_THREE_ROWS, NOT_COMPILED
 
 
 def fetch_jars_of_sources() -> None:
@@ -40,11 +40,22 @@ def spark(tmp_path_factory):
         "spark.sql.sources.parallelPartitionDiscovery.parallelism 2\n"
         "spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\n"
         f"spark.default.parallelism 2\n{java} {spark_properties(settings)[java]} {FAST_COMPILER}\n"
+        f"{FOR_THREE_ROWS}"
     )
     settings = settings.model_copy(update={"spark_conf": conf})
     session = build_session(settings, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiled(spark):
+    """Spark makes and compiles programs for its queries, as it does for users."""
+    for key, value in COMPILED.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in NOT_COMPILED.items():
+        spark.conf.set(key, value)
 
 
 @pytest.fixture

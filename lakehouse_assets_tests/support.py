@@ -19,9 +19,15 @@ from lakehouse_assets.layers.silver import Published, publish
 from lakehouse_assets.settings import Settings
 
 # Java's first compiler alone (which has little room for its code, unless it is given more).
-FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
 # For JVMs that live for seconds: to compile less costs less than it gains.
 SHORT_LIVED = f"spark.driver.extraJavaOptions {FAST_COMPILER} -Duser.timezone=UTC\n"
+# Of three rows it takes longer to make and compile a program for a query, and to plan it again on its way, than to run it.
+# Tests about what Spark compiles ask for the fixture `compiled`; what starts a process of its own has Spark's defaults.
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
+FOR_THREE_ROWS = "".join(f"{key} {value}\n" for key, value in {**NOT_COMPILED, **AS_PLANNED}.items())
 _runs = itertools.count(1)
 
 

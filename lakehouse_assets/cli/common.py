@@ -57,13 +57,16 @@ def tables_of(names: Iterable[str] = ()) -> list[Any]:
     """These tables, or all. Raises RefusedError for a name that there is not, ConfigError for YAML that is wrong."""
     from lakehouse_assets.orchestration.tables import load_tables
 
-    tables = load_tables()
+    tables, wanted = load_tables(), list(names)
+    return [pick(tables, name) for name in wanted] if wanted else tables
+
+
+def pick(tables: Sequence[Any], name: str) -> Any:
+    """The one of this name. Raises RefusedError where there is none."""
     known = {table.spec.name: table for table in tables}
-    wanted = list(names)
-    for name in wanted:
-        if name not in known:
-            raise RefusedError(f"there is no table {name!r}; there are {', '.join(known) or 'none yet'}")
-    return [known[name] for name in wanted] if wanted else tables
+    if name not in known:
+        raise RefusedError(f"there is no table {name!r}; there are {', '.join(known) or 'none yet'}")
+    return known[name]
 
 
 def decisions_of(table: str | None) -> list[Any]:
@@ -72,9 +75,9 @@ def decisions_of(table: str | None) -> list[Any]:
 
     found = logs.decisions(Settings.from_environment(), table, evidence=False)
     if table and not found:
-        golds = {f"gold_{gold.name}" for known in tables_of() for gold in known.spec.gold}
-        if table not in golds:
-            tables_of([table])
+        tables = tables_of()
+        if table not in {f"gold_{gold.name}" for known in tables for gold in known.spec.gold}:
+            pick(tables, table)
     return found
 
 

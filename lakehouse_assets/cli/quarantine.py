@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, show, tables_of, window_start
+from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, pick, show, tables_of, window_start
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -39,12 +39,12 @@ def quarantine_show(
     from lakehouse_assets.orchestration.tables import golds_of
 
     settings, tables = Settings.from_environment(), tables_of()
-    golds = {f"gold_{name}": query for name, query in golds_of(tables).items()}
-    if table in golds:
-        rows = held_gold_sample(settings, table, personal_columns(golds[table], [each.spec for each in tables]), limit)
+    gold = golds_of(tables).get(table.removeprefix("gold_")) if table.startswith("gold_") else None
+    if gold is not None:
+        rows = held_gold_sample(settings, table, personal_columns(gold, [each.spec for each in tables]), limit)
         show(rows, as_json, f"none of {table} is in quarantine")
         return
-    spec = tables_of([table])[0].spec
+    spec = pick(tables, table).spec
     if window is None:
         raise RefusedError(f"{table} is held window by window: say which with --window (`lakehouse quarantine list`)")
     show(held_sample(settings, spec, window_start(spec, window), limit), as_json, f"none of {table} {window} is in quarantine")

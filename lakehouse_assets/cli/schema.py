@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, dagster_instance, err, out, show, tables_of
+from lakehouse_assets.cli.common import AsJson, dagster_instance, err, out, pick, show, tables_of
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -81,5 +81,6 @@ def _reality(table: str) -> Any:
     from lakehouse_assets.layers.reality import reality_of
     from lakehouse_assets.orchestration.tables import golds_of
 
-    [found] = tables_of([table])
-    return reality_of(Settings.from_environment(), found.spec, readers_of(found.spec, golds_of(tables_of())))
+    tables = tables_of()
+    spec = pick(tables, table).spec
+    return reality_of(Settings.from_environment(), spec, readers_of(spec, golds_of(tables)))

@@ -146,8 +146,8 @@ class _Comparer:
                 found.append(Difference(path, "", "void", "accepted", TAKEN["new", "accepted"], "new", column or name))
             else:
                 outcome = self._told("new", self.policy.new_columns)
-                advice = self._advice("new", outcome)
-                found.append(Difference(path, "", _text(kind), outcome, advice, "new", column or name))
+                way = self._advice("new", outcome)
+                found.append(Difference(path, "", _text(kind), outcome, way, "new", column or name))
                 if self.policy.new_columns == "evolve" and self.layer != "bronze":
                     result[name] = stored(kind) if kind else None
         came = {name.lower() for name in arrived}
@@ -155,8 +155,8 @@ class _Comparer:
             if name.lower() not in came:
                 path, outcome = f"{within}{name}", self._told("missing", self.policy.missing_columns)
                 # A struct is one value: what lacks in it is not looked for in earlier ones.
-                advice = self._advice("missing", outcome) if column is None or outcome != "accepted" else WITHIN
-                found.append(Difference(path, _text(kind), "", outcome, advice, "missing", column or name))
+                way = self._advice("missing", outcome) if column is None or outcome != "accepted" else WITHIN
+                found.append(Difference(path, _text(kind), "", outcome, way, "missing", column or name))
         return result
 
     def _type(self, path: str, old: SparkType, new: SparkType, found: list[Difference], column: str) -> SparkType:
@@ -192,9 +192,7 @@ class _Comparer:
     def _advice(self, what: str, outcome: Outcome) -> str:
         if self.layer == "gold" and outcome in HOLDING:
             return f"mend the SQL, or say `schema:` of the gold table ({KEYS[what]})"
-        if outcome in HOLDING:
-            return f"{HELD[what]} and release, or have the source mended"
-        return TAKEN[what, outcome]
+        return advice(what, outcome)
 
 
 KEYS = {"new": "new_columns: evolve", "missing": "missing_columns: null", "type": "type_changes: widen"}
@@ -213,9 +211,16 @@ TAKEN: dict[tuple[str, str], str] = {
 }
 
 
+def advice(what: str, outcome: Outcome) -> str:
+    """What a person may do about a new or missing column, or another type (``what``: new, missing, type)."""
+    if outcome in HOLDING:
+        return f"{HELD[what]} and release, or have the source mended"
+    return TAKEN[what, outcome]
+
+
 def _case(path: str, twin: str, kind: SparkType | None, column: str) -> Difference:
-    advice = f"it is {twin!r} but for letter case, which Spark cannot tell apart: have one renamed, or say which by `from`"
-    return Difference(path, twin, _text(kind), "rejected", advice, "case", column)
+    way = f"it is {twin!r} but for letter case, which Spark cannot tell apart: have one renamed, or say which by `from`"
+    return Difference(path, twin, _text(kind), "rejected", way, "case", column)
 
 
 def _text(kind: SparkType | None) -> str:

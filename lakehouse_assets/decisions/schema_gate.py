@@ -11,7 +11,7 @@ from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.evolution import Plan
 from lakehouse_assets.decisions.gate import Outcome
-from lakehouse_assets.decisions.schema import HOLDING, KEYS, Difference
+from lakehouse_assets.decisions.schema import HOLDING, KEYS, Difference, advice
 from lakehouse_assets.decisions.schema import Outcome as Fate
 
 # The check that speaks of each kind of difference.
@@ -39,8 +39,19 @@ def schema_outcomes(
         if kind == "type":
             differences += _texts(spec, record, failed_casts or {})
         if differences:
-            found.append(_told(kind, differences, _text(kind, differences, spec)))
+            found.append(told(CHECKS[kind], differences, _text(kind, differences, spec)))
     return found
+
+
+def told(check: str, differences: Sequence[Difference], text: str) -> Outcome:
+    """The failed check that speaks of these differences: it holds the batch if one of them does."""
+    holds = any(d.outcome in HOLDING for d in differences)
+    observed = {
+        "differences": [d.as_dict() for d in differences[:KEPT]],
+        "rejected": any(d.outcome == "rejected" for d in differences),
+    }
+    severity, effect = ("critical", "batch") if holds else ("info", "report")
+    return Outcome(check, "schema", severity, "failed", effect, 0, text, observed)
 
 
 def differences_of(decision: Decision) -> list[dict[str, Any]]:
@@ -66,20 +77,20 @@ def lacking_columns(spec: TableSpec, record: ExtractionRecord) -> list[str]:
 def _missing(spec: TableSpec, record: ExtractionRecord, ever: Collection[str], within: Sequence[Difference]) -> list[Outcome]:
     wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
     # In another letter case it is there; that it is in another is told by its name.
-    came, lacking = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
+    came, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
     had = {name.lower() for name in ever}
-    missing = {name: s for name, s in wanted.items() if s.lower() not in came or s.lower() in lacking}
+    missing = {name: s for name, s in wanted.items() if s.lower() not in came or s.lower() in in_part}
     never = [f"{name} (from {spec.source_column(name)!r})" for name, s in missing.items() if s.lower() not in had]
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))
         text = f"no source has ever had the column of {', '.join(never)}; it has {has}. Mend `from:` in defs.yaml"
         fate: Fate = "rejected" if spec.schema_policy.missing_columns == "reject" else "quarantined"
-        told = [
+        lacking = [
             Difference(source, spec.columns[name].type, "", fate, "mend `from:` in defs.yaml, and release", "missing", source)
             for name, source in missing.items()
             if source.lower() not in had
         ]
-        return [_told("missing", told, text)]
+        return [told(CHECKS["missing"], lacking, text)]
     nested = [d for d in within if d.path != d.column]
     if not missing and not nested:
         return []
@@ -89,19 +100,13 @@ def _missing(spec: TableSpec, record: ExtractionRecord, ever: Collection[str], w
     holds = mode in ("quarantine", "reject") and bool(declared or nested)
     fate = "accepted" if not holds else "rejected" if mode == "reject" else "quarantined"
     uses = {d.column: d.used_by for d in within}
-    told = [
-        Difference(source, spec.columns[name].type, "", fate, _way_out(fate), "missing", source, uses.get(source, ()))
+    lacking = [
+        Difference(source, spec.columns[name].type, "", fate, advice("missing", fate), "missing", source, uses.get(source, ()))
         for name, source in missing.items()
     ] + nested
     names = _first([*missing, *(d.path for d in nested)])
-    text = f"this batch lacks {names} (schema.missing_columns: {mode}){_uses(told)}"
-    return [_told("missing", told, text)]
-
-
-def _way_out(fate: Fate) -> str:
-    if fate in HOLDING:
-        return "take it out of `columns`, or set missing_columns: keep or null, and release, or have the source mended"
-    return "nothing: it keeps its last value, or is NULL"
+    text = f"this batch lacks {names} (schema.missing_columns: {mode}){_uses(lacking)}"
+    return [told(CHECKS["missing"], lacking, text)]
 
 
 def _texts(spec: TableSpec, record: ExtractionRecord, failed: Mapping[str, int]) -> list[Difference]:
@@ -110,24 +115,14 @@ def _texts(spec: TableSpec, record: ExtractionRecord, failed: Mapping[str, int])
     if mode not in ("quarantine", "reject"):
         return []
     fate: Fate = "rejected" if mode == "reject" else "quarantined"
-    advice = "declare the type that it has, or set type_changes: cast, and release, or have the source mended"
+    way = "declare the type that it has, or set type_changes: cast, and release, or have the source mended"
     found = []
     for name, column in spec.columns.items():
         source = safe_name(spec.source_column(name))
         if failed.get(name) and source not in record.types:
             arrived = f"text, {failed[name]} no {column.type}"
-            found.append(Difference(source, column.type, arrived, fate, advice, "type", source))
+            found.append(Difference(source, column.type, arrived, fate, way, "type", source))
     return found
-
-
-def _told(kind: str, differences: Sequence[Difference], text: str) -> Outcome:
-    holds = any(d.outcome in HOLDING for d in differences)
-    observed = {
-        "differences": [d.as_dict() for d in differences[:KEPT]],
-        "rejected": any(d.outcome == "rejected" for d in differences),
-    }
-    severity, effect = ("critical", "batch") if holds else ("info", "report")
-    return Outcome(CHECKS[kind], "schema", severity, "failed", effect, 0, text, observed)
 
 
 def _text(kind: str, differences: Sequence[Difference], spec: TableSpec) -> str:

@@ -14,7 +14,8 @@ from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct, parse_type, sql_type, type_of_json
 from lakehouse_assets.decisions.gate import Outcome
-from lakehouse_assets.decisions.schema import HOLDING, Comparison, compare
+from lakehouse_assets.decisions.schema import Comparison, compare
+from lakehouse_assets.decisions.schema_gate import NAMED, told
 from lakehouse_assets.layers.gold_batch import GoldRun
 from lakehouse_assets.storage import delta
 
@@ -36,17 +37,11 @@ class Shape:
 
     def outcomes(self) -> list[Outcome]:
         """What the decision says of it; nothing where it is as it was."""
-        told = [d for d in (self.comparison.differences if self.comparison else ()) if d.outcome != "accepted"]
-        if not told:
+        differ = [d for d in (self.comparison.differences if self.comparison else ()) if d.outcome != "accepted"]
+        if not differ:
             return []
-        pairs = ", ".join(f"{d.path}: {d.promised or 'no column'} → {d.arrived or 'no column'}" for d in told[:20])
-        holds = any(d.outcome in HOLDING for d in told)
-        observed = {
-            "differences": [d.as_dict() for d in told[:200]], "rejected": any(d.outcome == "rejected" for d in told)
-        }  # fmt: skip
-        severity, effect = ("critical", "batch") if holds else ("info", "report")
-        text = f"what the SQL yields is not what the table has, though the SQL is the same: {pairs}"
-        return [Outcome(CHECK, "schema", severity, "failed", effect, 0, text, observed)]
+        pairs = ", ".join(f"{d.path}: {d.promised or 'no column'} → {d.arrived or 'no column'}" for d in differ[:NAMED])
+        return [told(CHECK, differ, f"what the SQL yields is not what the table has, though the SQL is the same: {pairs}")]
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows as they are written."""

@@ -4,7 +4,7 @@ Belongs here: reading held rows for a person. Does not: acting on them (release)
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,13 +29,13 @@ def held_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int
     for decision in standing:
         found = delta.head_arrow(path, limit - len(rows), filters=[("decision_id", "=", decision.decision_id)])
         for row in found.to_pylist():
-            reasons = [f"{r['check']}: {r['message']}" for r in row.pop("reasons") or []] + list(row.pop("batch_reasons") or [])
+            reasons = _told(row.pop("reasons"), row.pop("batch_reasons"))
             for name in ("decision_id", "_columns", "_content_hash", "p_extracted_at"):
                 row.pop(name, None)
             if spec.pii_columns and row.get("_corrupt_record"):
                 row["_corrupt_record"] = MASKED
             values = {name: MASKED if name.lower() in hidden and value is not None else value for name, value in row.items()}
-            rows.append({"reasons": "; ".join(reasons), **{k: v for k, v in values.items() if v is not None}})
+            rows.append({"reasons": reasons, **{k: v for k, v in values.items() if v is not None}})
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
 
@@ -52,10 +52,13 @@ def held_gold_sample(settings: Settings, name: str, personal: Collection[str], l
     found = delta.head_arrow(settings.path("quarantine", name), limit, filters=wanted).to_pylist()
     rows = []
     for row in found:
-        reasons = "; ".join(f"{r['check']}: {r['message']}" for r in row["reasons"] or [])
         values = {name: MASKED if name in personal else value for name, value in json.loads(row["row"]).items()}
-        rows.append({"reasons": reasons, **values})
+        rows.append({"reasons": _told(row["reasons"]), **values})
     return rows
+
+
+def _told(reasons: Sequence[Mapping[str, Any]] | None, of_batch: Sequence[str] | None = None) -> str:
+    return "; ".join([*(f"{reason['check']}: {reason['message']}" for reason in reasons or ()), *(of_batch or ())])
 
 
 def held_values(settings: Settings, spec: TableSpec, held: Sequence[Decision]) -> dict[str, list[str]]:

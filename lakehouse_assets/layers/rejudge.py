@@ -8,14 +8,12 @@ from itertools import groupby
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions import evolution, ledger
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.layers.exchange import apply
-from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.silver import recover
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.layers.silver import judge_and_apply, recover
+from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.lock import table_lock
 
 
@@ -38,17 +36,10 @@ def rejudge(run: Run, windows: Sequence[Window], *, by: str, because: str) -> li
         made: list[Decision] = []
         for (waived, teaches), group in groupby(chosen, key=lambda d: (d.waived, d.teaches if d.waived else None)):
             waiting = [records[d.p_extracted_at, d.extraction_seq] for d in group if d.p_extracted_at]
-            while waiting:
-                count = evolution.together(run.spec, known, waiting)
-                now, waiting = waiting[:count], waiting[count:]
-                judged = judge(run, now, known, kind="rejudged", waived=waived, by=by, because=because, teach=teaches)
-                run.step("decided")
-                logs.log_decisions(run.settings, judged.decisions)
-                run.step("decisions_logged")
-                known = [*known, *judged.decisions]
-                made += apply(run, judged.decisions, judged.staged, known, again=False)
-                delta.remove_folder(run.settings.path("staging", run.spec.name))
-                known = logs.decisions(run.settings, run.spec.name)
+            act = {"kind": "rejudged", "waived": waived, "by": by, "because": because, "teach": teaches}
+            now, _ = judge_and_apply(run, waiting, known, **act)
+            made += now
+            known = logs.decisions(run.settings, run.spec.name)
         keep_results(run.settings, run.spec.name, run.step)
         return made
 

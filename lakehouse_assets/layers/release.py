@@ -16,11 +16,10 @@ from lakehouse_assets.decisions import evolution, gate, ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.exchange import apply, replace_whole
 from lakehouse_assets.layers.fold import clean_rows, fold
-from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.layers.others import others_at
 from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.silver import as_judged, recover
+from lakehouse_assets.layers.silver import as_judged, judge_and_apply, recover
 from lakehouse_assets.layers.staging import stage_batches
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
@@ -47,11 +46,8 @@ def release(
         _refuse_unknown(replace(run, spec=evolution.plan(evolution.effective(run.spec, known), record).spec), waived)
         if teach and run.spec.drift is None:
             raise RefusedError(f"{run.spec.name} declares no drift: there is no baseline to teach")
-        judged = judge(run, [record], known, kind="released", waived=waived, by=by, because=because, teach=teach)
-        logs.log_decisions(run.settings, judged.decisions)
-        run.step("decisions_logged")
-        made = apply(run, judged.decisions, judged.staged, [*known, *judged.decisions], again=False)
-        delta.remove_folder(run.settings.path("staging", run.spec.name))
+        act = {"kind": "released", "waived": waived, "by": by, "because": because, "teach": teach}
+        made, _ = judge_and_apply(run, [record], known, **act)
         keep_results(run.settings, run.spec.name, run.step)
         return made[0]
 

@@ -6,8 +6,9 @@ Belongs here: the gate, as the steps read. Does not: how a step works.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
-from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import evolution, ledger
@@ -38,26 +39,31 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.spec.name)
         waiting = [record for record in ledger.undecided(records, known) if record.p_extracted_at in starts]
-        new: list[Decision] = []
-        samples: dict[str, list[str]] = {}
-        while waiting:
-            # A batch that changes the contract is published before those after it are cast by what it made of it.
-            count = evolution.together(run.spec, known, waiting)
-            now, waiting = waiting[:count], waiting[count:]
-            judged = judge(run, now, known)
-            made = judged.decisions
-            run.step("decided")
-            logs.log_decisions(run.settings, made)
-            run.step("decisions_logged")
-            known = [*known, *made]
-            made = apply(run, made, judged.staged, known, again=False)
-            done = {d.decision_id: d for d in made}
-            known = [done.get(d.decision_id, d) for d in known]
-            new += made
-            samples = {**judged.samples, **samples}
-            delta.remove_folder(run.settings.path("staging", run.spec.name))
+        new, samples = judge_and_apply(run, waiting, known)
         keep_results(run.settings, run.spec.name, run.step)
-        return Published(_of_windows(windows, known), new, samples)
+        return Published(_of_windows(windows, [*known, *new]), new, samples)
+
+
+def judge_and_apply(
+    run: Run, waiting: Sequence[ExtractionRecord], known: Sequence[Decision], **act: Any
+) -> tuple[list[Decision], dict[str, list[str]]]:
+    """Judge these extractions (``act``: as `judge` takes it), log what is decided and carry it out, under the table's lock.
+    Returns the decisions, applied, and failing values by check.
+    """
+    new: list[Decision] = []
+    samples: dict[str, list[str]] = {}
+    while waiting:
+        # A batch that changes the contract is published before those after it are cast by what it made of it.
+        count = evolution.together(run.spec, [*known, *new], waiting)
+        now, waiting = waiting[:count], waiting[count:]
+        judged = judge(run, now, [*known, *new], **act)
+        run.step("decided")
+        logs.log_decisions(run.settings, judged.decisions)
+        run.step("decisions_logged")
+        new += apply(run, judged.decisions, judged.staged, [*known, *new, *judged.decisions], again=False)
+        samples = {**judged.samples, **samples}
+        delta.remove_folder(run.settings.path("staging", run.spec.name))
+    return new, samples
 
 
 def recover(run: Run) -> list[Decision]:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyarrow import fs
+from pyarrow.dataset import Dataset
 from pyarrow.parquet import filters_to_expression
 from pyspark.sql import DataFrame, SparkSession
 
@@ -94,28 +95,31 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     """A (bounded) log as Arrow, without a JVM; an empty table where nothing has been written."""
     if not exists(path):
         return pa.table({})
-    table = _table(path)
+    dataset = _dataset(path)
     if columns:
         # A log of before lacks what was added to it since.
-        stands = {field.name for field in table.schema().fields}
-        columns = [name for name in columns if name in stands]
-    # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
-    filesystem, base = place(path)
-    return table.to_pyarrow_table(
-        columns=list(columns) if columns else None, filters=filters, filesystem=fs.SubTreeFileSystem(base, filesystem)
-    )
+        columns = [name for name in columns if name in dataset.schema.names]
+    return dataset.to_table(columns=list(columns) if columns else None, filter=_chosen(filters))
 
 
 def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
     """So many rows at most, without a JVM, of files that are read no further than that takes; none where there is no table."""
     if not exists(path) or rows <= 0:
         return pa.table({})
-    filesystem, base = place(path)
-    dataset = _table(path).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
-    chosen = filters_to_expression(filters) if filters else None
     # By small batches, one after another: a table may be far larger than what is asked for.
     reading = {"batch_size": min(rows, 4096), "batch_readahead": 1, "fragment_readahead": 1}
-    return dataset.scanner(columns=list(columns) if columns else None, filter=chosen, **reading).head(rows)
+    scanner = _dataset(path).scanner(columns=list(columns) if columns else None, filter=_chosen(filters), **reading)
+    return scanner.head(rows)
+
+
+def _dataset(path: str) -> Dataset:
+    # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
+    filesystem, base = place(path)
+    return _table(path).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
+
+
+def _chosen(filters: Any) -> Any:
+    return filters_to_expression(filters) if filters else None
 
 
 def place(path: str) -> tuple[fs.FileSystem, str]:

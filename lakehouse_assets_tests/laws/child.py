@@ -20,7 +20,7 @@ from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session, spark_properties
 from lakehouse_assets_tests.laws.scene import DAYS, scene
-from lakehouse_assets_tests.support import SHORT_LIVED, runner, window
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED, runner, window
 
 # What pyspark looks for to find a JVM that runs already.
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
@@ -29,7 +29,7 @@ PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 def at(place: Path) -> Settings:
     """The lake and the landing folder are under ``place``."""
     conf = place / "spark.conf"
-    conf.write_text(f"spark.sql.shuffle.partitions 2\n{SHORT_LIVED}")
+    conf.write_text(f"spark.sql.shuffle.partitions 2\n{FOR_THREE_ROWS}{SHORT_LIVED}")
     return Settings(
         root=str(place / "lake"), landing=str(place / "landing"), dagster_home=place, spark_master="local[1]", spark_conf=conf
     )

@@ -12,6 +12,9 @@ from lakehouse_assets.orchestration.assets import silver_check_results
 from lakehouse_assets.storage import delta
 from lakehouse_assets_tests.support import heal, land, readings, silver, window
 
+# As for users: what is tested here depends on what Spark compiles.
+pytestmark = pytest.mark.usefixtures("compiled")
+
 COLUMN = "value"
 
 

@@ -13,6 +13,9 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets_tests.support import readings
 
+# As for users: what is tested here depends on what Spark compiles.
+pytestmark = pytest.mark.usefixtures("compiled")
+
 BAD = "a reason"
 
 

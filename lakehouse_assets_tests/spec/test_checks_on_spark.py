@@ -18,6 +18,9 @@ from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression, parse_select
 from lakehouse_assets_tests.checks.test_patterns import PLAIN
 
+# As for users: what is tested here depends on what Spark compiles.
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ANY = TypeAdapter(AnyCheck)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 CONTEXT = CheckContext(("id",), "p_extracted_at", "(p_extracted_at + INTERVAL 1 DAY)", "checks_view")

@@ -16,6 +16,9 @@ from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_functions import SYNTAX, functions
 from lakehouse_assets.checks.types import ATOMIC
 
+# As for users: what is tested here depends on what Spark compiles.
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ANY = TypeAdapter(AnyCheck)
 CONTEXT = CheckContext(("id",), "p_extracted_at", "(p_extracted_at + INTERVAL 1 DAY)", "batch")
 TYPES = [*sorted(ATOMIC), "decimal(10,2)"]
