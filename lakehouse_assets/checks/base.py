@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.sql_conditions import no_condition
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 
@@ -63,10 +64,9 @@ class Reads:
         return f"silver_{self.table}"
 
 
-class Check(BaseModel):
+class Check(Closed):
     """Parameters that all kinds share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
     summary: ClassVar[str]
     example: ClassVar[str]
 

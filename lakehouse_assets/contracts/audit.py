@@ -15,9 +15,10 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from lakehouse_assets.checks.base import Check, ColumnCheck
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.contracts.document import Document, read_documents
-from lakehouse_assets.contracts.frozen import Frozen, reason_of
+from lakehouse_assets.contracts.frozen import reason_of
 from lakehouse_assets.contracts.sharing import CHECK
 from lakehouse_assets.errors import ConfigError
 
@@ -31,7 +32,7 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
 
 
-class AuditRule(Frozen):
+class AuditRule(Closed):
     """One of the Wall's checks, for every column whose name fits a pattern."""
 
     name: str
@@ -104,7 +105,7 @@ class AuditRule(Frozen):
         return fits(table, self.tables)
 
 
-class AuditSetting(Frozen):
+class AuditSetting(Closed):
     """What the audits of some tables are told. Of two settings that speak of one table, the later one wins, key by key."""
 
     tables: tuple[str, ...] = Field(min_length=1)
@@ -120,7 +121,7 @@ class AuditSetting(Frozen):
     """Patterns of columns whose values are never shown, beside those that `defs.yaml` marks."""
 
 
-class AuditPack(Frozen):
+class AuditPack(Closed):
     """A file of `lakehouse_assets/audits/`."""
 
     description: str = ""

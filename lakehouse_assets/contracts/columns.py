@@ -7,9 +7,9 @@ import re
 
 from pydantic import Field, field_validator
 
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.checks.types import ATOMIC, data_type
-from lakehouse_assets.contracts.frozen import Frozen
 from lakehouse_assets.contracts.spark_types import (
     NESTED,
     Atom,
@@ -58,7 +58,7 @@ def declared_type(text: str) -> str:
     return sql_type(kind)
 
 
-class Column(Frozen):
+class Column(Closed):
     """A value that cannot be cast is a reason (`cast_<column>`) that holds its row; it never becomes NULL in silence.
 
     `binary` is read as base64. Names with spaces or any of `,;{}()=`, names beginning with `_`, `p_extracted_at` and

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
-from lakehouse_assets.contracts.frozen import Frozen
 
 RELATIONS, VOLUME = "relations", "volume"
 MOST_ADDED = 60
@@ -19,7 +19,7 @@ MOST_RELATED = 20  # features of one `by`: each pair of them is an aggregate of 
 MEANS_THE_SAME = ("unit", "description", "pii")  # what may change of a column without changing its values
 
 
-class FeatureSpec(Frozen):
+class FeatureSpec(Closed):
     """One number per row whose distribution is watched."""
 
     name: str = Field(min_length=1)
@@ -57,7 +57,7 @@ def _bare_column(value: Any) -> Any:
     return {"name": value, "expr": value} if isinstance(value, str) else value
 
 
-class DriftSpec(Frozen):
+class DriftSpec(Closed):
     """When a batch is too unlike the accepted windows before it. Shares and levels are in [0, 1]; counts are of windows.
 
     Levels and counts must fit: the least p-value is 1/(known + 1), so with fewer than ⌈1/level⌉ - 1 windows known a level

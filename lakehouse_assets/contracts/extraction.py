@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.sql_text import parse_expression
-from lakehouse_assets.contracts.frozen import Frozen
 from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
 
 Moment = Annotated[
@@ -17,7 +17,7 @@ Moment = Annotated[
 ]
 
 
-class ExtractionSpec(Frozen):
+class ExtractionSpec(Closed):
     """A window exists once it has ended. Its key is `2024-05-01`, of an hourly table `2024-05-01-13:00` (UTC)."""
 
     cadence: Cadence

@@ -1,13 +1,13 @@
-"""What the parts of a promise share: values that cannot change and refuse what they do not know; names.
+"""What the parts of a promise share: names, mistakes in the words of who found them, and what must not stand twice.
 
-Belongs here: the base of the configuration's models. Does not: any key of it.
+Belongs here: what several models of the configuration need. Does not: their base (checks/closed), or any key.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import dependency_mistakes
@@ -15,12 +15,6 @@ from lakehouse_assets.checks.dependencies import dependency_mistakes
 SOURCE_KINDS = ("files", "jdbc", "kafka")
 OURS = ("gold_", "ops_")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-
-
-class Frozen(BaseModel):
-    """Immutable; an unknown key is an error. The text below a key is its description in the reference."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
 
 
 def _table_name(name: str) -> str:

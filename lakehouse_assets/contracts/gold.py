@@ -8,14 +8,15 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import parse_expression
-from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
+from lakehouse_assets.contracts.frozen import TableName, refuse_dependencies, refuse_twice
 
 
-class GrainSpec(Frozen):
+class GrainSpec(Closed):
     """By what a gold table is recomputed in parts: a row with a value of `column` depends on no other rows of `inputs`
     than those for which the input's SQL expression has the same value. An input that is not named changes everything.
     """
@@ -33,7 +34,7 @@ class GrainSpec(Frozen):
         return value
 
 
-class GoldSchema(Frozen):
+class GoldSchema(Closed):
     """What to do when the SQL yields other columns than the table has, though nobody has changed the SQL or the declared types
     of what it reads: a `*` brings a column that a batch has added, a value's type follows one that has been widened.
     """
@@ -48,7 +49,7 @@ class GoldSchema(Frozen):
     the table's, whatever is set here."""
 
 
-class GoldSpec(Frozen):
+class GoldSpec(Closed):
     """A table derived from silver by one SELECT, which stands in a file beside `defs.yaml`."""
 
     name: TableName

@@ -8,12 +8,12 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.contracts.source import Zone
 from lakehouse_assets.contracts.windows import Cadence
 
 
-class JdbcSource(Frozen):
+class JdbcSource(Closed):
     """Rows of a PostgreSQL table or view. A window's rows are those whose `modified` lies in it. The database writes every
     value as text: arrays and composites as JSON, `bytea` as base64, times in ISO 8601 (with `Z`, unless it has no zone).
     """

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.contracts.source import Zone
 from lakehouse_assets.contracts.windows import Cadence
 
@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.windows import Cadence
 OF_THE_MESSAGE = ("kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_tombstone")
 
 
-class KafkaSource(Frozen):
+class KafkaSource(Closed):
     """Messages of one topic, each value a JSON object in UTF-8. A window is a range of offsets per partition: it begins where
     the window before it ended (the first one, at the first message of its time) and ends before the first message of the next
     window's time. The range is put on record when the window is first read, and read again ever after. Late messages belong to

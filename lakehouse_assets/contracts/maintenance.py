@@ -5,10 +5,10 @@ Belongs here: the shape. Does not: what is done with it (layers).
 
 from pydantic import Field
 
-from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.checks.closed import Closed
 
 
-class MaintenanceSpec(Frozen):
+class MaintenanceSpec(Closed):
     """What `maintenance_<table>` does once a week. It removes no row of bronze, silver or gold, and nothing that is held."""
 
     vacuum_days: int = Field(default=30, ge=7)

@@ -15,15 +15,16 @@ from typing import Any
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.registry import AnyCheck, kinds
-from lakehouse_assets.contracts.frozen import Frozen, reason_of
+from lakehouse_assets.contracts.frozen import reason_of
 
 Keys = tuple[str | int, ...]
 FILLED = re.compile(r"\$(?=\$\{)|(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 CHECK: TypeAdapter[Check] = TypeAdapter(AnyCheck)
 
 
-class Pack(Frozen):
+class Pack(Closed):
     """Checks under a name, for any table to use."""
 
     description: str = ""
@@ -43,7 +44,7 @@ class Pack(Frozen):
         return value
 
 
-class UsedPack(Frozen):
+class UsedPack(Closed):
     """A pack as one table uses it. Its name alone is short for `{pack: name}`."""
 
     pack: str
@@ -56,7 +57,7 @@ class UsedPack(Frozen):
     """Checks that this table does not want."""
 
 
-class Defaults(Frozen):
+class Defaults(Closed):
     """What every table says unless it says otherwise. Lists are replaced; what has keys is merged, key by key."""
 
     tables: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
-from lakehouse_assets.contracts.frozen import Frozen
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.contracts.windows import Cadence
 
 PLACEHOLDER = re.compile(r"\{window:([^{}]*)\}")
@@ -68,7 +68,7 @@ def _known_zone(value: str) -> str:
 Zone = Annotated[str, AfterValidator(_known_zone)]
 
 
-class FilesSource(Frozen):
+class FilesSource(Closed):
     """Files in the landing folder, one or several per window; `.gz` and `.bz2` are read as such. Names that begin with `_` or
     `.` are not looked at.
     """

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
-from lakehouse_assets.contracts.frozen import Frozen, TableName, refuse_dependencies, refuse_twice
+from lakehouse_assets.contracts.frozen import TableName, refuse_dependencies, refuse_twice
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
@@ -29,7 +30,7 @@ SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthl
 AnySource = Annotated[FilesSource | JdbcSource | KafkaSource, Field(discriminator="kind")]
 
 
-class SchemaPolicy(Frozen):
+class SchemaPolicy(Closed):
     """What to do with a batch whose columns are not the declared ones ([schema.md](schema.md)).
 
     A declared column that **no** extraction has ever had is a mistake in the YAML: the window is held whatever is set here.
@@ -50,7 +51,7 @@ class SchemaPolicy(Frozen):
     (CSV, JSON, Kafka) says no types: with `quarantine` and `reject` a value that cannot be cast holds the whole window."""
 
 
-class AlertSpec(Frozen):
+class AlertSpec(Closed):
     """Who hears of critical failures: a window that is quarantined, rows that a critical check holds, a gold table of this one
     that is held. One message tells of all that came since the last one, each decision once; ten are listed, the others counted.
     Who does not take it gets it again at the next look (every 30 seconds), alone: it may arrive twice, but is not lost.
@@ -66,7 +67,7 @@ class AlertSpec(Frozen):
     mail server."""
 
 
-class TableSpec(Frozen):
+class TableSpec(Closed):
     """Everything that is promised of one table.
 
     Description, owners, tags, alerts, gold and maintenance are not part of the *rule set*: changing them does not change its

@@ -95,7 +95,7 @@ def test_a_bound_is_read_again_as_what_it_was(bound):
         ({"check": "sql", "name": "x", "sql": "select * from other"}, "only `batch`"),
         ({"check": "sql", "name": "x", "sql": "select * from batch where v > :now"}, ":now is not known"),
         ({"check": "not_nul", "column": "v"}, "does not match any of the expected tags"),
-        ({"check": "not_null", "column": "v", "colour": 1}, "Extra inputs"),
+        ({"check": "not_null", "column": "v", "colour": 1}, "not known here"),
     ],
     ids=str,
 )

@@ -51,7 +51,7 @@ def test_what_is_different_here():
     ("use", "keys", "said"),
     [
         ("none", ("packs", 0), "there is no pack 'none'; there are position, ids"),
-        ({"pack": "ids", "whit": {}}, ("packs", 0, "whit"), "Extra inputs"),
+        ({"pack": "ids", "whit": {}}, ("packs", 0, "whit"), "not known here"),
         ({"with": {}}, ("packs", 0, "pack"), "Field required"),
         ("position", ("packs", 0, "with"), "pack position needs longitude"),
         ({"pack": "ids", "with": {"least": 1}}, ("packs", 0, "with"), "no parameter least; there are most"),

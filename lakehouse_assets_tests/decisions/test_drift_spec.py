@@ -28,8 +28,8 @@ from lakehouse_assets_tests.support import readings
         ({"features": ["a"], "lasting_over": [1]}, "between 2 and 60"),
         ({"features": ["a"], "remember": 50}, "remember 50 is below hold_from 99"),
         ({"features": ["a"], "cold_start": "wait"}, "learn"),
-        ({"features": ["a"], "typo": 1}, "Extra inputs"),
-        ({"features": [{"name": "a", "expression": "b"}]}, "Extra inputs"),
+        ({"features": ["a"], "typo": 1}, "not known here"),
+        ({"features": [{"name": "a", "expression": "b"}]}, "not known here"),
     ],
 )
 def test_a_contradictory_spec_is_refused(given, words):

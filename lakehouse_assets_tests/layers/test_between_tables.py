@@ -148,60 +148,60 @@ def test_a_crash_after_the_decision_is_finished_with_what_it_saw(spark, settings
     assert (proof.gained, proof.lost) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("more", "groups", "differing"),
-    [
-        ({"measure": "count(*)", "against": "count(*)"}, 1, 1),
-        ({"measure": "sum(hour)", "against": "max(length(site)) - 5"}, 1, 1),
-        ({"measure": "sum(hour)", "against": "max(nullif(length(site), 5))"}, 1, 0),
-        ({"measure": "count(*)", "against": "count(nullif(site, 'north'))"}, 1, 0),
-        ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, 0, 0),
-    ],
-    ids=["counts", "NULL is not 0", "NULL is NULL", "0 is 0", "by group"],
-)
-def test_a_batch_without_clean_rows_is_compared_as_what_it_is(spark, settings, more, groups, differing):
+NOTHING = {
+    # the check: how many groups there are on a day without clean rows, and how many differ
+    "counts": ({"measure": "count(*)", "against": "count(*)"}, 1, 1),
+    "null_is_not_0": ({"measure": "sum(hour)", "against": "max(length(site)) - 5"}, 1, 1),
+    "null_is_null": ({"measure": "sum(hour)", "against": "max(nullif(length(site), 5))"}, 1, 0),
+    "0_is_0": ({"measure": "count(*)", "against": "count(nullif(site, 'north'))"}, 1, 0),
+    "by_group": ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, 0, 0),
+}
+
+
+def test_a_batch_without_clean_rows_is_compared_as_what_it_is(spark, settings):
     """Beside a window that has some. The sensors are two, both in the north."""
     sensors(spark, settings, 1, "ab")
     place(settings, 1, [])
     land(settings, 2, ["a,1,many,2024-01-02T00:00:00Z"])
     place(settings, 3, ["a", "b"])
-    check = {"check": "reconcile", "table": "sensors", "name": "same", **more}
-    decisions = heal(spark, settings, [1, 2, 3], readings(checks=[check])).standing
-    told = {day: next(c for c in decisions[window(day)].checks if c["check"] == "same") for day in (1, 2, 3)}
-    for day in (1, 2):
-        assert (told[day]["observed"]["groups"], told[day]["observed"]["differing"]) == (groups, differing)
-        assert told[day]["status"] == ("failed" if differing else "passed")
-        assert ("only sensors has" in told[day]["observed"]["compared"]) == ("by" in more)
-    assert told[3]["observed"]["groups"] == (2 if "by" in more else 1)
-    if differing:
-        assert decisions[window(1)].verdict == decisions[window(2)].verdict == "quarantined"
+    checks = [{"check": "reconcile", "table": "sensors", "name": name, **more} for name, (more, _, _) in NOTHING.items()]
+    decisions = heal(spark, settings, [1, 2, 3], readings(checks=checks)).standing
+    for name, (more, groups, differing) in NOTHING.items():
+        told = {day: next(c for c in decisions[window(day)].checks if c["check"] == name) for day in (1, 2, 3)}
+        for day in (1, 2):
+            assert (told[day]["observed"]["groups"], told[day]["observed"]["differing"]) == (groups, differing), name
+            assert told[day]["status"] == ("failed" if differing else "passed"), name
+            assert ("only sensors has" in told[day]["observed"]["compared"]) == ("by" in more)
+        assert told[3]["observed"]["groups"] == (2 if "by" in more else 1)
+    assert decisions[window(1)].verdict == decisions[window(2)].verdict == "quarantined"
 
 
-@pytest.mark.parametrize(
-    ("more", "differing"),
-    [
-        ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, ["x"]),
-        ({"measure": "count(distinct sensor)", "against": "count(*)"}, ["all"]),
-        ({"measure": "count(distinct sensor)", "against": "count(*)", "tolerance": 0.5}, []),
-        ({"measure": "sum(hour)", "against": "count(*)", "by": {"sensor": "id"}, "tolerance": 3}, ["x"]),
-        ({"measure": "max(value)", "against": "max(site)", "by": {"upper(sensor)": "upper(id)"}}, ["error"]),
-    ],
-    ids=str,
-)
-def test_a_figure_of_each_group(spark, settings, more, differing):
+FIGURES = {
+    # the check: its groups that differ
+    "by_group": ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, ["x"]),
+    "of_all": ({"measure": "count(distinct sensor)", "against": "count(*)"}, ["all"]),
+    "tolerated": ({"measure": "count(distinct sensor)", "against": "count(*)", "tolerance": 0.5}, []),
+    "sums": ({"measure": "sum(hour)", "against": "count(*)", "by": {"sensor": "id"}, "tolerance": 3}, ["x"]),
+    "texts": ({"measure": "max(value)", "against": "max(site)", "by": {"upper(sensor)": "upper(id)"}}, ["error"]),
+}
+
+
+def test_a_figure_of_each_group(spark, settings):
     """Of a to c in sensors the batch has a, b and x, once each."""
     sensors(spark, settings, 1, "abcd")
     place(settings, 1, ["a", "b", "x"])
-    check = {"check": "reconcile", "table": "sensors", "name": "same", "severity": "warning", **more}
-    decision = judged(spark, settings, 1, readings(checks=[check]))
-    (told,) = decision.checks[-1:]
-    if differing == ["error"]:
-        assert told["status"] == "error", "text cannot be subtracted from a number: not a pass"
-        return
-    assert told["observed"]["differing"] == len(differing)
-    assert told["status"] == ("failed" if differing else "passed")
-    if differing == ["x"]:
-        assert '"x"' in told["observed"]["worst"]
+    given = {"check": "reconcile", "table": "sensors", "severity": "warning"}
+    checks = [{**given, "name": name, **more} for name, (more, _) in FIGURES.items()]
+    decision = judged(spark, settings, 1, readings(checks=checks))
+    for name, (_, differing) in FIGURES.items():
+        (told,) = [c for c in decision.checks if c["check"] == name]
+        if differing == ["error"]:
+            assert told["status"] == "error", "text cannot be subtracted from a number: not a pass"
+            continue
+        assert told["observed"]["differing"] == len(differing), name
+        assert told["status"] == ("failed" if differing else "passed")
+        if differing == ["x"]:
+            assert '"x"' in told["observed"]["worst"]
 
 
 IN_WINDOW = "p_extracted_at >= :window_start and p_extracted_at < :window_end"

@@ -123,9 +123,9 @@ def test_yaml_itself(load, old, new, line, said):
 @pytest.mark.parametrize(
     ("old", "new", "line", "key", "said"),
     [
-        ("  key:", "  keys:", 7, "keys", "Extra inputs are not permitted"),
-        ("format: csv", "format: csv, glob: x", 5, "source.glob", "Extra inputs are not permitted"),
-        ("max: 10", "maximum: 10", 13, "checks.1.in_range.maximum", "Extra inputs are not permitted"),
+        ("  key:", "  keys:", 7, "keys", "not known here; did you mean key? There are name, description"),
+        ("format: csv", "format: csv, glob: x", 5, "source.glob", "not known here; there are kind, path, format"),
+        ("max: 10", "maximum: 10", 13, "checks.1.in_range.maximum", "not known here; did you mean max? There are"),
         ("not_empty", "not_emty", 12, "checks.0", "'not_emty'"),
         ("not_empty", "not_emty", 12, "checks.0", "'not_empty', 'not_null', "),
         ("name: readings", "name: Readings", 4, "name", "is not a table name"),

@@ -105,12 +105,12 @@ def refused(load, **texts) -> str:
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        ("packs", "description:", "descripton:", "packs.yaml:2: checked.descripton: Extra inputs"),
+        ("packs", "description:", "descripton:", "packs.yaml:2: checked.descripton: not known here"),
         ("packs", "checked:", "Checked:", "packs.yaml:1: Checked: a pack's name"),
         ("packs", "  checks:\n    - {check: not_null", "  check:\n    - {check: not_null", "checked.checks: Field"),
         ("packs", "column_name: ,", "Column: ,", "packs.yaml:6: bounded.parameters: 'Column'"),
         ("packs", "- check: in_range", "- check: in_rang", "defs.yaml:12: packs.1: check 0 of pack bounded (in_rang)"),
-        ("packs", "max: ${most}", "max: 1\n      least: 3", "pack bounded (in_range): least: Extra"),
+        ("packs", "max: ${most}", "max: 1\n      least: 3", "pack bounded (in_range): least: not known"),
         ("packs", "name: bounded", "name: positive", "another is called 'positive'"),
         ("packs", "column: ${column_name}", "column: valeu", "there are id, value (in table first)"),
         ("packs", "max: ${most}", "max: ${LEAST}", "${LEAST} is no parameter of the pack"),
@@ -118,8 +118,8 @@ def refused(load, **texts) -> str:
         ("packs", "checked:", "bounded:", "packs.yaml:5: key 'bounded' is given twice"),
         ("defaults", "not_empty", "not_emty", "defaults.yaml:3: checks: 'not_emty': there is no such kind"),
         ("defaults", "severity: warning", "severty: warning", "checks: not_empty: there is no parameter severty"),
-        ("defaults", "tables:", "table:", "defaults.yaml:1: table: Extra inputs"),
-        ("defaults", "owners", "ownrs", "defaults.yaml:2: tables.ownrs: Extra inputs"),
+        ("defaults", "tables:", "table:", "defaults.yaml:1: table: not known here"),
+        ("defaults", "owners", "ownrs", "defaults.yaml:2: tables.ownrs: not known here"),
         ("defaults", '["team:all"]', "7", "defaults.yaml:2: tables.owners: Input should be a valid tuple"),
         ("defaults", "severity: warning", "severity: grave", "defs.yaml:14: checks.0.not_empty.severity"),
         ("table", "- checked", "- cheked", "defs.yaml:11: packs.0: there is no pack 'cheked'; there are checked, bounded"),
@@ -139,7 +139,7 @@ def test_a_mistake_is_told_where_it_is_written(load, file, old, new, said):
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("{sevrity: info}", "defs.yaml:13: packs.1.override.bounded.sevrity: Extra inputs"),
+        ("{sevrity: info}", "defs.yaml:13: packs.1.override.bounded.sevrity: not known here"),
         ("{severity: grave}", "defs.yaml:13: packs.1.override.bounded.severity: Input should be 'critical'"),
         ("{min: 20}", "defs.yaml:13: packs.1.override.bounded: min 20 is above max 10"),
         ("{where: rand() > 1}", "defs.yaml:13: packs.1.override.bounded.where: where: "),

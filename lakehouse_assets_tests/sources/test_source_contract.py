@@ -58,7 +58,7 @@ def test_refused_paths(path: str, message: str) -> None:
         ({"delimiter": '"'}, "both"),
         ({"format": "json", "multiline": True}, "one object per line"),
         ({"format": "orc"}, "csv"),
-        ({"seperator": ","}, "Extra inputs"),
+        ({"seperator": ","}, "not known here"),
     ],
 )
 def test_refused_settings(settings: dict, message: str) -> None:
