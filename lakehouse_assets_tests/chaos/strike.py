@@ -27,13 +27,22 @@ def copied(settings: Settings, to: Path) -> Settings:
     return settings.model_copy(update={"root": str(to / "lake"), "landing": str(to / "landing"), "dagster_home": to})
 
 
-class Ground:
-    """Where an act of one seed is struck: the lake before it, and what an undisturbed act makes of it."""
+def begun(spark: Any, home: Path, act: str, seed: int) -> Settings:
+    """A lake as it is before the act: the same one before every act but a run."""
+    settings = place(home)
+    begin(spark, settings, act, seed)
+    return settings
 
-    def __init__(self, spark: Any, home: Path, act: str, seed: int) -> None:
+
+class Ground:
+    """Where an act of one seed is struck: the lake before it, and what an undisturbed act makes of it.
+
+    ``before``: that lake, where it is there already (`begun`).
+    """
+
+    def __init__(self, spark: Any, home: Path, act: str, seed: int, before: Settings | None = None) -> None:
         self.spark, self.home, self.act, self.seed, self.blows = spark, home, act, seed, 0
-        self.before = place(home / "before")
-        begin(spark, self.before, act, seed)
+        self.before = before or begun(spark, home / "before", act, seed)
         clean = copied(self.before, home / "clean")
         self.clean = end(spark, clean, act)
         if act == "run":

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from lakehouse_assets_tests.chaos.play import POINTS, act, begin, end, run_of
-from lakehouse_assets_tests.chaos.strike import Ground, copied, place
+from lakehouse_assets_tests.chaos.play import POINTS, act, end, run_of
+from lakehouse_assets_tests.chaos.strike import Ground, begun, copied
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import jvm_for_children
 from lakehouse_assets_tests.laws.test_kill import STEPS
@@ -32,9 +32,16 @@ def jvm(tmp_path_factory):
         yield found
 
 
+@pytest.fixture(scope="module")
+def before(spark, tmp_path_factory):
+    """The lake before a run, and the one before any other act."""
+    home = tmp_path_factory.mktemp("before")
+    return {name: begun(spark, home / name, name, SEED) for name in ("run", "release")}
+
+
 @pytest.mark.parametrize("name", WHERE)
-def test_an_act_that_was_killed_is_done_again(name, spark, jvm, tmp_path):
-    ground = Ground(spark, tmp_path, name, SEED)
+def test_an_act_that_was_killed_is_done_again(name, spark, jvm, before, tmp_path):
+    ground = Ground(spark, tmp_path, name, SEED, before["run" if name == "run" else "release"])
     for point in WHERE[name]:
         assert ground.strike(point, 1, jvm) == 1, f"{name} never came to {point}"
 
@@ -46,14 +53,12 @@ def test_every_step_of_a_run_is_a_kill_point_of_chaos_and_each_is_struck_once_he
 
 
 @pytest.mark.parametrize("other", ["release", "maintain"])
-def test_a_run_in_one_process_and_an_act_in_another_come_one_after_the_other(other, spark, jvm, tmp_path):
+def test_a_run_in_one_process_and_an_act_in_another_come_one_after_the_other(other, spark, jvm, before, tmp_path):
     """The act waits in its middle while the run of the other process comes to the table."""
-    before = place(tmp_path / "before")
-    begin(spark, before, "run", SEED)
-    clean = copied(before, tmp_path / "clean")
+    clean = copied(before["run"], tmp_path / "clean")
     act(run_of(spark, clean), "run")
     expected = end(spark, clean, other)
-    here = copied(before, tmp_path / "here")
+    here = copied(before["run"], tmp_path / "here")
     command = [sys.executable, "-m", "lakehouse_assets_tests.chaos.child", str(here.dagster_home), "run", "never", "0"]
     child = subprocess.Popen(command, env=os.environ | jvm, stderr=subprocess.PIPE, text=True)
     middle = {"before_silver", "silver_compacted"}
