@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage.session import JARS, JARS_FOR_JDBC, JARS_FOR_KAFKA, build_session, spark_properties
-from lakehouse_assets_tests.support import COMPILED, FAST_COMPILER, FOR_THREE_ROWS, NOT_COMPILED
+from lakehouse_assets_tests.support import FAST_COMPILER, FOR_THREE_ROWS, as_for_users
 
 
 def fetch_jars_of_sources() -> None:
@@ -50,12 +50,9 @@ def spark(tmp_path_factory):
 
 @pytest.fixture
 def compiled(spark):
-    """Spark makes and compiles programs for its queries, as it does for users."""
-    for key, value in COMPILED.items():
-        spark.conf.set(key, value)
-    yield
-    for key, value in NOT_COMPILED.items():
-        spark.conf.set(key, value)
+    """For tests of what depends on how Spark runs a query; elsewhere the tests' own session takes the shortest way."""
+    with as_for_users(spark):
+        yield
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,25 @@ FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+Use
 # For JVMs that live for seconds: to compile less costs less than it gains.
 SHORT_LIVED = f"spark.driver.extraJavaOptions {FAST_COMPILER} -Duser.timezone=UTC\n"
 # Of three rows it takes longer to make and compile a program for a query, and to plan it again on its way, than to run it.
-# Tests about what Spark compiles ask for the fixture `compiled`; what starts a process of its own has Spark's defaults.
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-AS_PLANNED = {"spark.sql.adaptive.enabled": "false"}
-FOR_THREE_ROWS = "".join(f"{key} {value}\n" for key, value in {**NOT_COMPILED, **AS_PLANNED}.items())
+_COMPILED = {
+    "spark.sql.codegen.wholeStage": ("false", "true"),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+    "spark.sql.adaptive.enabled": ("false", "true"),
+}
+FOR_THREE_ROWS = "".join(f"{key} {value}\n" for key, (value, _) in _COMPILED.items())
 _runs = itertools.count(1)
+
+
+@contextmanager
+def as_for_users(spark: Any) -> Iterator[None]:
+    """Within it the tests' Spark compiles its queries and plans them again on their way, as it does in a process of its own."""
+    try:
+        for key, (_, value) in _COMPILED.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, (value, _) in _COMPILED.items():
+            spark.conf.set(key, value)
 
 
 def readings(**changes: Any) -> TableSpec:

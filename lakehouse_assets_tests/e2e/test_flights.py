@@ -19,7 +19,7 @@ import pytest
 from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import heal, readings, rows_of
+from lakehouse_assets_tests.support import as_for_users, heal, readings, rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land_part
@@ -42,7 +42,8 @@ def world(spark, tmp_path_factory):
         for file in (EXAMPLES / table / "on_time").iterdir():
             if first <= file.name[: len(first)] <= LAST:
                 shutil.copy(file, folder)
-    return made
+    with as_for_users(spark):
+        yield made
 
 
 def test_1_the_tables_that_are_looked_into_go_first(world):

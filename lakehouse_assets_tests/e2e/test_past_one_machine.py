@@ -4,6 +4,7 @@ Belongs here: that the tables are the same, row by row, and that nothing stays w
 should hold (test_weather), or servers (servers).
 """
 
+import base64
 import os
 import subprocess
 import sys
@@ -15,13 +16,14 @@ from typing import Any
 
 import pytest
 import yaml
+from datasketches import kll_doubles_sketch
 from pyarrow import fs
 
 from lakehouse_assets.settings import PROJECT_ROOT, ObjectStore, Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import SHORT_LIVED
+from lakehouse_assets_tests.support import SHORT_LIVED, as_for_users
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
@@ -114,12 +116,23 @@ class Place:
             {name: value for name, value in asdict(decision).items() if name not in OF_THIS_RUN}
             for decision in logs.decisions(settings)
         ]
-        return {name: sorted(map(_rounded, rows), key=repr) for name, rows in found.items()}
+        return {name: sorted(map(_settled, rows), key=repr) for name, rows in found.items()}
 
 
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Means are summed in the order in which rows come, which is another one on each machine."""
-    return {name: round(value, 9) if isinstance(value, float) else value for name, value in row.items()}
+def _settled(value: Any) -> Any:
+    """Without what depends on the order in which rows come, which is another one on each machine: the last digits of sums, and
+    how a sketch of few values lies in its bytes.
+    """
+    if isinstance(value, float):
+        return round(value, 9)
+    if isinstance(value, Mapping):
+        return {name: _quantiles(each) if name == "sketch" and each else _settled(each) for name, each in value.items()}
+    return [_settled(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _quantiles(sketch: str) -> list[Any]:
+    read = kll_doubles_sketch.deserialize(base64.b64decode(sketch))
+    return [read.n, *_settled(read.get_quantiles([n / 20 for n in range(21)]))]
 
 
 def instance(home: Path) -> Path:
@@ -145,7 +158,8 @@ def same(found: Mapping[str, list[dict[str, Any]]], expected: Mapping[str, list[
 @pytest.fixture(scope="module")
 def here(spark, tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
     home = tmp_path_factory.mktemp("here")
-    return Place(home, str(home / "lake"), str(home / "landing"), world=World(spark, home, TABLES)).tell()
+    with as_for_users(spark):
+        return Place(home, str(home / "lake"), str(home / "landing"), world=World(spark, home, TABLES)).tell()
 
 
 @pytest.mark.timeout(1200)

@@ -19,7 +19,7 @@ from lakehouse_assets.orchestration.headless import pending, report_sources, run
 from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World, keys
-from lakehouse_assets_tests.support import rows_of
+from lakehouse_assets_tests.support import as_for_users, rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import land_part
@@ -31,7 +31,8 @@ MOST_JOBS = 40
 
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
-    return World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
+    with as_for_users(spark):
+        yield World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
 
 
 def test_1_arrived_windows_are_asked_for_and_others_never(world):
