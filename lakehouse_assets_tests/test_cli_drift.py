@@ -204,7 +204,7 @@ def test_numbers_as_large_as_can_be_are_json(tmp_path):
         ({"history": [1, 2, 3]}, "3 labels"),
         ({"warn_at": 0.0}, "warn_at"),
         ({"warn_at": 0.01, "hold_at": 0.05}, "a warning must come first"),
-        ({"remembers": 3}, "remembers|Extra"),
+        ({"remembers": 3}, "remembers: not known here; did you mean remember"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(given, told):

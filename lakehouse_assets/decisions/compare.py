@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, VOLUME, DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.frozen import reason_of
 from lakehouse_assets.decisions.baseline import Book
 from lakehouse_assets.decisions.chance import relations_p_value
 from lakehouse_assets.decisions.compared import FeatureResult, compare_all
@@ -124,7 +125,8 @@ def compare(
     try:
         spec = DriftSpec(features=tuple(FeatureSpec(name=name, expr="1") for name in kinds), **given)
     except ValidationError as error:
-        raise RefusedError("; ".join(str(each["msg"]) for each in error.errors())) from None
+        told = (": ".join((*map(str, each["loc"][:1]), reason_of(each))) for each in error.errors(include_url=False))
+        raise RefusedError("; ".join(told)) from None
     book = Book(spec)
     for label, rows in _windows(old, labels):
         measured = list(_measure(rows, kinds))
