@@ -153,7 +153,7 @@ NOTHING = {
     "counts": ({"measure": "count(*)", "against": "count(*)"}, 1, 1),
     "null_is_not_0": ({"measure": "sum(hour)", "against": "max(length(site)) - 5"}, 1, 1),
     "null_is_null": ({"measure": "sum(hour)", "against": "max(nullif(length(site), 5))"}, 1, 0),
-    "0_is_0": ({"measure": "count(*)", "against": "count(nullif(site, 'north'))"}, 1, 0),
+    "zero_is_zero": ({"measure": "count(*)", "against": "count(nullif(site, 'north'))"}, 1, 0),
     "by_group": ({"measure": "count(*)", "against": "count(*)", "by": {"sensor": "id"}}, 0, 0),
 }
 
