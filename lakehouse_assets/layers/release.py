@@ -14,12 +14,12 @@ from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.decisions import evolution, gate, ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.layers.exchange import apply, replace_whole
+from lakehouse_assets.layers.exchange import replace_whole
 from lakehouse_assets.layers.fold import clean_rows, fold
 from lakehouse_assets.layers.others import others_at
 from lakehouse_assets.layers.results import keep_results
 from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.silver import as_judged, judge_and_apply, recover
+from lakehouse_assets.layers.silver import as_judged, carry_out, judge_and_apply, recover
 from lakehouse_assets.layers.staging import stage_batches
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
@@ -88,10 +88,7 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         batch = (record.p_extracted_at, record.extraction_seq)
         others = others_at(judged_as, standing.inputs)
         staged, _ = stage_batches(judged_as, [batch], run.run_id, standing.waived, others)
-        logs.log_decisions(run.settings, [made])
-        run.step("decisions_logged")
-        apply(run, [made], staged, [*known, made], again=False)
-        delta.remove_folder(run.settings.path("staging", run.spec.name))
+        carry_out(run, [made], staged, [*known, made])
         keep_results(run.settings, run.spec.name, run.step)
         return made
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
@@ -54,16 +56,27 @@ def judge_and_apply(
     samples: dict[str, list[str]] = {}
     while waiting:
         # A batch that changes the contract is published before those after it are cast by what it made of it.
-        count = evolution.together(run.spec, [*known, *new], waiting)
+        count = evolution.together(run.spec, known, waiting)
         now, waiting = waiting[:count], waiting[count:]
-        judged = judge(run, now, [*known, *new], **act)
+        judged = judge(run, now, known, **act)
         run.step("decided")
-        logs.log_decisions(run.settings, judged.decisions)
-        run.step("decisions_logged")
-        new += apply(run, judged.decisions, judged.staged, [*known, *new, *judged.decisions], again=False)
+        # Those that say which earlier ones are superseded are not among what was carried out, and must be known all the same.
+        known = [*known, *judged.decisions]
+        made = carry_out(run, judged.decisions, judged.staged, known)
+        done = {d.decision_id: d for d in made}
+        known = [done.get(d.decision_id, d) for d in known]
+        new += made
         samples = {**judged.samples, **samples}
-        delta.remove_folder(run.settings.path("staging", run.spec.name))
     return new, samples
+
+
+def carry_out(run: Run, made: Sequence[Decision], staged: DataFrame, known: Sequence[Decision]) -> list[Decision]:
+    """Log decisions that were just made (``known``: all, these included) and apply them. Returns them as `apply` does."""
+    logs.log_decisions(run.settings, made)
+    run.step("decisions_logged")
+    applied = apply(run, made, staged, known, again=False)
+    delta.remove_folder(run.settings.path("staging", run.spec.name))
+    return applied
 
 
 def recover(run: Run) -> list[Decision]:

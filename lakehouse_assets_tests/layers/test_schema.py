@@ -284,3 +284,17 @@ def test_no_check_passes_on_a_column_that_the_batch_does_not_have(spark, setting
     told = by_day[2]["in_range_value"]
     assert (told["status"], told["message"]) == ("skipped", "not judged: the batch lacks value")
     assert (by_day[2]["not_null_value"]["status"], by_day[2]["not_empty"]["status"]) == ("failed", "passed")
+
+
+def test_what_a_window_replaced_stays_replaced_for_those_after_a_change_of_the_contract(spark, settings):
+    """One run: a window comes without a row that it had, the next has a new column, the one after it speaks of that row."""
+    table = readings(schema={"new_columns": "evolve"})
+    land(settings, 1, ["a,1,10,2024-01-09T00:00:00Z", "b,1,1,2024-01-01T00:00:00Z"])
+    heal(spark, settings, [1], table)
+    land(settings, 1, ["b,1,1,2024-01-01T00:00:00Z"])
+    land(settings, 2, ["c,1,2,2024-01-02T00:00:00Z,x"], header="sensor,hour,value,updated,note")
+    land(settings, 3, ["a,1,30,2024-01-03T00:00:00Z,y"], header="sensor,hour,value,updated,note")
+    heal(spark, settings, [1, 2, 3], table)
+    assert {row["sensor"]: row["value"] for row in silver(settings)} == {"a": 30.0, "b": 1.0, "c": 2.0}
+    proof = rebuild(runner(spark, settings, table))
+    assert (proof.gained, proof.lost) == (0, 0)
