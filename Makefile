@@ -18,7 +18,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
 demo: setup ## the main job on real weather data, from source to gold, healing itself
 	@$(PY) scripts/demo.py
 
-dev: setup ## Dagster's UI on http://127.0.0.1:3000 with the daemon, everything on
+dev: setup ## Dagster's UI on port 3000 of this machine, with the daemon, everything on
 	@$(PY) scripts/dev.py
 
 test: setup ## lint, types, import rules, tests

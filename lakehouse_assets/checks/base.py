@@ -97,7 +97,7 @@ class Check(Closed):
     @classmethod
     def _plain_name(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
-            raise ValueError(f"name {value!r}: letters, digits and _ only, at most 100")
+            raise ValueError(f"name {value!r}: letters, digits and _ only, not beginning with a digit, at most 100")
         if value is not None and (value.lower() in BUILT_IN or value.lower().startswith("cast_")):
             raise ValueError(f"name {value!r}: a check that every table has is called so")
         return value

@@ -29,13 +29,12 @@ class Closed(BaseModel):
     @classmethod
     def _told(cls, mistake: dict[str, Any]) -> InitErrorDetails:
         """The same mistake; of an unknown key of this model's own, with the keys that it has."""
-        kind, loc, found = mistake["type"], mistake["loc"], mistake["input"]
+        kind, loc, text = mistake["type"], mistake["loc"], mistake["msg"]
         if kind == "extra_forbidden" and len(loc) == 1:
             names = [field.alias or name for name, field in cls.model_fields.items()]
             near = get_close_matches(str(loc[0]), names, 1)
             text = f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
-            return InitErrorDetails(type=_custom(kind, text), loc=loc, input=found)
-        return InitErrorDetails(type=_custom(kind, mistake["msg"]), loc=loc, input=found)
+        return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])
 
 
 def _custom(kind: str, text: str) -> PydanticCustomError:

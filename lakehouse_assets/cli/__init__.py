@@ -12,7 +12,17 @@ import typer
 
 from lakehouse_assets.cli.audits import add_audits
 from lakehouse_assets.cli.baseline import baseline_app
-from lakehouse_assets.cli.common import AsJson, dagster_instance, decisions_of, err, out, show, tables_of, window_range
+from lakehouse_assets.cli.common import (
+    AsJson,
+    dagster_instance,
+    decisions_of,
+    err,
+    out,
+    pick,
+    show,
+    tables_of,
+    window_range,
+)
 from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.quarantine import quarantine_app
@@ -81,13 +91,13 @@ def _judge_again(table: str | None, window: str | None, because: str | None, by:
     if table is None or window is None or because is None:
         raise RefusedError("--rejudge is an act: name --table, --window (a key, or A..B) and --because")
     settings = Settings.from_environment()
-    spec = tables_of([table])[0].spec
-    start, end = window_range(window, [spec])
+    tables = tables_of()
+    start, end = window_range(window, [pick(tables, table).spec])
     first, _, last = window.partition("..")
     config = {"table": table, "first": first, "last": last, "by": by or getpass.getuser(), "because": because}
     with dagster_instance(settings) as (definitions, instance), err.status(f"judging again: {table} {window}") as status:
         run_job(definitions, instance, "rejudge_windows", "rejudge", config)
-        run_once(definitions, instance, settings, tables_of(), lambda _: False, status.update)
+        run_once(definitions, instance, settings, tables, lambda _: False, status.update)
     found = logs.decisions(settings, table, evidence=False)
     chosen = [d for d in found if start and end and d.p_extracted_at and start <= d.p_extracted_at < end]
     show(verdict_rows(chosen, full=False), False, "")

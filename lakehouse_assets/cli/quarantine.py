@@ -89,8 +89,8 @@ def _act(job: str, op: str, table: str, window: str, because: str, by: str | Non
     from lakehouse_assets.storage import logs
 
     settings = Settings.from_environment()
-    spec = tables_of([table])[0].spec
-    start = window_start(spec, window)
+    tables = tables_of()
+    start = window_start(pick(tables, table).spec, window)
     config = {
         "table": table,
         "window": window,
@@ -102,6 +102,6 @@ def _act(job: str, op: str, table: str, window: str, because: str, by: str | Non
     with dagster_instance(settings) as (definitions, instance), err.status(f"{op}: {table} {window}") as status:
         run_job(definitions, instance, job, op, config)
         # Gold follows at once: nobody need wait for the daemon.
-        run_once(definitions, instance, settings, tables_of(), lambda _: False, status.update)
+        run_once(definitions, instance, settings, tables, lambda _: False, status.update)
     decisions = [d for d in logs.decisions(settings, table, evidence=False) if d.p_extracted_at == start]
     show(verdict_rows(decisions, full=False), False, "")

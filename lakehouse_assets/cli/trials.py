@@ -156,7 +156,7 @@ def _check_of(name: str, places: Any, spec: Any, given: str) -> Any:
     from pydantic import ValidationError
 
     from lakehouse_assets.contracts.document import read_text
-    from lakehouse_assets.contracts.frozen import reason_of
+    from lakehouse_assets.contracts.mistakes import reason_of
     from lakehouse_assets.contracts.sharing import CHECK, Shared, Unshared, whole
     from lakehouse_assets.layers.trial import with_check
 

@@ -18,7 +18,7 @@ from lakehouse_assets.checks.base import Check, ColumnCheck
 from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.contracts.document import Document, read_documents
-from lakehouse_assets.contracts.frozen import reason_of
+from lakehouse_assets.contracts.mistakes import reason_of
 from lakehouse_assets.contracts.sharing import CHECK
 from lakehouse_assets.errors import ConfigError
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import yaml
 from pyarrow import parquet
 
-from lakehouse_assets.contracts.frozen import NAME, keys_of, reason_of
+from lakehouse_assets.contracts.mistakes import NAME, keys_of, reason_of
 from lakehouse_assets.contracts.source import OWN_NAMES
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError

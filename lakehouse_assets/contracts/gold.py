@@ -13,7 +13,7 @@ from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import parse_expression
-from lakehouse_assets.contracts.frozen import TableName, refuse_dependencies, refuse_twice
+from lakehouse_assets.contracts.mistakes import TableName, refuse_dependencies, refuse_twice
 
 
 class GrainSpec(Closed):

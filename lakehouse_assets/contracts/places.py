@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lakehouse_assets.contracts.document import Document, read_documents
-from lakehouse_assets.contracts.frozen import keys_of, reason_of
+from lakehouse_assets.contracts.mistakes import keys_of, reason_of
 from lakehouse_assets.contracts.sharing import Defaults, Keys, Pack, Shared, Source, Unshared, Whole, whole
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError

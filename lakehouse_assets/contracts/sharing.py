@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.registry import AnyCheck, kinds
-from lakehouse_assets.contracts.frozen import reason_of
+from lakehouse_assets.contracts.mistakes import reason_of
 
 Keys = tuple[str | int, ...]
 FILLED = re.compile(r"\$(?=\$\{)|(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

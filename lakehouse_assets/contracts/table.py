@@ -16,11 +16,11 @@ from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
-from lakehouse_assets.contracts.frozen import TableName, refuse_dependencies, refuse_twice
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.maintenance import MaintenanceSpec
+from lakehouse_assets.contracts.mistakes import TableName, refuse_dependencies, refuse_twice
 from lakehouse_assets.contracts.source import KEPT, FilesSource
 
 # Seasons that are the same in every window of a cadence, or different by accident.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, VOLUME, DriftSpec, FeatureSpec
-from lakehouse_assets.contracts.frozen import reason_of
+from lakehouse_assets.contracts.mistakes import reason_of
 from lakehouse_assets.decisions.baseline import Book
 from lakehouse_assets.decisions.chance import relations_p_value
 from lakehouse_assets.decisions.compared import FeatureResult, compare_all

@@ -76,10 +76,14 @@ class Ground:
             )
             assert done.returncode in (0, -9), done.stderr[-2000:]
             killed += done.returncode == -9
-        found = end(self.spark, here, self.act)
-        for table, expected in self.clean.items():
-            assert found[table] == expected, f"{self.act} {point} seed {self.seed} × {times}: {table} differs"
-        if self.act == "run":
-            check_oracle(here, self.seed)
+        self.ends_as_ever(here, f"{self.act} {point} seed {self.seed} × {times}")
         shutil.rmtree(here.dagster_home)
         return killed
+
+    def ends_as_ever(self, here: Settings, what: str) -> None:
+        """Let the act be there, undisturbed. Raises AssertionError where it does not make of it what it makes of `before`."""
+        found = end(self.spark, here, self.act)
+        for table, expected in self.clean.items():
+            assert found[table] == expected, f"{what}: {table} differs"
+        if self.act == "run":
+            check_oracle(here, self.seed)
