@@ -30,7 +30,9 @@ from lakehouse_assets.settings import PROJECT_ROOT
 PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
 TABLE = {
     "name": "shown",
-    "source": {"kind": "files", "path": "shown/{window:%Y-%m-%d}.csv", "format": "csv"},
+    "source": {
+        "kind": "files", "path": "shown/{window:%Y-%m-%d}.csv", "format": "csv", "control": "shown/{window:%Y-%m-%d}.json",
+    },
     "extraction": {"cadence": "daily", "start": "2024-05-01T00:00:00Z"},
     "key": ["origin", "time_hour"],
     "columns": {

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
 from lakehouse_assets.checks.closed import Closed
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.sql_conditions import no_condition
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 
@@ -24,13 +25,17 @@ LOOKED_AT = "looked_at"
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What a check may know of the batch: the table's key, SQL of the window's bounds, the view that SQL checks read."""
+    """What a check may know of the batch: the table's key, SQL of the window's bounds, the view that SQL checks read.
+
+    ``control``: what the source says of the window; None where it was not asked.
+    """
 
     key: tuple[str, ...]
     window_start_sql: str
     window_end_sql: str
     batch_view: str
     last_modified: str | None = None
+    control: ControlTotals | None = None
 
     @property
     def windows_view(self) -> str:

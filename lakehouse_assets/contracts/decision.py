@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from lakehouse_assets.checks.control import ControlTotals
+
 Verdict = Literal["published", "published_with_warnings", "quarantined", "discarded"]
 Kind = Literal["judged", "released", "discarded", "rejudged"]
 ACCEPTED: frozenset[str] = frozenset({"published", "published_with_warnings"})
@@ -20,7 +22,8 @@ class ExtractionRecord:
     """One extraction of one window into bronze. ``columns``: those of any of its files, empty when none had a header.
 
     ``lacking``: those of them that some file did not have. ``types``: of a source that knows them, its columns' Spark types.
-    ``respelled``: columns that came in other letter case than bronze has them, with the source's.
+    ``respelled``: columns that came in other letter case than bronze has them, with the source's. ``control``: what the source
+    says of the window; None where it was not asked.
     """
 
     table: str
@@ -35,6 +38,7 @@ class ExtractionRecord:
     lacking: tuple[str, ...] = ()
     types: dict[str, str] = field(default_factory=dict)
     respelled: dict[str, str] = field(default_factory=dict)
+    control: ControlTotals | None = None
 
     @property
     def in_every_file(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.history import HistoryCheck
+from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import parse_expression
@@ -85,6 +86,8 @@ class GoldSpec(Closed):
         for i, check in enumerate(self.checks):
             if isinstance(check, HistoryCheck):
                 raise ValueError(f"checks.{i} ({check.id}): gold has no windows that {check.check} could compare with")
+            if isinstance(check, ControlTotal):
+                raise ValueError(f"checks.{i} ({check.id}): gold has no source that could say its figures")
             if isinstance(check, Reconcile) and check.parameters:
                 told = " and no ".join(f":{name}" for name in sorted(check.parameters))
                 raise ValueError(f"checks.{i} ({check.id}): gold has no window, and so no {told}")

@@ -12,6 +12,8 @@ from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.contracts.source import Zone
 from lakehouse_assets.contracts.windows import Cadence
 
+AGGREGATE = re.compile(r"""count\(\*\)|(count|sum|avg|min|max)\(([^"()*\x00]{1,63})\)""")
+
 
 class JdbcSource(Closed):
     """Rows of a PostgreSQL table or view. A window's rows are those whose `modified` lies in it. The database writes every
@@ -45,6 +47,9 @@ class JdbcSource(Closed):
     """Texts that mean "no value". Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
     """IANA zone of times that name none, `modified` included."""
+    control: dict[str, str] | None = Field(default=None, min_length=1, max_length=100)
+    """What the database is asked of each window, for `control_total`: `figure: aggregate`, each `count(*)`, or `count`, `sum`,
+    `avg`, `min` or `max` of one column: `{rows: count(*), amount: sum(amount)}`. Not with `watermark`, whose rows move on."""
 
     @field_validator("connection")
     @classmethod
@@ -62,12 +67,30 @@ class JdbcSource(Closed):
             raise ValueError(f"{value!r} is not `table` or `schema.table`, without quotes")
         return value
 
+    @field_validator("control")
+    @classmethod
+    def _aggregates(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        for figure, text in (value or {}).items():
+            if not AGGREGATE.fullmatch(text):
+                raise ValueError(
+                    f"{figure}: {text!r} is not `count(*)`, nor `count`, `sum`, `avg`, `min` or `max` of one column"
+                )
+        return value
+
+    @property
+    def totals(self) -> dict[str, tuple[str, str]]:
+        """Of each figure of `control`: which aggregate, and of which column (`*` for all)."""
+        found = {figure: AGGREGATE.fullmatch(text) for figure, text in (self.control or {}).items()}
+        return {figure: (match[1] or "count", match[2] or "*") for figure, match in found.items() if match}
+
     @model_validator(mode="after")
     def _overlaps(self) -> "JdbcSource":
         if self.history == "watermark" and self.overlap_minutes is None:
             raise ValueError("overlap_minutes: needed with history: watermark; longer than the source's longest transaction")
         if self.history == "window" and self.overlap_minutes is not None:
             raise ValueError("overlap_minutes: has a meaning with history: watermark only")
+        if self.history == "watermark" and self.control is not None:
+            raise ValueError("control: with history: watermark rows move on to other windows before they can be counted")
         return self
 
     def check_cadence(self, cadence: Cadence) -> None:

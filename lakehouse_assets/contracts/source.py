@@ -1,10 +1,10 @@
 """What a table says of its source: where its files are, how they are written, and the names its columns get in bronze.
 
-Belongs here: the shape of `source:`, path patterns and safe names (pure). Does not: listing or reading (sources).
+Belongs here: the shape of `source:`, and safe names (pure). Does not: listing or reading (sources).
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
@@ -12,11 +12,9 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.checks.closed import Closed
+from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
 from lakehouse_assets.contracts.windows import Cadence
 
-PLACEHOLDER = re.compile(r"\{window:([^{}]*)\}")
-DIRECTIVES = {"Y": 4, "m": 2, "d": 2, "j": 3, "H": 2, "M": 2, "S": 2}
-NEEDS: dict[str, str] = {"hourly": "%H", "daily": "%d or %j", "weekly": "%d or %j", "monthly": "%m"}
 ENCODINGS = {
     **dict.fromkeys(("utf-8", "utf8", "utf-8-sig"), "utf-8"),
     **dict.fromkeys(("us-ascii", "ascii"), "us-ascii"),
@@ -94,42 +92,31 @@ class FilesSource(Closed):
     """One character."""
     multiline: bool = False
     """Whether a quoted CSV field may hold line breaks."""
+    control: str | None = None
+    """Where the source says what a window has, for `control_total`: one file per window, named as in `path` but without globs.
+    It is one JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. A change of it is a change of the window."""
 
-    @field_validator("path")
+    @field_validator("path", "control")
     @classmethod
-    def _readable_pattern(cls, value: str) -> str:
-        if value.startswith(("/", "~", "\\")) or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", value):
-            raise ValueError(f"{value!r} is absolute; give it relative to the landing folder (LAKEHOUSE_LANDING)")
-        segments = PLACEHOLDER.sub("0", value).split("/")
-        if ".." in segments:
-            raise ValueError(f"{value!r} leaves the landing folder by `..`")
-        if not PLACEHOLDER.search(value):
-            raise ValueError(f"{value!r} has no {{window:...}} placeholder, such as {{window:%Y-%m-%d}}")
-        if "" in segments or "." in segments:
-            raise ValueError(f"{value!r} has an empty segment, or `.` as one")
-        if re.search(r"[\[\]{}\\\0]|\*\*", "".join(segments)):
-            raise ValueError(f"{value!r}: besides {{window:...}} only the globs * and ? are known, each within one segment")
-        if ":" in PLACEHOLDER.sub(lambda found: found[1], value):
-            raise ValueError(f"{value!r} has a colon in a file's name, which Spark (Hadoop) cannot read")
-        if segments[-1].startswith(("_", ".")):
-            raise ValueError(f"{value!r}: Spark takes files whose name begins with _ or . for hidden, and skips them")
+    def _readable_pattern(cls, value: str | None) -> str | None:
+        if value is not None:
+            PathPattern(value).refuse_unreadable()
         return value
 
     @model_validator(mode="after")
-    def _reversible(self) -> "FilesSource":
-        for text in PLACEHOLDER.findall(self.path):
-            unknown = [d for d in re.findall(r"%(.?)", text) if d not in DIRECTIVES]
-            if unknown or "%" not in text or "*" in text or "?" in text:
-                known = " ".join(f"%{d}" for d in DIRECTIVES)
-                raise ValueError(f"path: {self.path!r}: {{window:{text}}} cannot be read back from a file's name; use {known}")
-        found = self._directives
-        day = found & {"d", "j"}
-        complete = found >= {"Y", "m", "d"} or found >= {"Y", "j"} or found == {"Y", "m"}
-        time = "".join(d for d in "HMS" if d in found)
-        if not complete or not "HMS".startswith(time) or (time and not day):
-            shown = " ".join(sorted(f"%{d}" for d in found))
-            raise ValueError(f"path: {self.path!r}: {shown} does not name one window; give it from the year down, as %Y-%m-%d")
+    def _one_window(self) -> "FilesSource":
+        for key, pattern in self._patterns.items():
+            pattern.refuse_ambiguous(key)
+        if self.control is not None:
+            self._refuse_control(self.control)
         return self
+
+    def _refuse_control(self, control: str) -> None:
+        if re.search(r"[*?]", control):
+            raise ValueError(f"control: {control!r} has a glob; a window has one control file")
+        any_window = datetime(2026, 10, 5, 7, tzinfo=UTC)
+        if self.window_start(PathPattern(control).glob(any_window)) is not None:
+            raise ValueError(f"control: a file {control!r} is also one of `path`; give it another name or folder")
 
     @field_validator("encoding")
     @classmethod
@@ -155,17 +142,17 @@ class FilesSource(Closed):
         return self
 
     @property
-    def _directives(self) -> set[str]:
-        return set(re.findall(r"%(.)", "".join(PLACEHOLDER.findall(self.path))))
+    def _patterns(self) -> dict[str, PathPattern]:
+        given = {"path": self.path, "control": self.control}
+        return {key: PathPattern(text) for key, text in given.items() if text is not None}
 
     def check_cadence(self, cadence: Cadence) -> None:
         """Raise ValueError if two windows of this cadence would have the same files."""
-        found = self._directives
-        fine = {"hourly": "H" in found, "monthly": True}.get(cadence, bool(found & {"d", "j"}))
-        if not fine:
-            raise ValueError(
-                f"source.path: {self.path!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
-            )
+        for key, pattern in self._patterns.items():
+            if not pattern.tells_apart(cadence):
+                raise ValueError(
+                    f"source.{key}: {pattern.text!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
+                )
 
     def check_mode(self, mode: str, delete_when: str | None) -> None:
         """Files may be of any mode."""
@@ -182,40 +169,12 @@ class FilesSource(Closed):
 
     def glob(self, start: datetime) -> str:
         """The pattern of one window's files, with its globs left."""
-        return PLACEHOLDER.sub(lambda found: start.strftime(found[1]), self.path)
-
-    @cached_property
-    def _regex(self) -> re.Pattern[str]:
-        seen: set[str] = set()
-
-        def directive(found: re.Match[str]) -> str:
-            name = found[1]
-            if name in seen:
-                return f"(?P={name})"
-            seen.add(name)
-            return f"(?P<{name}>[0-9]{{{DIRECTIVES[name]}}})"
-
-        def literal(text: str) -> str:
-            return re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-
-        parts = PLACEHOLDER.split(self.path)
-        made = [
-            literal(part) if place % 2 == 0 else re.sub(r"%(.)", directive, re.escape(part)) for place, part in enumerate(parts)
-        ]
-        return re.compile("".join(made), re.DOTALL)
+        return self._path.glob(start)
 
     def window_start(self, path: str) -> datetime | None:
         """The start of the window that a file belongs to; ``None`` for a path that the pattern does not match."""
-        found = self._regex.fullmatch(path)
-        if found is None:
-            return None
-        part = {name: int(value) for name, value in found.groupdict().items()}
-        try:
-            start = datetime(part["Y"], part.get("m", 1), part.get("d", 1), tzinfo=UTC)
-            start = start.replace(hour=part.get("H", 0), minute=part.get("M", 0), second=part.get("S", 0))
-        except ValueError:
-            return None
-        if "j" in part:
-            start += timedelta(days=part["j"] - 1)
-        # A date that is named twice must be the same date, and day 366 must exist.
-        return start if all(int(start.strftime(f"%{name}")) == value for name, value in part.items()) else None
+        return self._path.window_start(path)
+
+    @cached_property
+    def _path(self) -> PathPattern:
+        return PathPattern(self.path)

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.history import HistoryCheck
+from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.columns import Column, unfit_name
@@ -140,13 +141,7 @@ class TableSpec(Closed):
         refuse_twice("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
         refuse_twice("gold", [gold.name for gold in self.gold])
-        for i, check in enumerate(self.checks):
-            if isinstance(check, HistoryCheck) and self.extraction.cadence in SEASONS.get(check.season or "", ()):
-                text = f"season: {check.season} says nothing in a {self.extraction.cadence} table"
-                raise ValueError(f"checks.{i} ({check.id}): {text}")
-            if isinstance(check, HistoryCheck) and (hidden := sorted(set(check.columns_used) & self.pii_columns)):
-                text = f"its figures are kept for later windows, and {', '.join(hidden)} is pii"
-                raise ValueError(f"checks.{i} ({check.id}): {text}")
+        self._refuse_checks()
         for i, feature in enumerate(self.drift.features if self.drift else ()):
             if hidden := sorted(feature.columns_used & self.pii_columns):
                 raise ValueError(
@@ -162,6 +157,24 @@ class TableSpec(Closed):
             if why := check.unfit(types):
                 raise ValueError(f"checks.{i} ({check.id}): {why}")
         return self
+
+    def _refuse_checks(self) -> None:
+        for i, check in enumerate(self.checks):
+            if isinstance(check, HistoryCheck) and self.extraction.cadence in SEASONS.get(check.season or "", ()):
+                text = f"season: {check.season} says nothing in a {self.extraction.cadence} table"
+                raise ValueError(f"checks.{i} ({check.id}): {text}")
+            if isinstance(check, HistoryCheck) and (hidden := sorted(set(check.columns_used) & self.pii_columns)):
+                text = f"its figures are kept for later windows, and {', '.join(hidden)} is pii"
+                raise ValueError(f"checks.{i} ({check.id}): {text}")
+            if isinstance(check, ControlTotal):
+                self._refuse_unknown_total(f"checks.{i} ({check.id})", check.figure)
+
+    def _refuse_unknown_total(self, where: str, figure: str) -> None:
+        control = getattr(self.source, "control", None)
+        if control is None:
+            raise ValueError(f"{where}: the source says no figures; declare source.control (files and jdbc have it)")
+        if isinstance(control, dict) and figure not in control:
+            raise ValueError(f"{where}: source.control has no {figure!r}; there are {', '.join(control)}")
 
     def _refuse_nested_keys(self) -> None:
         for what, names in (("key", self.key), ("last_modified", (self.last_modified,) if self.last_modified else ())):

@@ -97,6 +97,7 @@ def _extract(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping
             lacking=tuple(extraction.lacking.get(window, ())),
             types=dict(extraction.types.get(window, {})),
             respelled=dict(extraction.respelled.get(window, {})),
+            control=extraction.control.get(window),
         )
         for window in windows
     ]

@@ -11,6 +11,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.history import HistoryCheck
 from lakehouse_assets.checks.sql_text import literal
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Kind
@@ -189,7 +190,7 @@ def decide(
         planned = evolution.plan(stands, record, run.readers)
         uncast = {name: n.failed_rows.get(f"cast_{name}", 0) for name in stands.columns}
         outcomes = gate.built_in(planned.spec, n) + schema_outcomes(stands, record, planned, ever, uncast)
-        context, before = context_at(run, record.p_extracted_at), partial(history.before, record.p_extracted_at)
+        context, before = context_at(run, record.p_extracted_at, record.control), partial(history.before, record.p_extracted_at)
         judged = gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
         outcomes += gate.without_columns(judged, spec.checks, lacking_columns(stands, record))
         outcomes += gate.drift_outcome(drift)
@@ -257,7 +258,8 @@ def _superseded(old: Decision, by: Decision) -> Decision:
     )  # fmt: skip
 
 
-def context_at(run: Run, start: datetime) -> CheckContext:
+def context_at(run: Run, start: datetime, control: ControlTotals | None = None) -> CheckContext:
     """The context of one window, its bounds as literals: for judging, where there is no row to take them from."""
     window = window_at(start, run.spec.extraction.cadence)
-    return replace(check_context(run.spec), window_start_sql=literal(window.start), window_end_sql=literal(window.end))
+    bounds = {"window_start_sql": literal(window.start), "window_end_sql": literal(window.end)}
+    return replace(check_context(run.spec), **bounds, control=control)

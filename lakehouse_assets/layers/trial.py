@@ -5,15 +5,17 @@ Does not: the gate (judge).
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.dependencies import rows_passed_over, with_prerequisites
 from lakehouse_assets.checks.history import HistoryCheck
+from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
@@ -74,12 +76,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class _Data:
-    """Staged rows by batch, and the rules whose flags they carry."""
+    """Staged rows by batch, the rules whose flags they carry, and what the source says of their windows."""
 
     frame: DataFrame
     spec: TableSpec
     place: str
     batches: tuple[Batch, ...]
+    control: Mapping[datetime, ControlTotals | None] = field(default_factory=dict)
 
 
 def with_check(spec: Spec, check: Check) -> Spec:
@@ -121,7 +124,9 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
         def before(past: HistoryCheck, start: datetime = start):
             return history.before(start, past)
 
-        judged = gate.judge_checks(wanted, context_at(run, start), numbers[batch], spec.pii_columns, before=before)
+        judged = gate.judge_checks(
+            wanted, context_at(run, start, data.control.get(start)), numbers[batch], spec.pii_columns, before=before
+        )
         window, old = window_at(start, spec.extraction.cadence), standing.get(start)
         found += [Trial(window, numbers[batch].rows_in, outcome, old) for outcome in judged if outcome.check in names]
         if old and old.accepted and not any(outcome.effect == "batch" for outcome in judged):
@@ -151,11 +156,14 @@ def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str
         arrived = sorted(source.fingerprints(windows))
         if not arrived:
             raise RefusedError(f"{spec.name}: none of these windows has landed")
-        rows = bronze_rows(source.read(run.spark, arrived).frame, dict.fromkeys(arrived, 1))
-        return _Data(rows, spec, place, tuple((window.start, 1) for window in arrived))
+        extraction = source.read(run.spark, arrived)
+        rows = bronze_rows(extraction.frame, dict.fromkeys(arrived, 1))
+        told = {window.start: totals for window, totals in extraction.control.items()}
+        return _Data(rows, spec, place, tuple((window.start, 1) for window in arrived), told)
     if place == "silver":
-        if looking := [check.id for check in spec.checks if isinstance(check, HistoryCheck) and check.id in names]:
-            text = "compare windows as they came, and in silver later ones have taken rows from them; ask bronze"
+        as_came = HistoryCheck | ControlTotal
+        if looking := [check.id for check in spec.checks if isinstance(check, as_came) and check.id in names]:
+            text = "look at windows as they came, and in silver later ones have taken rows from them; ask bronze"
             raise RefusedError(f"{spec.name}: {', '.join(looking)} {text}")
         known = logs.decisions(run.settings, spec.name, evidence=False)
         batches = tuple(batch for batch in ledger.accepted(known) if batch[0] in starts)
@@ -167,7 +175,8 @@ def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str
     batches = tuple((start, record.extraction_seq) for start, record in records.items() if start in starts)
     if not batches:
         raise RefusedError(f"{spec.name}: none of these windows is in bronze; see `lakehouse verdicts`, or try --on source")
-    return _Data(run.spark.read.format("delta").load(run.path("bronze")), spec, place, batches)
+    told = {start: record.control for start, record in records.items()}
+    return _Data(run.spark.read.format("delta").load(run.path("bronze")), spec, place, batches, told)
 
 
 def _staged(data: _Data, batches: Sequence[Batch], others: Mapping[str, DataFrame]) -> DataFrame:

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.windows import Window
 
 # What an action on an extraction's frame may raise. A failed scan is a Py4JJavaError in PySpark 4.1, and no PySparkException.
@@ -27,7 +28,8 @@ class Extraction:
     ``_columns`` and ``columns`` hold safe names. The one row of an unreadable file has an empty ``_columns``.
     ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order;
     ``lacking``: those of them that one of its readable files does not have. ``types``: their Spark types, where the source
-    knows them. ``respelled``: those that came in other letter case than bronze has them, with how they came.
+    knows them. ``respelled``: those that came in other letter case than bronze has them, with how they came. ``control``: what
+    the source says of its windows, where the table asks it to.
     """
 
     frame: DataFrame
@@ -36,6 +38,7 @@ class Extraction:
     lacking: Mapping[Window, tuple[str, ...]] = field(default_factory=dict)
     types: Mapping[Window, Mapping[str, str]] = field(default_factory=dict)
     respelled: Mapping[Window, Mapping[str, str]] = field(default_factory=dict)
+    control: Mapping[Window, ControlTotals] = field(default_factory=dict)
 
 
 class Source(Protocol):

@@ -8,7 +8,7 @@ caller's action, and `probe` then names it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import groupby
 from typing import TypeVar
@@ -22,6 +22,7 @@ from lakehouse_assets.contracts.source import FilesSource, safe_name
 from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction
+from lakehouse_assets.sources.control_files import ControlFiles
 from lakehouse_assets.sources.csv_files import Header, csv_rows, read_headers, unpaired_quotes
 from lakehouse_assets.sources.json_files import json_lines, json_rows, keys_by_file
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint
@@ -50,12 +51,21 @@ class FilesReader:
         """Nothing is opened yet."""
         self._source = source
         self._landing = Landing(landing)
+        self._control = ControlFiles(self._landing, source.control)
         self._declared = tuple(declared)
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
-        """The windows that have a file, each with a hash of its files' paths, sizes and times. Raises SourceError."""
+        """The windows that have a file, each with a hash of its files' paths, sizes and times, its control file's among them.
+
+        Raises SourceError.
+        """
+        windows = list(windows)
         files = self._landing.files(self._source, windows)
-        return {window: fingerprint(group) for window, group in groupby(files, key=lambda file: file.window)}
+        control = self._control.files(windows)
+        return {
+            window: fingerprint([*group, *control.get(window, ())])
+            for window, group in groupby(files, key=lambda file: file.window)
+        }
 
     def columns(self, window: Window) -> tuple[str, ...]:
         """Those of the window's CSV or Parquet files; those of JSON lines are found by reading them."""
@@ -86,7 +96,8 @@ class FilesReader:
                 if not found:
                     raise
                 survey = self._survey(spark, files, known | found)
-            return self._extraction(spark, files, survey)
+            extraction = self._extraction(spark, files, survey)
+        return replace(extraction, control=self._control.totals(dict.fromkeys(file.window for file in files)))
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Files (relative to the landing folder) that stop a scan, and why. Scans everything: only after a failed action.

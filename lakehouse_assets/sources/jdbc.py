@@ -21,6 +21,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import FETCH_JARS, SCAN_ERRORS, Extraction, innermost
 from lakehouse_assets.sources.names import Spelling, refuse_names
 from lakehouse_assets.sources.postgres import Postgres, Span, stretches
+from lakehouse_assets.sources.totals import totals
 from lakehouse_assets.sources.watermark import as_text, taken
 
 
@@ -72,10 +73,12 @@ class JdbcReader:
             raise SourceError(f"{self._source.place}: {why}")
         spelling = Spelling(self._declared)
         names = tuple(spelling.learn(name) for name in columns)
-        frame = self._frame(spark, self._spans(windows), names)
+        spans = self._spans(windows)
+        control = totals(self._source, self._database, spans)
+        frame = self._frame(spark, spans, names)
         types = {spelling.learn(name): kind for name, kind in self._database.types.items()}
         respelled = dict.fromkeys(windows, spelling.respelled(columns))
-        return Extraction(frame, {}, dict.fromkeys(windows, names), {}, dict.fromkeys(windows, types), respelled)
+        return Extraction(frame, {}, dict.fromkeys(windows, names), {}, dict.fromkeys(windows, types), respelled, control)
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Nothing: a database has no parts. Raises SourceError, without any address, where reading is what fails."""

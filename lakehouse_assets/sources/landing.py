@@ -14,6 +14,7 @@ from fnmatch import translate
 from pyarrow import NativeFile
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
+from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
@@ -56,7 +57,7 @@ class Landing:
         except (OSError, ValueError) as error:
             raise SourceError(f"LAKEHOUSE_LANDING is {place}, which cannot be opened: {error}") from None
 
-    def files(self, source: FilesSource, windows: Iterable[Window]) -> list[LandedFile]:
+    def files(self, source: FilesSource | PathPattern, windows: Iterable[Window]) -> list[LandedFile]:
         """The files of these windows, oldest window first, then by path.
 
         Hidden names (`_x`, `.x`) and names that are no UTF-8 belong to no window. Raises SourceError if there is no landing

@@ -69,6 +69,11 @@ class Postgres:
         return {name: kind for name, kind in found.items() if kind}
 
     @cached_property
+    def kinds(self) -> dict[str, str]:
+        """PostgreSQL's types of the columns."""
+        return {name: kind for name, kind, *_ in self._described}
+
+    @cached_property
     def _described(self) -> list[tuple[str, str, str, str]]:
         with self._cursor() as cursor:
             found = cursor.execute(COLUMNS, [self.relation]).fetchall()
@@ -91,27 +96,31 @@ class Postgres:
     @property
     def relation(self) -> str:
         """The table's name, quoted."""
-        return ".".join(_name(part) for part in self._source.table.split("."))
+        return ".".join(name_in_sql(part) for part in self._source.table.split("."))
 
     @property
     def modified(self) -> str:
         """The column of the times, quoted."""
-        return _name(self._source.modified)
+        return name_in_sql(self._source.modified)
 
     def prints(self, spans: Sequence[Span]) -> dict[Window, tuple[Any, ...]]:
         """Of each window that has rows: their number, latest time and hash, whatever their order. One query."""
+        hashed = f"{self.modified}::text" if self._source.fingerprint == "modified" else "lakehouse_t::text"
+        cells = ["count(*)", f"max({self.modified})::text", f"sum(hashtextextended({hashed}, 0))::text"]
+        return dict(self.grouped(cells, spans))
+
+    def grouped(self, cells: Sequence[str], spans: Sequence[Span]) -> list[tuple[Window, tuple[Any, ...]]]:
+        """Aggregates of the rows of each span that has some, in one query over the table, there called `lakehouse_t`."""
         places = self.places(spans)
         if not places:
-            return {}
-        within = [self.condition(low, high) for low, high in stretches(spans)]
-        hashed = f"t.{self.modified}::text" if self._source.fingerprint == "modified" else "t::text"
+            return []
+        within = " OR ".join(self.condition(low, high) for low, high in stretches(spans))
         query = (
-            f"SELECT {self.bucket(spans)}, count(*), max({self.modified})::text, sum(hashtextextended({hashed}, 0))::text"
-            f" FROM {self.relation} AS t WHERE {' OR '.join(within)} GROUP BY 1"
+            f"SELECT {', '.join([self.bucket(spans), *cells])} FROM {self.relation} AS lakehouse_t WHERE {within} GROUP BY 1"
         )
         with self._cursor() as cursor:
             found = cursor.execute(query.encode()).fetchall()
-        return {places[place]: tuple(rest) for place, *rest in found if place in places}
+        return [(places[place], tuple(rest)) for place, *rest in found if place in places]
 
     def oldest(self) -> datetime | None:
         """The first time in the table, UTC."""
@@ -215,7 +224,8 @@ def stretches(spans: Sequence[Span]) -> list[tuple[datetime | None, datetime]]:
     return found
 
 
-def _name(name: str) -> str:
+def name_in_sql(name: str) -> str:
+    """A column's name, quoted."""
     return exp.to_identifier(name, quoted=True).sql(dialect="postgres")
 
 
@@ -233,7 +243,7 @@ def _spark_type(full: str) -> str | None:
 
 def _as_text(name: str, kind: str, category: str) -> str:
     """A column's value as text, written by the database: Spark has no type for many of PostgreSQL's, and rounds others."""
-    column = _name(name)
+    column = name_in_sql(name)
     formats: Mapping[str, str] = {
         "timestamp with time zone": f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
         "timestamp without time zone": f"to_char({column}, 'YYYY-MM-DD\"T\"HH24:MI:SS.US')",

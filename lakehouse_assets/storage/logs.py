@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Reason
 from lakehouse_assets.decisions.gate import Outcome, reasons_of
 from lakehouse_assets.settings import Settings
@@ -32,6 +33,7 @@ EXTRACTIONS = pa.schema(
         pa.field("lacking", pa.list_(pa.string())),
         pa.field("types", pa.string()),
         pa.field("respelled", pa.string()),
+        pa.field("control", pa.string()),
     ]
 )
 _REASON = pa.struct(
@@ -89,7 +91,8 @@ def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
     for row in sorted(found.to_pylist(), key=lambda r: (r["extracted_at"], r["bronze_version"])):
         lists = {name: tuple(row.get(name) or ()) for name in ("columns", "lacking")}
         told = {name: json.loads(row.get(name) or "{}") for name in ("types", "respelled")}
-        record = ExtractionRecord(**{**row, **lists, **told})
+        control = ControlTotals.from_text(row["control"]) if row.get("control") else None
+        record = ExtractionRecord(**{**row, **lists, **told, "control": control})
         latest[(record.p_extracted_at, record.extraction_seq)] = record
     return sorted(latest.values(), key=lambda r: (r.p_extracted_at, r.extraction_seq))
 
@@ -100,6 +103,7 @@ def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) 
         {
             **asdict(r), "columns": list(r.columns), "lacking": list(r.lacking),
             "types": json.dumps(r.types), "respelled": json.dumps(r.respelled),
+            "control": r.control.as_text() if r.control else None,
         }
         for r in records
     ]  # fmt: skip

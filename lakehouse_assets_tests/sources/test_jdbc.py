@@ -263,3 +263,56 @@ def test_a_connection_that_nobody_named() -> None:
 def test_what_yaml_may_not_say(given, said) -> None:
     with pytest.raises(ValidationError, match=said):
         source(**given)
+
+
+def test_the_database_says_what_each_window_has(database, reader, spark) -> None:
+    database.run(
+        'CREATE TABLE t (at timestamptz, amount numeric(12,2), "odd name" double precision, t text)',
+        "INSERT INTO t VALUES ('2024-03-01T05:00Z', 1.50, 2, 'a'), ('2024-03-01T23:59:59Z', NULL, 'NaN', 'b'),"
+        " ('2024-03-02T00:00Z', 4.25, -1, NULL), ('2024-03-04T00:00Z', 9, 9, 'c')",
+    )
+    control = {
+        "rows": "count(*)",
+        "texts": "count(t)",
+        "amount": "sum(amount)",
+        "least": "min(odd name)",
+        "mean": "avg(amount)",
+    }
+    windows = [day(1), day(2), day(3)]
+    found = reader(control=control).read(spark, windows).control
+    assert [list(found[window].figures) for window in windows] == [list(control)] * 3
+    assert [list(found[window].figures.values()) for window in windows] == [
+        [2.0, 2.0, 1.5, 2.0, 1.5],
+        [1.0, 0.0, 4.25, -1.0, 4.25],
+        [0.0, 0.0, None, None, None],
+    ]
+    assert reader().read(spark, windows).control == {}
+
+
+@pytest.mark.parametrize(("asked", "why"), [("sum(no)", "there is no column 'no'"), ("sum(v)", "v is text, and no number")])
+def test_what_the_database_could_not_say(spark, database, reader, asked, why) -> None:
+    fill(database)
+    with pytest.raises(SourceError, match=f"SHOP: t: source.control.figure: {why}"):
+        reader(control={"figure": asked}).read(spark, [day(1)])
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"control": {"rows": "count(*); drop table t"}}, "is not `count"),
+        ({"control": {"rows": "sum(a + b)) from t --"}}, "is not `count"),
+        ({"control": {"rows": "sum(*)"}}, "is not `count"),
+        ({"control": {}}, "at least 1"),
+        ({"control": {"rows": "count(*)"}, "history": "watermark", "overlap_minutes": 5}, "rows move on to other windows"),
+    ],
+)
+def test_refused_control(given, why) -> None:
+    with pytest.raises(ValidationError, match=why):
+        source(**given)
+
+
+def test_a_content_fingerprint_is_of_the_whole_row_whatever_a_column_is_called(database, reader) -> None:
+    database.run("CREATE TABLE t (at timestamptz, t text, v text)", "INSERT INTO t VALUES ('2024-03-01T05:00Z', 'same', 'a')")
+    before = reader(fingerprint="content").fingerprints([day(1)])
+    database.run("UPDATE t SET v = 'b'")
+    assert reader(fingerprint="content").fingerprints([day(1)]) != before

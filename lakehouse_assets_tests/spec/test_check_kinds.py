@@ -1,8 +1,10 @@
 """What each check kind says of small batches, as tables, run on real Spark: also its reference."""
 
 import ipaddress
+import json
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -13,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.registry import AnyCheck, kinds
 
 ANY = TypeAdapter(AnyCheck)
@@ -180,6 +183,50 @@ def test_batches(given, values, status):
     assert ANY.validate_python(given).judge(values, CONTEXT).status == status
 
 
+@pytest.mark.parametrize(
+    ("given", "own", "source", "status"),
+    [
+        ({}, 24.0, 24.0, "passed"),
+        ({}, 23.0, 24.0, "failed"),
+        ({}, 25.0, 24.0, "failed"),
+        ({}, None, 0.0, "passed"),  # a batch of no rows
+        ({}, None, 24.0, "failed"),
+        ({}, 24.0, None, "failed"),
+        ({}, 10.0**12 + 1, 10.0**12, "failed"),  # a count is exact
+        ({"tolerance": 0.1}, 22.0, 24.0, "passed"),
+        ({"tolerance": 0.1}, 21.0, 24.0, "failed"),
+        ({"measure": "sum(v)"}, 0.1 + 0.2, 0.3, "passed"),
+        ({"measure": "sum(v)"}, 1000.001, 1000.0, "failed"),
+        ({"measure": "sum(v)"}, None, 0.0, "passed"),
+        ({"measure": "sum(v)"}, 0.0, None, "passed"),
+        ({"measure": "sum(v)"}, None, 1.0, "failed"),
+        ({"measure": "sum(v)"}, NAN, 1.0, "failed"),
+        ({"measure": "sum(v)"}, float("inf"), 1.0, "failed"),
+        ({"measure": "sum(v)"}, NAN, NAN, "failed"),  # a database can say so
+        ({"measure": "max(v)"}, None, None, "passed"),
+        ({"measure": "max(v)"}, None, 0.0, "failed"),
+        ({"measure": "max(v)"}, -5.0, -5.0, "passed"),
+    ],
+    ids=str,
+)
+def test_control_totals(given, own, source, status):
+    check = ANY.validate_python({"check": "control_total", "figure": "f", **given})
+    told = replace(CONTEXT, control=ControlTotals({"f": source, "other": 1.0}))
+    judged = check.judge({} if own is None and check.measure == "count(*)" else {"own": own}, told)
+    assert judged.status == status
+    assert bool(judged.message) == (status == "failed")
+    json.dumps(judged.observed, allow_nan=False)
+
+
+def test_what_the_source_does_not_say_is_no_pass():
+    check = ANY.validate_python({"check": "control_total", "figure": "f"})
+    told = replace(CONTEXT, control=ControlTotals({"rows": 1.0, "amount": 2.0}))
+    nothing = replace(CONTEXT, control=ControlTotals({}, "there is no x.json"))
+    found = [check.judge({"own": 1.0}, context) for context in (told, nothing, CONTEXT)]
+    assert [f.status for f in found] == ["failed", "failed", "error"]
+    assert [f.message for f in found[:2]] == ["the source says nothing of 'f'; it says amount, rows", "there is no x.json"]
+
+
 HOURS = [START + timedelta(hours=hour) for hour in (3, 0, 1, 2, 2)]
 # kind and parameters | column type | batches that pass | batches that fail
 BATCHES = [
@@ -322,9 +369,9 @@ def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_wind
 def test_the_inventory():
     """Pinned, so that discovery hides nothing."""
     assert list(kinds()) == [
-        "anomaly", "at_least_one_of", "castable", "compare", "conditional", "country_code", "currency_code", "decimals",
-        "distinct_count",
-        "email", "exactly_one_of", "expression", "foreign_key", "freshness", "in_future", "in_past", "in_range", "in_set", "ip",
+        "anomaly", "at_least_one_of", "castable", "compare", "conditional", "control_total", "country_code",
+        "currency_code", "decimals", "distinct_count", "email", "exactly_one_of", "expression", "foreign_key", "freshness",
+        "in_future", "in_past", "in_range", "in_set", "ip",
         "json", "latitude", "length", "longitude", "matches", "metric", "no_gaps", "not_blank", "not_empty", "not_null",
         "null_share", "reconcile", "row_count", "row_count_ratio", "sql", "statistic", "unique", "url", "uuid",
     ]  # fmt: skip

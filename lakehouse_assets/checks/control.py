@@ -1,0 +1,67 @@
+"""What a source itself says of a window: control totals, as a control file or a database gives them.
+
+Belongs here: their shape, and reading a control file's text (pure). Does not: comparing (kinds/control), or finding the file.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import NoReturn
+
+MAX_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class ControlTotals:
+    """``figures`` by name; None is NULL. ``problem``: why there are none."""
+
+    figures: Mapping[str, float | None]
+    problem: str = ""
+
+    def as_text(self) -> str:
+        """JSON, which `from_text` takes back."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> "ControlTotals":
+        """What `as_text` wrote."""
+        return cls(**json.loads(text))
+
+
+def read_totals(content: bytes) -> ControlTotals:
+    """The figures of a control file: one JSON object of finite numbers and nulls. Raises ValueError for anything else."""
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES // 1024} KB")
+    try:
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_number)
+    except (UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+        raise ValueError(f"no JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise ValueError(f'no JSON object, such as {{"rows": 24}}, but {json.dumps(found)[:40]}')
+    return ControlTotals({name: _number(name, value) for name, value in found.items()})
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it says a figure twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _number(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name!r} is no number, but {json.dumps(value)[:40]}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise ValueError(f"{name!r} is too large")
+    return number
