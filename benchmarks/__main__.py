@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, gate, incremental, rules, schema
+from benchmarks import audit, catch_up, demo, gate, incremental, rules, scattered, schema
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "incremental": incremental.benchmark,
     "gate": gate.benchmark,
     "catch-up": catch_up.benchmark,
+    "scattered": scattered.benchmark,
     "rules": rules.benchmark,
     "rules-gate": rules.gate_benchmark,
     "rules-many": rules.many_benchmark,

@@ -23,7 +23,7 @@ from lakehouse_assets.orchestration.retries import retry_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import golds_of, load_tables
 from lakehouse_assets.orchestration.trials import trial_job
-from lakehouse_assets.orchestration.watcher import watcher_sensor
+from lakehouse_assets.orchestration.watching import watcher_sensor
 from lakehouse_assets.settings import Settings
 
 # `backfill_policy` is beta in this version: one run per contiguous gap rests on it, knowingly.

@@ -20,7 +20,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
 # Piped into a file or another program, a table is as wide as it needs.
-out, err = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
+out, err = Console(width=None if sys.stdout.isatty() else 100_000), Console(stderr=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

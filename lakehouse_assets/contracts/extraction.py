@@ -3,12 +3,13 @@
 Belongs here: the shape and what can be judged from it alone. Does not: the calendar's arithmetic (windows), folding (layers).
 """
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from lakehouse_assets.checks.closed import Closed
+from lakehouse_assets.checks.durations import Duration, duration
 from lakehouse_assets.checks.sql_text import parse_expression
 from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
 
@@ -35,6 +36,9 @@ class ExtractionSpec(Closed):
     retries: int = Field(default=5, ge=0)
     """How often a window that failed is tried again: after 10 minutes, then three times as long each time, at most a day. Then
     the daemon leaves it alone, until its source changes or somebody runs it."""
+    overdue_after: Duration | None = None
+    """How long after its end a window is expected at the source: `90m`, `6h`, `2d`. The check `no_window_overdue` fails while
+    the newest windows have not arrived by then. Without it there is no such check: some sources are silent for days."""
     delete_when: str | None = None
     """`upsert` only: a SQL condition over the columns. A row for which it is true deletes its key, until a newer row brings it
     back."""
@@ -63,6 +67,11 @@ class ExtractionSpec(Closed):
     def windows(self, now: datetime) -> list[Window]:
         """Every window that has ended by ``now`` (UTC), oldest first."""
         return list(calendar(self.start, min(self.end or now, now), self.cadence))
+
+    @property
+    def allowed_delay(self) -> timedelta | None:
+        """`overdue_after` as a length of time."""
+        return None if self.overdue_after is None else duration(self.overdue_after)
 
     @property
     def first(self) -> Window:

@@ -249,8 +249,8 @@ class TableSpec(Closed):
     def ruleset(self) -> str:
         """What a batch is judged by, as canonical JSON: kept with each decision."""
         left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold", "maintenance"), True)
-        # When a failed window is tried again changes no judgement, nor does the unit in which a value is told.
-        left_out["extraction"] = {"retries"}
+        # When a failed window is tried again or missed changes no judgement, nor does the unit in which a value is told.
+        left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
         return self.declared.model_dump_json(by_alias=True, exclude=left_out)
 

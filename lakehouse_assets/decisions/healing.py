@@ -3,7 +3,7 @@
 Belongs here: the judgement of what is on record. Does not: reading the record, or asking for a run (orchestration).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -86,6 +86,15 @@ def healing(facts: Sequence[Facts], now: datetime, retries: int, lookback: int |
     beyond = len(ordered) - lookback if lookback is not None else 0
     late = _late(ordered, now)
     return [_of(f, f.window in late, place < beyond, retries) for place, f in enumerate(ordered)]
+
+
+def overdue(windows: Sequence[Window], arrived: Collection[str], now: datetime, allowed: timedelta) -> list[Window]:
+    """Windows that came to an end more than ``allowed`` ago and are newer than all that have ``arrived`` (keys).
+
+    An older one is a gap, which may stay one.
+    """
+    newest = max((window for window in windows if window.key in arrived), default=None)
+    return [w for w in windows if w.end + allowed < now and (newest is None or w > newest)]
 
 
 def _of(facts: Facts, late: bool, beyond: bool, retries: int) -> Healing:

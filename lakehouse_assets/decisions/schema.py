@@ -224,7 +224,7 @@ def _case(path: str, twin: str, kind: SparkType | None, column: str) -> Differen
 
 
 def _text(kind: SparkType | None) -> str:
-    return "?" if kind is None else sql_type(kind)
+    return "untyped" if kind is None else sql_type(kind)
 
 
 def widest(current: SparkType | None, recorded: SparkType | None) -> SparkType | None:

@@ -31,6 +31,7 @@ from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
 from lakehouse_assets.orchestration.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.maintenance import maintenance_asset
+from lakehouse_assets.orchestration.overdue import overdue_check
 from lakehouse_assets.orchestration.partitions import partitions_of
 from lakehouse_assets.orchestration.retries import left_failed_check
 from lakehouse_assets.orchestration.schema import gold_schema_check, refused_windows, schema_failure, silver_schema_check
@@ -57,6 +58,7 @@ def table_definitions(
         query = queries[gold.name]
         assets.append(_gold(spec, gold, query, settings, personal_columns(query, [spec, *others])))
     checks = [left_failed_check(settings, spec), silver_schema_check(settings, spec, readers)]
+    checks += [overdue_check(spec)] if spec.extraction.overdue_after else []
     checks += [gold_schema_check(settings, gold) for gold in spec.gold]
     return dg.Definitions(assets=assets, asset_checks=checks)
 

@@ -1,11 +1,11 @@
 """The watcher: looks at every table's source and reports windows that arrived or changed as versions of `source_<table>`.
 
-Belongs here: comparing what is at the source with what the instance has on record. Does not: reading any data (no JVM).
+Belongs here: comparing what is at the source with what the instance has on record. Does not: the sensor (watching), or reading
+any data (no JVM).
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import dagster as dg
 from dagster import DagsterEventType
@@ -60,28 +60,3 @@ def recorded_versions(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping
     """The data version on record of every partition of a source, in one query."""
     found = instance.event_log_storage.get_latest_tags_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG])
     return {partition: tags[VERSION_TAG] for partition, tags in found.items() if VERSION_TAG in tags}
-
-
-def watcher_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
-    """The sensor, on by default: it costs a listing of the landing place."""
-
-    @dg.sensor(
-        name="watch_sources",
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports windows that arrived or changed at a source, once they have settled for two looks.",
-    )
-    def watch_sources(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        before = json.loads(context.cursor) if context.cursor else {}
-        events, seen, troubles = look(context.instance, settings, specs, before, datetime.now(UTC))
-        for trouble in troubles:
-            context.log.warning(trouble)
-        cursor = json.dumps(seen, sort_keys=True)
-        if not events and cursor == context.cursor:
-            waiting = sum(map(len, seen.values()))
-            return dg.SkipReason(
-                "; ".join(troubles) or (f"{waiting} windows are settling" if waiting else "nothing new at the sources")
-            )
-        return dg.SensorResult(asset_events=events, cursor=cursor)
-
-    return watch_sources

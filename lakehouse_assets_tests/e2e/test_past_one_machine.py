@@ -5,6 +5,7 @@ should hold (test_weather), or servers (servers).
 """
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -207,7 +208,15 @@ def test_2_a_cluster_with_an_object_store_gives_the_same_tables(here, store, tmp
         same(place.tell(), here)
         # Each run had an executor on each worker.
         assert [len(list(folder.glob("app-*/*"))) for folder in cluster.work] == [len(RUNS)] * 2
+        # The executors draw the sample; the record goes to the store, the pages to this machine.
+        (audit,) = json.loads(place.command("audit-silver", "--table", "weather", "--seed", "7", "--json").stdout)["audits"]
     assert left_running(home) == []
+    (kept,) = delta.read_arrow(
+        Settings(root=place.root, landing=place.landing, dagster_home=home).path("ops", "audits")
+    ).to_pylist()
+    assert (audit["verdict"], audit["sampled"]) == (kept["verdict"], kept["total_sampled_records"])
+    assert kept["total_raw_records"] == len(here["silver_weather"])
+    assert list((home / "data" / "audits" / "tables").glob("silver-weather-*.html"))
     # Locks are this machine's: a folder of this lake's own, under DAGSTER_HOME. Nothing else of the lake is on the disk.
     settings = Settings(root=place.root, landing=place.landing, dagster_home=home)
     assert (settings.locks / "weather.lock").exists()

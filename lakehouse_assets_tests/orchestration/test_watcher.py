@@ -1,14 +1,21 @@
-"""The watcher over tables of several sources: one that cannot be reached keeps no other from being watched.
+"""The watcher over several sources: one that cannot be reached keeps no other from being watched; one that stops is told of.
 
-Belongs here: one look at many sources. Does not: what a source's fingerprints are (sources).
+Belongs here: looks at sources, and the sensor. Does not: what a source's fingerprints are (sources).
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+import pytest
+from pydantic import ValidationError
 
+from lakehouse_assets.decisions.healing import overdue
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration import watching
+from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.overdue import CHECK
 from lakehouse_assets.orchestration.watcher import look
-from lakehouse_assets_tests.support import land, readings
+from lakehouse_assets_tests.support import land, readings, window
 
 NOW = datetime(2024, 1, 3, tzinfo=UTC)
 
@@ -27,3 +34,85 @@ def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
     assert [event.asset_key.to_user_string() for event in events] == ["source_readings"]
     assert [text.partition(":")[0] for text in troubles] == ["by_jdbc", "by_kafka"]
     assert "LAKEHOUSE_JDBC_SHOP_URL" in troubles[0] and "LAKEHOUSE_KAFKA_BOOTSTRAP" in troubles[1]
+
+
+DAYS = [window(day) for day in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("arrived", "hours", "expected"),
+    [
+        ([1, 2, 3, 4, 5], 100, []),
+        ([1, 2, 3, 4], 6, []),  # on the hour it is still in time
+        ([1, 2, 3, 4], 6.01, [5]),
+        ([1, 2, 4], 6.01, [5]),  # the third is a gap
+        ([1], 6.01, [2, 3, 4, 5]),
+        ([1], -20, [2, 3]),  # the fourth is over for four hours, the fifth not yet
+        ([], 6.01, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_what_is_overdue(arrived, hours, expected):
+    now = DAYS[-1].end + timedelta(hours=hours)
+    over = [each for each in DAYS if each.end <= now]
+    found = overdue(over, {window(day).key for day in arrived}, now, timedelta(hours=6))
+    assert [each.start.day for each in found] == expected
+
+
+def extraction(**more):
+    return {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert", **more}
+
+
+def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
+    """Told once when it stops, again when more is overdue, and once when it goes on; of a table that does not ask, never."""
+    now = datetime(2024, 1, 3, 5, tzinfo=UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return now
+
+    monkeypatch.setattr(watching, "datetime", Clock)
+    asked = readings(extraction=extraction(overdue_after="6h"))
+    other = readings(name="quiet", source={**readings().source.model_dump(), "path": "quiet/{window:%Y-%m-%d}.csv"})
+    sensor = watching.watcher_sensor(settings, [asked, other])
+    cursor = None
+
+    def tick() -> list[tuple[bool, str]]:
+        nonlocal cursor
+        found = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor))
+        cursor = found.cursor
+        for event in found.asset_events:
+            instance.report_runless_asset_event(event)
+        told = [event for event in found.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+        assert {event.asset_key.to_user_string() for event in told} <= {"source_readings"}
+        return [(event.passed, event.description or "") for event in told]
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        for day in (1, 2):
+            land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
+        late = "not at the source 6h after the end"
+        assert tick() == [(False, f"2024-01-01: {late}")], "it has to settle: nothing has arrived yet"
+        tick()
+        assert tick() == [(True, "what should be at the source is there")]
+        assert tick() == []
+        now = datetime(2024, 1, 4, 7, tzinfo=UTC)
+        assert tick() == [(False, f"2024-01-03: {late}")]
+        assert tick() == []
+        now = datetime(2024, 1, 5, 7, tzinfo=UTC)
+        assert tick() == [(False, f"2024-01-03, 2024-01-04: {late}")]
+        land(settings, 4, ["a,1,1,2024-01-04T00:00:00Z"])
+        assert [passed for _ in range(4) for passed, _ in tick()] == [True]
+
+
+def test_only_a_table_that_says_when_has_the_check(settings, tmp_path):
+    def checks(spec) -> set[str]:
+        graph = build_definitions(settings, [LakehouseTable(spec, tmp_path)]).resolve_asset_graph()
+        return {key.name for key in graph.asset_check_keys if key.asset_key.to_user_string() == "source_readings"}
+
+    assert checks(readings()) == set()
+    asked = readings(extraction=extraction(overdue_after="6h"))
+    assert checks(asked) == {CHECK}
+    # When somebody is told changes no judgement.
+    assert asked.ruleset_hash == readings().ruleset_hash
+    with pytest.raises(ValidationError, match="'soon' is not a duration such as 30s, 90m, 6h or 2d"):
+        readings(extraction=extraction(overdue_after="soon"))

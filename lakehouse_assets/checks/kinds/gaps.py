@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import model_validator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
-from lakehouse_assets.checks.kinds.moments import duration
+from lakehouse_assets.checks.durations import duration
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.checks.types import uncastable
 

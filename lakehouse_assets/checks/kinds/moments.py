@@ -4,35 +4,14 @@ Belongs here: kinds that compare times with the window's end, so that the same b
 a range of constant dates (values).
 """
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import AfterValidator
+from typing import Any, ClassVar, Literal
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, ColumnCheck, Judgement
+from lakehouse_assets.checks.durations import Duration, duration
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.checks.types import uncastable
-
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def duration(text: str) -> timedelta:
-    """``90m``, ``6h``, ``2d``, ``30s``. Raises ValueError for another form."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
-    if not found:
-        raise ValueError(f"{text!r} is not a duration such as 30s, 90m, 6h or 2d")
-    return timedelta(**{UNITS[found[2]]: int(found[1])})
-
-
-def _checked(text: str) -> str:
-    duration(text)
-    return text
-
-
-# Kept as it was written: a rule set is told back in the words of its author.
-Duration = Annotated[str, AfterValidator(_checked)]
 
 
 class _Relative(ColumnCheck):

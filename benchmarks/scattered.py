@@ -1,0 +1,84 @@
+"""Scattered gaps: as many runs as there are gaps, beside one run of the same windows; by the time of Spark's jobs.
+
+A lake has 335 of 365 windows; every twelfth is late. A takes them as they lie, each in a run of its own through extraction,
+gate and exchange: that is how the daemon must ask for what is not contiguous. B takes all thirty in one run.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.data import table, windows, write_csv
+from benchmarks.harness import Result, Sample, Side, run_pairs
+from benchmarks.lab import Lab, told
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.layers.bronze import extract
+from lakehouse_assets.layers.silver import publish
+from lakehouse_assets.settings import Settings
+
+WINDOWS, GAPS, APART, ROWS, LIMIT = 365, 30, 12, 1_825_000, 4.0
+
+
+def benchmark(lab: Lab) -> Iterator[Result]:
+    """Fewer rows a window where the scale is below 1; the windows stay as many."""
+    count = lab.sized(ROWS, WINDOWS)
+    settings, before = lab.settings("scattered"), lab.settings("before")
+    landing = Path(settings.landing)
+    lab.say("scattered: writing the files")
+    write_csv(lab.spark, landing / "hourly", landing / "whole", count, WINDOWS)
+    taken = windows(WINDOWS, "hourly")
+    late = taken[APART - 1 :: APART][:GAPS]
+    lab.say(f"scattered: a lake of the other {WINDOWS - len(late)}")
+    shutil.copytree(landing, before.landing)
+    _heal(lab, before, [window for window in taken if window not in late])
+
+    def lake() -> None:
+        lab.clear(settings.root)
+        shutil.copytree(before.root, settings.root)
+        lab.clear()
+
+    a = Side(f"{len(late)} runs", _timed(lab, lambda: sum(_heal(lab, settings, [window]) for window in late)), lake)
+    b = Side("one run of the same windows", _timed(lab, lambda: _heal(lab, settings, late)), lake)
+    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"scattered: {text}"))
+    sizes = {"rows": count, "windows": WINDOWS, "gaps": len(late)}
+    yield Result("scattered", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, told(settings))
+    lab.clear(str(settings.dagster_home), str(before.dagster_home))
+
+
+def _heal(lab: Lab, settings: Settings, late: Sequence[Window]) -> float:
+    """One run of these windows. Returns how long Spark's jobs took, each from when it was submitted to when it was done."""
+    first = _last_job(lab) + 1
+    run = lab.run(settings, table("hourly", "hourly/{window:%Y-%m-%dT%H}.csv"))
+    extract(run, late)
+    if not publish(run, late).standing:
+        raise RuntimeError("nothing was decided")
+    jobs = {number: seconds for number, seconds in _jobs(lab).items() if number >= first}
+    if set(jobs) != set(range(first, max(jobs) + 1)):
+        raise RuntimeError("Spark has forgotten some of the run's jobs: give it more of spark.ui.retainedJobs by --conf")
+    return sum(jobs.values())
+
+
+def _jobs(lab: Lab) -> dict[int, float]:
+    """Seconds of each job that Spark remembers, by its number."""
+    context: Any = lab.spark.sparkContext._jsc
+    context.sc().listenerBus().waitUntilEmpty()
+    found = context.sc().statusStore().jobsList(None)
+    jobs = [found.apply(place) for place in range(found.size())]
+    return {j.jobId(): (j.completionTime().get().getTime() - j.submissionTime().get().getTime()) / 1000 for j in jobs}
+
+
+def _last_job(lab: Lab) -> int:
+    return max(_jobs(lab), default=-1)
+
+
+def _timed(lab: Lab, work: Callable[[], float]) -> Callable[[], Sample]:
+    """A run whose seconds are those of Spark's jobs. Step ``wall``: the clock's."""
+
+    def run() -> Sample:
+        used, began = lab.cpu(), time.perf_counter()
+        jobs = work()
+        return Sample(jobs, {"wall": time.perf_counter() - began}, lab.cpu() - used)
+
+    return run
