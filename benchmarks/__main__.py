@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "rules-gate": rules.gate_benchmark,
     "rules-many": rules.many_benchmark,
     "audit": audit.benchmark,
+    "audit-memory": audit.memory_benchmark,
     "schema": schema.benchmark,
 }
 out, err = Console(width=None if sys.stdout.isatty() else 240, highlight=False), Console(stderr=True, highlight=False)

@@ -5,6 +5,7 @@ how often the 95 % intervals hold (by simulation), and how often an answer is wr
 outcomes).
 """
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,8 +15,9 @@ from scipy.stats import binom
 
 from benchmarks.data import CHECKS, COLUMNS, table, write_typed
 from benchmarks.gate import PLACES
-from benchmarks.harness import Result, Side, run_pairs, timed
+from benchmarks.harness import Result, Sample, Side, run_pairs, timed
 from benchmarks.lab import Lab, told
+from benchmarks.memory import PeakMemory
 from lakehouse_assets.contracts.audit import AuditRule, AuditRules
 from lakehouse_assets.decisions.audit_share import group_weights, inclusion, of_uniform, of_weighted
 from lakehouse_assets.layers.audit import AuditRun, Known, audit_table
@@ -25,6 +27,7 @@ from lakehouse_assets.settings import Settings
 ROWS = 10_000_000
 AT_MOST_SCAN, AT_MOST_BY_HAND = 1.3, 2.0
 WIDE_COLUMNS, WIDE_ROWS = 2_000, 20_000
+MEMORY_ROWS = (1_000_000, 50_000_000)
 
 
 def benchmark(lab: Lab) -> Iterator[Result]:
@@ -107,6 +110,37 @@ def _wide(lab: Lab, settings: Settings) -> Result:
     sample = timed(audit, lab.cpu)()
     sizes = {"rows": rows, "columns": columns, "rules": found[-1]}
     return Result("audit, wide", "one audit", (sample,), sizes=sizes, settings=told(settings))
+
+
+def memory_benchmark(lab: Lab) -> Iterator[Result]:
+    """The same audit of one million rows and of fifty, in one JVM of a given heap (`--memory 1g`): what it holds at most."""
+    settings, peaks = lab.settings("audit-memory"), {}
+    samples: list[Sample] = []
+    for stated in MEMORY_ROWS:
+        count, path = lab.sized(stated, 1000), settings.path("silver", "readings")
+        lab.clear(path)
+        lab.say(f"audit, memory: {count:,} rows")
+        write_typed(lab.spark, settings.path("typed"), count, table("monthly", PLACES))
+        lab.spark.read.parquet(settings.path("typed")).write.format("delta").save(path)
+        lab.clear(settings.path("typed"))
+        with PeakMemory(os.getpid()) as peak:
+            found: list[Any] = []
+            samples.append(
+                timed(lambda _, found=found: found.append(audit_table(_run(lab, settings, _rules()), "silver/readings")))()
+            )
+        assert found[0].error_message is None, found[0].error_message  # noqa: S101 (a benchmark of an exception says nothing)
+        assert found[0].total_raw_records == count  # noqa: S101
+        peaks[f"megabytes, {count:,} rows"] = peak.megabytes
+        peaks[f"seconds, {count:,} rows"] = round(samples[-1].seconds, 1)
+    yield Result(
+        "audit, memory",
+        "Python and JVM",
+        tuple(samples[-1:]),
+        sizes={"heap": lab.memory},
+        settings=told(settings),
+        figures=peaks,
+    )
+    lab.clear(settings.root)
 
 
 def near_a_threshold(rows: int = 1000) -> dict[str, float]:
