@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, gate, incremental, rules, scattered, schema
+from benchmarks import audit, catch_up, demo, gate, incremental, profiling, rules, scattered, schema
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "rules": rules.benchmark,
     "rules-gate": rules.gate_benchmark,
     "rules-many": rules.many_benchmark,
+    "profiling": profiling.benchmark,
     "audit": audit.benchmark,
     "audit-memory": audit.memory_benchmark,
     "schema": schema.benchmark,
