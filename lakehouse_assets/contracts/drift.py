@@ -87,7 +87,7 @@ class DriftSpec(Closed):
     is seeded)."""
     lasting_at: float = Field(default=0.02, ge=0, lt=1)
     """A p-value up to this of what adds up over the last windows is reported; 0 turns it off."""
-    lasting_over: tuple[int, ...] = (3,)
+    lasting_over: tuple[int, ...] = Field(default=(3,), min_length=1)
     """How many windows are added up; each length is looked at."""
     remember: int = Field(default=400, ge=20)
     """The newest accepted windows that make the baseline; older ones are left out."""

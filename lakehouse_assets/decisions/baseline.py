@@ -17,6 +17,7 @@ from lakehouse_assets.decisions.relations import Measured, Relations, apart
 # Old windows are left out by the block, so that a window costs one merge, and memory that of so many distributions.
 BLOCKS = 20
 REFERENCE_STEPS = 2048
+KOLMOGOROV_99 = 1.63
 
 Shape = Steps | Categories | Relations
 T = TypeVar("T", bound="_Adds")
@@ -27,16 +28,18 @@ class _Adds(Protocol):
 
 
 class Moved(NamedTuple):
-    """How far the baseline of a feature is from the pinned one: a KS distance; of categories the largest change of a share."""
+    """How far the baseline of a feature is from the pinned one, beyond what chance alone puts between so few values: a KS
+    distance; of categories the largest change of a share.
+    """
 
     key: Key
     distance: float
 
 
 def shape_of(measured: Measured) -> Shape | None:
-    """What is merged and compared of a measurement; None where it has no value. Raises SketchError."""
+    """What is merged and compared of a measurement; None where it has no value, or none that is of use. Raises SketchError."""
     if isinstance(measured, Relations):
-        return measured if measured.rows else None
+        return measured if measured.rows and not measured.too_large else None
     return categories_of(measured) if measured.kind == "category" else steps_of(measured)
 
 
@@ -156,7 +159,7 @@ class Baseline:
         """How far each pinned feature and stratum has moved since, the farthest first."""
         if self._moved is None:
             found = [
-                Moved(key, _distance(now, then))
+                Moved(key, max(0.0, _distance(now, then) - _by_chance(now, then)))
                 for key, then in self._reference.items()
                 if (now := self.shape(key)) is not None and _alike(now, then)
             ]
@@ -169,6 +172,12 @@ def _alike(one: Shape | None, other: Shape) -> bool:
     if isinstance(one, Relations) and isinstance(other, Relations):
         return one.features == other.features
     return type(one) is type(other)
+
+
+def _by_chance(now: Shape, then: Shape) -> float:
+    """What Kolmogorov's and Smirnov's distance of two such samples stays below in 99 %, were they of one distribution."""
+    sizes = [shape.rows if isinstance(shape, Relations) else shape.total for shape in (now, then)]
+    return KOLMOGOROV_99 * sum(1.0 / max(size, 1.0) for size in sizes) ** 0.5
 
 
 def _distance(now: Shape, then: Shape) -> float:

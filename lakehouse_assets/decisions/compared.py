@@ -98,13 +98,23 @@ class FeatureResult:
 
 
 def compare_all(given: Sequence[Measured], baseline: Baseline, spec: DriftSpec) -> list[FeatureResult]:
-    """Every feature and stratum, then the relations, then the volume. Raises SketchError and ValueError."""
+    """Every feature and stratum, then the relations, then the volume. Raises SketchError and ValueError, the latter also where
+    something cannot be said in finite numbers: what is not known must not pass for what is usual.
+    """
+    for each in given if spec.relations else ():
+        if isinstance(each, Relations) and each.too_large:
+            raise ValueError(f"{', '.join(each.too_large)}: a value is so large that its square is no finite number")
     profiles = [m for m in given if isinstance(m, Profile)]
     units = {feature.name: feature.unit for feature in spec.features}
     found = [replace(compare_profile(p, baseline), unit=units.get(p.feature)) for p in profiles]
     if spec.relations:
         found += [_related(m, baseline) for m in given if isinstance(m, Relations)]
-    return [*found, _volume(profiles, baseline, spec)]
+    found.append(_volume(profiles, baseline, spec))
+    for result in found:
+        for name, value in [*result.statistics.items(), *result.effects.items()]:
+            if not isfinite(value):
+                raise ValueError(f"{name} of {result.feature} is no finite number")
+    return found
 
 
 def compare_profile(profile: Profile, baseline: Baseline) -> FeatureResult:
@@ -189,11 +199,12 @@ def _volume(profiles: Sequence[Profile], baseline: Baseline, spec: DriftSpec) ->
     ratio = rows / median(past)
     least = 1.0 - spec.min_volume_change
     # Told in the unit of the other effects: at `min_effect` where the ratio is at its bound.
-    size = abs(log10(ratio)) / abs(log10(least)) if 0 < least < 1 else float(ratio != 1.0)
+    size = abs(log10(ratio)) / abs(log10(least)) if 0 < least < 1 else float(ratio != 1.0) * 2
+    effect = spec.min_effect * size if spec.min_effect else max(0.0, size - 1.0)
     return replace(
         result,
         statistics={"volume": volume_surprise(rows, past)},
-        effects={"volume": round(spec.min_effect * size, 9)},
+        effects={"volume": round(effect, 9)},
         quantiles=(float(rows),) * len(SHARES),
         baseline_quantiles=(float(median(past)),) * len(SHARES),
         median_shift=float(rows - median(past)),

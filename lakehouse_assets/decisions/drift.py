@@ -18,7 +18,7 @@ from lakehouse_assets.decisions.compared import FAMILIES, Counted, FeatureResult
 from lakehouse_assets.decisions.distances import Steps
 from lakehouse_assets.decisions.lasting import Lasting, lasting
 from lakehouse_assets.decisions.measured_history import SIZE, Floats, History
-from lakehouse_assets.decisions.profiles import Key, Profile, SketchError
+from lakehouse_assets.decisions.profiles import Key, Profile
 from lakehouse_assets.decisions.ranks import largest, rank, standardized
 from lakehouse_assets.decisions.relations import Measured
 
@@ -89,7 +89,7 @@ def judge_drift(
     spec: DriftSpec,
     *,
     window: Any = None,
-    since: Callable[[Key], Any] = lambda _: None,
+    since: Callable[[FeatureResult], Any] = lambda _: None,
     by_chance: Mapping[Key, tuple[str, float]] | None = None,
 ) -> DriftVerdict:
     """Judge one batch by what is known when it is decided. Never raises for what a batch may hold: that is an error, held.
@@ -98,20 +98,32 @@ def judge_drift(
     ranked among the past windows' maxima (`ranks.rank`). A silent feature (rows, no value) is as far off as can be; a
     stratum without rows is no evidence. A statistic takes part once it has enough windows of its own. Until history is
     long enough, p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `History`; ``since``: of
-    the feature that is farthest off, the first of the unbroken run of windows before it that were off in the same way; asked
+    what is farthest off, the first of the unbroken run of windows before it that were off in the same way; asked
     only where a window drifts. ``by_chance``: p-values under
     chance of what the profiles alone cannot say (relations), used while uncalibrated.
     """
+    try:
+        return _judged(measured, baseline, history, spec, window, since, by_chance or {})
+    except Exception as error:
+        return DriftVerdict("error", "hold", f"the features cannot be compared: {str(error) or type(error).__name__}")
+
+
+def _judged(
+    measured: Sequence[Measured],
+    baseline: Baseline,
+    history: History,
+    spec: DriftSpec,
+    window: Any,
+    since: Callable[[FeatureResult], Any],
+    by_chance: Mapping[Key, tuple[str, float]],
+) -> DriftVerdict:
     declared = {feature.name for feature in spec.features}
     given = [m for m in measured if not isinstance(m, Profile) or m.feature in declared]
     there = {m.feature for m in given if isinstance(m, Profile)}
     missing = [feature.name for feature in spec.features if feature.name not in there]
     if missing:
         return DriftVerdict("error", "hold", f"not measured, although declared: {', '.join(missing)}")
-    try:
-        results = compare_all(given, baseline, spec)
-    except (SketchError, ValueError) as error:
-        return DriftVerdict("error", "hold", f"the features cannot be compared: {error}")
+    results = compare_all(given, baseline, spec)
     keys = {result.key for result in results}
     statistics = {r.key: dict(r.statistics) for r in results if r.statistics}
     absent = tuple(key for key in baseline.keys if key[0] in declared and key not in keys)
@@ -133,7 +145,7 @@ def judge_drift(
         action: Action = {"learn": "pass", "warn": "warn", "stop": "hold"}[spec.cold_start]  # type: ignore[assignment]
         return DriftVerdict(status, action, words.cold_start(spec), results=tuple(results), **kept)
     if status == "uncalibrated":
-        verdict = _by_chance(given, results, baseline, spec, kept, by_chance or {}, since)
+        verdict = _by_chance(given, results, baseline, spec, kept, by_chance, since)
     else:
         verdict = _ranked(results, columns, past, counts, spec, status, kept, since)
     verdict = _over_time(verdict, baseline, history, spec, window)
@@ -152,7 +164,7 @@ def _as_of_this_size(results, columns, history: History, sizes: Mapping[Key, int
 
 
 def _ranked(
-    results, columns, past, counts, spec: DriftSpec, status: Status, kept: dict[str, Any], since: Callable[[Key], Any]
+    results, columns, past, counts, spec: DriftSpec, status: Status, kept: dict[str, Any], since: Callable[[FeatureResult], Any]
 ) -> DriftVerdict:
     # Ten windows say nothing of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
     needed = spec.hold_from if status == "calibrated" else spec.warn_from
@@ -177,7 +189,7 @@ def _ranked(
         level = spec.hold_at if action == "hold" else spec.warn_at
         worst = _told(replace(worst, statistic=best.statistic), results, level, spec)
     p_value, score = (best.p_value, best.score) if best else (1.0, None)
-    begun = since(worst.key) if worst is not None and action != "pass" else None
+    begun = since(worst) if worst is not None and action != "pass" else None
     text = words.of_rank(action, worst, p_value, kept["windows_known"], begun)
     return DriftVerdict(status, action, text, p_value, score, results=tuple(results), worst=worst, since=begun, **kept)
 
@@ -248,7 +260,7 @@ def _by_chance(
     spec: DriftSpec,
     kept,
     more: Mapping[Key, tuple[str, float]],
-    since: Callable[[Key], Any],
+    since: Callable[[FeatureResult], Any],
 ) -> DriftVerdict:
     """Monte Carlo in the place of history, two p-values for a number, corrected together; only a warning can come of it."""
     profiles = {m.key: m for m in given if isinstance(m, Profile)}
@@ -279,7 +291,7 @@ def _by_chance(
             worst = replace(results[i], corrected=p, statistic=name)
     p_value = worst.corrected if worst and worst.corrected is not None else 1.0
     action: Action = "warn" if p_value <= spec.warn_at else "pass"
-    begun = since(worst.key) if worst is not None and action != "pass" else None
+    begun = since(worst) if worst is not None and action != "pass" else None
     text = words.by_chance(action, worst, p_value, kept["windows_known"], kept["windows_until_warn"], begun)
     return DriftVerdict("uncalibrated", action, text, p_value, results=tuple(results), worst=worst, since=begun, **kept)
 

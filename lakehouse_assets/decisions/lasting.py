@@ -18,8 +18,9 @@ from lakehouse_assets.decisions.ranks import largest, rank, standardized
 
 @dataclass(frozen=True)
 class Lasting:
-    """``p_value``: the rank of the largest sum; ``mean``: the mean signed KS distance over ``windows`` windows, above 0
-    where values are higher; ``since``: the first window that is off to the same side without a break.
+    """``p_value``: the rank of the largest sum; ``mean``: the mean signed KS distance of the windows that are summed, beside
+    what is usual, above 0 where values are higher; ``since``: the first of ``windows`` that are off to the same side without a
+    break.
     """
 
     feature: str
@@ -63,14 +64,15 @@ def lasting(results: Sequence[FeatureResult], history: History, spec: DriftSpec,
     at = int(np.nan_to_num(scores[-1], nan=-np.inf).argmax())
     worst, length = results[at % len(results)], spec.lasting_over[at // len(results)]
     column = rows[:, at % len(results)]
-    raw = np.concatenate([past[:, at % len(results)], now[[at % len(results)]]])
-    average = float(np.nanmean(raw[-length:]))
+    place = at % len(results)
+    average = float(np.nanmean(column[-length:]) * spread[place])
     top = largest(scores)
     # Half the floor of the tail-weighted distance: in the middle, where KS is reached, the weight is two.
     p_value = rank(top[:-1], float(top[-1])) if abs(average) > spec.min_effect / 2 else 1.0
     times = [*(labels[i] for i in order), window]
-    run = length
-    while run < len(times) and column[-run - 1] * np.sign(average) >= 1.0:
+    run = 1
+    # Within the sum any window of that side is part of it; before it, one that is off by a deviation.
+    while run < len(times) and column[-run - 1] * np.sign(average) >= (1e-9 if run < length else 1.0):
         run += 1
     return Lasting(*worst.key, p_value, run, round(average, 9), times[-run])
 

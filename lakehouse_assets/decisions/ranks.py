@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 # A statistic that never varied: any change of a thousandth counts as one deviation, rounding counts as none.
 LEAST_SPREAD = 1e-3
+# Whatever is farther off is as far: its square must stay a number.
+FARTHEST_OFF = 1e100
 
 
 def standardized(history: Floats, now: Floats) -> Floats:
@@ -19,7 +21,7 @@ def standardized(history: Floats, now: Floats) -> Floats:
     ``history``: (windows, m), ``now``: (m,), NaN where unknown; gives (windows + 1, m). Every row is treated alike, the new one
     too: that symmetry is what makes the rank of the last one a p-value.
     """
-    rows = np.vstack([history, now])
+    rows = np.clip(np.vstack([history, now]), -FARTHEST_OFF, FARTHEST_OFF)
     known = ~np.isnan(rows)
     # Centred first, or the difference of squares below would lose what it is after.
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from math import log
+from math import isfinite, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,13 @@ class Relations:
     def key(self) -> tuple[str, str | None]:
         """What stands in the place of a feature, and the stratum."""
         return (relations_name(self.by), self.stratum)
+
+    @property
+    def too_large(self) -> list[str]:
+        """Features with values so large that their squares are no finite numbers: of these nothing can be said or kept."""
+        p = len(self.features)
+        own = [self.comoments[i * p - i * (i - 1) // 2] for i in range(p)]
+        return [n for n, m, v in zip(self.features, self.mean, own, strict=True) if not (isfinite(m) and isfinite(v))]
 
     def matrix(self) -> Floats:
         """(p, p): the covariance, of the rows (not of a population that they are drawn from)."""
@@ -132,8 +139,9 @@ def relations_of(features: Mapping[str, Floats], by: str | None = None, stratum:
     names = tuple(features)
     given = np.column_stack([np.asarray(features[name], dtype=float) for name in names])
     rows = given[np.isfinite(given).all(axis=1)]
-    mean = rows.mean(axis=0) if len(rows) else np.zeros(len(names))
-    moments = (rows - mean).T @ (rows - mean)
+    with np.errstate(over="ignore", invalid="ignore"):  # `too_large` tells of it
+        mean = rows.mean(axis=0) if len(rows) else np.zeros(len(names))
+        moments = (rows - mean).T @ (rows - mean)
     upper = moments[np.triu_indices(len(names))]
     return Relations(by, stratum, names, len(rows), tuple(mean.tolist()), tuple(upper.tolist()))
 
@@ -149,13 +157,16 @@ def merge_relations(given: Iterable[Relations]) -> Relations:
 
 
 def apart(batch: Relations, baseline: Relations) -> Apart | None:
-    """How far a batch is from a baseline; None where either has too few rows to say, or the features are not the same.
+    """How far a batch is from a baseline; None where either has too few rows to say, or is `too_large`, or the features are not
+    the same.
 
     The baseline whitens: along its principal components its own variance is 1. The batch's principal components in that space
     are the directions in which the two differ most (they solve the generalized eigenproblem of the two covariances).
     """
     p = len(batch.features)
     if batch.features != baseline.features or batch.rows < p + 2 or baseline.rows < ROWS_PER_FEATURE * p:
+        return None
+    if batch.too_large or baseline.too_large:
         return None
     before, now = baseline.matrix(), batch.matrix()
     scale = np.sqrt(np.diag(before))

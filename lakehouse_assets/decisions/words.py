@@ -64,7 +64,7 @@ def of_absent(absent: Sequence[Key]) -> str:
 def of_moved(moved: Moved, spec: DriftSpec) -> str:
     """Of a baseline that has left its reference."""
     far = f"the baseline of {describe(moved.key)} is {moved.distance:.2g} (KS) from the pinned one"
-    way = "look at it, then pin it anew (`lakehouse baseline pin`) or reset it"
+    way = "look at it, then pin it anew (`lakehouse baseline pin`), or let go of what is pinned (`--clear`)"
     return f"{far}, and {spec.max_shift:g} is allowed: it no longer learns; {way}"
 
 

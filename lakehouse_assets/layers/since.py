@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.profiles import Key
+from lakehouse_assets.decisions.compared import FeatureResult
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -16,8 +16,11 @@ from lakehouse_assets.storage import logs
 LOOK_BACK = 60
 
 
-def drifting_since(settings: Settings, table: str, made: Sequence[Decision], start: datetime, key: Key) -> datetime | None:
-    """The first of the windows right before ``start`` that all drifted, with this feature and stratum the farthest off.
+def drifting_since(
+    settings: Settings, table: str, made: Sequence[Decision], start: datetime, worst: FeatureResult
+) -> datetime | None:
+    """The first of the windows right before ``start`` that all drifted, with this feature and stratum the farthest off, to the
+    same side.
 
     ``made``: the table's decisions up to now, with or without their evidence, of which at most `LOOK_BACK` are read. None
     where the window before did not drift so. A later extraction of a window speaks for it.
@@ -39,8 +42,11 @@ def drifting_since(settings: Settings, table: str, made: Sequence[Decision], sta
     since = None
     for window in before:
         found = latest[window].drift or kept.get(latest[window].decision_id) or {}
-        worst = found.get("worst") or {}
-        if found.get("action") not in ("warn", "hold") or (worst.get("feature"), worst.get("stratum")) != key:
+        then = found.get("worst") or {}
+        if found.get("action") not in ("warn", "hold") or (then.get("feature"), then.get("stratum")) != worst.key:
+            break
+        # Lower today is nothing that began with yesterday's higher.
+        if (then.get("median_shift") or 0.0) * (worst.median_shift or 0.0) < 0:
             break
         since = window
     return since

@@ -1,0 +1,172 @@
+"""What the gate says of values, settings and pasts at their edges: never silence.
+
+Belongs here: numbers that overflow, floors of 0, references that are left, sides that change. Does not: plain drift
+(test_drift).
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions import drift as judging
+from lakehouse_assets.decisions.baseline import Book
+from lakehouse_assets.decisions.compare import compare
+from lakehouse_assets.decisions.compared import FeatureResult
+from lakehouse_assets.decisions.drift import judge_drift
+from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.decisions.relations import relations_of
+from lakehouse_assets.layers import since
+from lakehouse_assets_tests.decisions.test_lasting import SPEC, history, lasting, noise, results
+
+TWO = DriftSpec(features=("a", "b"))
+ONE = DriftSpec(features=("a",))
+
+
+def profile(values, feature="a"):
+    atoms, counts = np.unique(values, return_counts=True)
+    return Profile(feature, None, len(values), counts=tuple(zip(atoms.tolist(), counts.tolist(), strict=True)))
+
+
+def pair(rng, correlation=0.8, rows=500, first=None):
+    values = rng.normal(size=(rows, 2))
+    values[:, 1] = correlation * values[:, 0] + np.sqrt(1 - correlation**2) * values[:, 1]
+    if first is not None:
+        values[0, 0] = first
+    a, b = values.T
+    return [profile(a), profile(b, "b"), relations_of({"a": a, "b": b})]
+
+
+def judge(book, measured, spec, window=10_000):
+    return judge_drift(measured, *book.without_window(window), spec, window=window)
+
+
+def test_a_value_that_overflows_is_an_error_and_hides_nothing_later():
+    rng, book = np.random.default_rng(1), Book(TWO)
+    for i in range(110):
+        measured = pair(rng, first=1.7e308 if i == 105 else None)
+        found = judge(book, measured, TWO, i)
+        if i == 105:
+            assert (found.status, found.action) == ("error", "hold")
+            assert "a: a value is so large that its square is no finite number" in found.message
+        # Learnt even so, as where a person says that it teaches.
+        book.learn(i, measured, found.statistics)
+    assert all(np.isfinite(m.distance) for m in book.baseline.moved())
+    assert judge(book, pair(rng), TWO).action == "pass"
+    assert judge(book, pair(rng, correlation=0.0), TWO).action == "hold"
+
+
+def test_two_files_of_which_one_overflows():
+    rng = np.random.default_rng(0)
+    baseline = pd.DataFrame(rng.normal(size=(5000, 2)), columns=["a", "b"])
+    batch = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    batch.loc[0, "a"] = 1e200
+    days = baseline.assign(day=np.repeat(np.arange(25), 200))
+    for found in (compare(batch, baseline), compare(batch, days, history="day")):
+        assert found.drifted
+        assert found.verdict.status == "error"
+        json.dumps(found.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [1e100, 1e150, 1e153])
+def test_a_value_whose_square_is_still_a_number_is_off_and_not_unknown(value):
+    rng, book = np.random.default_rng(1), Book(TWO)
+    for i in range(110):
+        measured = pair(rng)
+        book.learn(i, measured, judge(book, measured, TWO, i).statistics)
+    found = judge(book, pair(rng, first=value), TWO)
+    assert (found.status, found.action) == ("calibrated", "hold")
+
+
+def test_what_goes_wrong_within_is_an_error_of_this_window(monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    rng, book = np.random.default_rng(2), Book(TWO)
+    book.learn(0, pair(rng), {})
+    monkeypatch.setattr(judging, "lasting", broken)
+    found = judge(book, pair(rng), TWO)
+    assert (found.status, found.action) == ("error", "hold")
+    assert found.message == "the features cannot be compared: ZeroDivisionError"
+    with pytest.raises(ValidationError, match="lasting_over"):
+        DriftSpec(features=("a",), lasting_over=())
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.05])
+@pytest.mark.parametrize(("rows", "held"), [(20, True), (470, False), (5000, True)])
+def test_the_volume_is_judged_whatever_the_floor_of_the_others(floor, rows, held):
+    spec, rng = DriftSpec(features=("a",), min_effect=floor, lasting_at=0.0), np.random.default_rng(3)
+    book = Book(spec)
+    for i in range(210):
+        measured = [profile(rng.normal(size=500 + int(rng.integers(-20, 21))))]
+        book.learn(i, measured, judge(book, measured, spec, i).statistics)
+    found = judge(book, [profile(rng.normal(size=rows))], spec)
+    volume = next(r for r in found.results if r.feature == "volume")
+    assert (volume.counted is not None and volume.counted.p_value <= spec.hold_at) == held
+    assert (found.action == "hold") == held
+
+
+def test_a_baseline_that_is_reset_learns_again_beside_its_reference():
+    """Of one window of 24 rows chance alone is farther off than the reference allows."""
+    rng, book = np.random.default_rng(4), Book(ONE)
+    for i in range(100):
+        book.learn(i, [profile(rng.normal(size=24))], {})
+    book.pin()
+    book.reset()
+    learnt = 0
+    for i in range(60):
+        measured = [profile(rng.normal(size=24))]
+        found = judge(book, measured, ONE, 1000 + i)
+        if found.learns and found.action != "hold":
+            book.learn(1000 + i, measured, found.statistics)
+            learnt += 1
+    assert learnt >= 58
+    # What has really moved stays away from it, and is told how that ends.
+    book.reset()
+    for i in range(10):
+        book.learn(2000 + i, [profile(rng.normal(0.5, 1, 500))], {})
+    found = judge(book, [profile(rng.normal(0.5, 1, 500))], ONE)
+    assert not found.learns
+    assert "pin it anew (`lakehouse baseline pin`), or let go of what is pinned (`--clear`)" in found.message
+
+
+def test_lower_than_usual_is_not_called_higher():
+    """Of a feature whose windows usually lie above the baseline."""
+    rows = noise(200, scale=0.01)
+    rows[:, 0] += 0.2
+    rows[-2:, 0] = 0.05
+    found = lasting(results(0.05), history(rows), SPEC, 200)
+    assert found.p_value <= SPEC.lasting_at
+    assert found.mean == pytest.approx(-0.15, abs=0.01)
+    assert (found.windows, found.since) == (3, 198)
+
+
+def test_only_windows_of_that_side_are_counted():
+    rows = noise(200, scale=0.01)
+    rows[-2:, 0] = (-0.02, 0.1)
+    found = lasting(results(0.12), history(rows), SPEC, 200)
+    assert found.mean > 0
+    assert (found.windows, found.since) == (2, 199)
+
+
+@pytest.mark.parametrize(("shifts", "day"), [((0.1, 0.1), 1), ((0.1, -0.1), 2), ((-0.1, 0.1), 2), ((None, None), 1)])
+def test_since_when_looks_back_to_one_side(settings, monkeypatch, shifts, day):
+    start = datetime(2024, 1, 4, tzinfo=UTC)
+    made = [
+        SimpleNamespace(
+            p_extracted_at=start - timedelta(days=3 - place),
+            extraction_seq=1,
+            superseded_by=None,
+            decision_id=str(place),
+            drift={"action": "hold", "worst": {"feature": "a", "stratum": "LGA", "median_shift": shift}},
+        )
+        for place, shift in enumerate((shifts[0], shifts[1], shifts[1]))
+    ]
+    monkeypatch.setattr(since.ledger, "standing", lambda _: dict(enumerate(made)))
+    worst = FeatureResult("a", "LGA", median_shift=shifts[1])
+    assert since.drifting_since(settings, "t", made, start, worst) == datetime(2024, 1, day, tzinfo=UTC)
