@@ -8,6 +8,9 @@ from typing import Any
 
 from lakehouse_assets.checks.base import Judgement
 
+# Two sums of the same fractions, added in another order, differ by a smaller share.
+ROUNDING = 1e-9
+
 
 def bounded(what: str, low: float | None, high: float | None, least: float | None = None) -> None:
     """Raise ValueError unless there is a bound that can be missed, and the lower one is not above the upper one.

@@ -103,6 +103,8 @@ def _read(pattern: str) -> bool:
         char = pattern[place]
         if char == "\\":
             place += 1
+            if pattern.startswith("Z", place):
+                raise re.error("\\Z also stands before a last line break to Java: write $, or (?!\\s|\\S) for the very end")
         elif char == "[":
             place = _class_end(pattern, place)
         elif char == "(":

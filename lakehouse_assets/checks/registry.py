@@ -24,7 +24,11 @@ def kinds() -> dict[str, type[Check]]:
         for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             annotation: Any = member.__annotations__.get("check") if issubclass(member, Check) else None
             if issubclass(member, Check) and get_origin(annotation) is Literal:
-                found[get_args(annotation)[0]] = member
+                (name,) = get_args(annotation)
+                if found.setdefault(name, member) is not member:
+                    raise ValueError(
+                        f"two kinds of checks are called {name!r}: in {found[name].__module__} and {member.__module__}"
+                    )
     return dict(sorted(found.items()))
 
 

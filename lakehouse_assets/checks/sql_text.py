@@ -119,7 +119,9 @@ def parse_aggregate(text: str, what: str) -> exp.Expr:
         raise ValueError(f"{what}: an aggregate of an aggregate has no meaning in {shown(text)}")
     if isinstance(expression, exp.Alias) or not expression.find(exp.AggFunc):
         raise ValueError(f"{what}: {shown(text)} is no aggregate, such as sum(x) or count(*)")
-    bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc)]
+    if any(node.find_ancestor(exp.Where) for node in expression.find_all(exp.AggFunc)):
+        raise ValueError(f"{what}: an aggregate within FILTER has no meaning in {shown(text)}")
+    bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc, exp.Filter)]
     if bare:
         raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {shown(text)}")
     return limited(expression)
@@ -130,9 +132,13 @@ def of_clean_rows(aggregate: exp.Expr) -> str:
 
     >>> of_clean_rows(parse_aggregate("sum(a) / count(*)", "x"))
     'SUM(a) FILTER(WHERE _clean) / COUNT(*) FILTER(WHERE _clean)'
+    >>> of_clean_rows(parse_aggregate("sum(a) filter (where b or c)", "x"))
+    'SUM(a) FILTER(WHERE _clean AND (b OR c))'
     """
 
     def of_clean(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Filter):
+            return exp.Filter(this=node.this, expression=exp.Where(this=exp.and_(exp.column("_clean"), node.expression.this)))
         if isinstance(node, exp.AggFunc) and not node.find_ancestor(exp.AggFunc, exp.Filter):
             return exp.Filter(this=node.copy(), expression=exp.Where(this=exp.column("_clean")))
         return node

@@ -4,8 +4,11 @@ projection of checks' results, where a step could not.
 Belongs here: how far the log has been announced (kept by the instance), and the sensor. Does not: the message (events).
 """
 
+from collections.abc import Sequence
+
 import dagster as dg
 
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.events.alerts import Place, news, places, send
@@ -28,7 +31,7 @@ def announce(instance: dg.DagsterInstance, settings: Settings, specs: list[Table
         tables = [spec.name, *(f"gold_{gold.name}" for gold in spec.gold)]
         known = {table: logs.decisions(settings, table, evidence=False) for table in tables}
         for place in to:
-            fresh = {table: news(known[table], _told_up_to(instance, table, place)) for table in tables}
+            fresh = {table: news(known[table], _told_up_to(instance, table, place, known[table])) for table in tables}
             found = [decision for each in fresh.values() for decision in each]
             if not found:
                 continue
@@ -37,7 +40,8 @@ def announce(instance: dg.DagsterInstance, settings: Settings, specs: list[Table
             except (LakehouseError, ConnectionError) as error:
                 troubles.append(str(error))
                 continue
-            numbers = {_key(table, place): str(each[-1].number) for table, each in fresh.items() if each}
+            told_now = {table: each[-1] for table, each in fresh.items() if each}
+            numbers = {_key(table, place): f"{last.number} {last.decision_id}" for table, last in told_now.items()}
             instance.daemon_cursor_storage.set_cursor_values(numbers)
             told |= {decision.decision_id for decision in found}
     return len(told), troubles
@@ -47,11 +51,15 @@ def _key(table: str, place: Place) -> str:
     return f"{PREFIX}{table}/{' '.join(place)}"
 
 
-def _told_up_to(instance: dg.DagsterInstance, table: str, place: Place) -> int:
-    """The number of the last decision that this place was told of. Kept for all places together before, under the table."""
+def _told_up_to(instance: dg.DagsterInstance, table: str, place: Place, known: Sequence[Decision]) -> int:
+    """The number of the last decision that this place was told of. Of a log in which that one does not stand, which is another
+    lake's, it was told nothing. Kept for all places together before, under the table, and without the decision.
+    """
     keys = [_key(table, place), PREFIX + table]
     found = instance.daemon_cursor_storage.get_cursor_values(set(keys))
-    return max((int(found[key]) for key in keys if found.get(key)), default=0)
+    there = {decision.decision_id for decision in known}
+    cursors = [found[key].split(" ") for key in keys if found.get(key)]
+    return max((int(number) for number, *told in cursors if not told or told[0] in there), default=0)
 
 
 def complete_results(settings: Settings) -> list[str]:

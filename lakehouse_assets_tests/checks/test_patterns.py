@@ -78,6 +78,11 @@ def test_patterns_that_do_not_compile_are_refused(pattern):
     assert "does not compile" in (refusal(pattern) or "")
 
 
+def test_an_end_that_java_reads_otherwise_is_refused():
+    assert "also stands before a last line break" in (refusal(r"^[A-Z]{3}\Z") or "")
+    assert refusal(r"^[A-Z]{3}\\Z$") is None, "a backslash, and a Z"
+
+
 @pytest.mark.parametrize("pattern", ["^a{,3}$", "^(ab){,2}$", "^{[a-z]+}$", "x{a}", "a{", "a{2,x}", "a{3000000000}", "a{,}"])
 def test_what_java_takes_for_no_repeat_is_refused_with_the_way_out(pattern):
     assert r"and \{ is the character" in (refusal(pattern) or "")

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakehouse_assets.checks.base import Judgement, consequence, judge_rows
 from lakehouse_assets.checks.registry import AnyCheck, kinds
 from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression, parse_select
+from lakehouse_assets_tests.support import readings
 
 ANY = TypeAdapter(AnyCheck)
 
@@ -148,3 +149,15 @@ def test_a_window_function_is_kept_within_its_batch_however_deep_it_stands():
     tree = parse_expression("round(v - avg(v) over (partition by t), 6)", "f", allow_windows=True)
     text = add_partition(tree, "p_extracted_at").sql(dialect="spark")
     assert "PARTITION BY t, `p_extracted_at`" in text
+
+
+def test_an_aggregate_may_have_a_filter_of_its_own_among_the_clean_rows():
+    given = {"check": "metric", "name": "m", "sql": "count(*) filter (where value > 0 or hour = 1)", "max": 1}
+    (check,) = readings(checks=[given]).checks
+    assert check.columns_used == ("hour", "value")
+    (sql,) = check.metrics(None).values()
+    assert sql == "CAST(COUNT(*) FILTER(WHERE _clean AND (value > 0 OR hour = 1)) AS DOUBLE)"
+    with pytest.raises(ValidationError, match="an aggregate within FILTER"):
+        readings(checks=[{**given, "sql": "count(*) filter (where sum(value) > 0)"}])
+    with pytest.raises(ValidationError, match="value is outside of any aggregate"):
+        readings(checks=[{**given, "sql": "count(*) + value"}])

@@ -115,6 +115,19 @@ def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(sett
     assert second["title"] == "readings: gold_days held"
 
 
+def test_another_lake_is_told_of_from_its_beginning(settings, server, tmp_path):
+    """The instance stays; the lake is another one, or was removed and made again."""
+    settings = ops(settings, server)
+    spec = readings(alerts={"webhooks": ["OPS"]})
+    write(settings, [decided(1), decided(2, reasons=(EMPTY,), **HELD)])
+    other = settings.model_copy(update={"root": str(tmp_path / "other")})
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert announce(instance, settings, [spec]) == (2, [])
+        write(other, [decided(1, reasons=(EMPTY,), **HELD, ruleset_hash="of others")])
+        assert announce(instance, other, [spec]) == (1, [])
+        assert announce(instance, other, [spec]) == (0, [])
+
+
 def known(*decisions):
     return [replace(d, applied_at=DECIDED) for d in decisions]
 

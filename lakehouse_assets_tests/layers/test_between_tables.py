@@ -182,6 +182,10 @@ FIGURES = {
     "of_all": ({"measure": "count(distinct sensor)", "against": "count(*)"}, ["all"]),
     "tolerated": ({"measure": "count(distinct sensor)", "against": "count(*)", "tolerance": 0.5}, []),
     "sums": ({"measure": "sum(hour)", "against": "count(*)", "by": {"sensor": "id"}, "tolerance": 3}, ["x"]),
+    "fractions": ({"measure": "max(0.1D) + max(0.2D)", "against": "max(0.3D)", "by": {"sensor": "id"}}, ["x"]),
+    "no_number": ({"measure": "sum(hour)", "against": "max(cast('NaN' as double))"}, ["all"]),
+    "infinite": ({"measure": "sum(hour)", "against": "max(cast('Infinity' as double))"}, ["all"]),
+    "both_no_number": ({"measure": "max(cast('NaN' as double))", "against": "max(cast('NaN' as double))"}, ["all"]),
     "texts": ({"measure": "max(value)", "against": "max(site)", "by": {"upper(sensor)": "upper(id)"}}, ["error"]),
 }
 

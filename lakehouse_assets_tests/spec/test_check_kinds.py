@@ -44,7 +44,7 @@ ROWS = [
         [START + timedelta(days=1)],
     ),
     ({"check": "not_null", "where": "v2 = 1"}, "string", ["a"], [None]),
-    ({"check": "not_blank"}, "string", ["a", " a ", None], ["", " ", "\t\n "]),
+    ({"check": "not_blank"}, "string", ["a", " a ", None], ["", " ", "\t\n ", "\u00a0", "\u3000\u2003"]),
     (
         {"check": "decimals", "max": 1},
         "double",

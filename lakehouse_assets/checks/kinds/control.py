@@ -12,10 +12,8 @@ from pydantic import Field, field_validator
 from sqlglot import exp
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.bounds import ROUNDING
 from lakehouse_assets.checks.sql_text import columns_of, parse_aggregate
-
-# Two sums of the same fractions, added in another order, differ by less.
-ROUNDING = 1e-9
 
 
 class ControlTotal(BatchCheck):

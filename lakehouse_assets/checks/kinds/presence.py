@@ -43,7 +43,7 @@ class NotBlank(ColumnCheck):
 
     def condition(self, context: CheckContext) -> str:
         """Nothing but white space."""
-        return f"{identifier(self.column)} RLIKE '^\\\\s*$'"
+        return f"{identifier(self.column)} RLIKE '(?U)^\\\\s*$'"
 
     def message(self) -> str:
         """What is promised."""

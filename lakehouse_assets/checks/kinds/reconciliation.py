@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from sqlglot import exp
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, Reads
+from lakehouse_assets.checks.bounds import ROUNDING
 from lakehouse_assets.checks.kinds.sql import PARAMETERS
 from lakehouse_assets.checks.sql_text import columns_of, identifier, literal, parse_aggregate, parse_expression
 
@@ -23,8 +24,9 @@ class Reconcile(BatchCheck):
     ``measure`` is an aggregate over the batch's clean rows, ``against`` one over the other table. ``by``: ``{SQL over the
     batch: SQL over the other table}``; a group is compared with the one of equal values (NULL equals NULL here).
     Without ``by``, the whole batch is compared with the whole table, also where the batch has no clean row. ``tolerance``: the
-    difference that is allowed, as a share of the other table's figure. A NULL figure equals NULL, and nothing else; a group
-    that the other table lacks differs.
+    difference that is allowed, as a share of the other table's figure; between fractions (doubles) one in the last digits, 1e-9
+    of it, is none. A NULL figure equals NULL, and nothing else; one that is NaN or infinite differs from all, and so does a
+    group that the other table lacks.
 
     A group that only the other table has differs where it is known to be this window's: with ``against_where``, which says
     what rows of the other table belong to the window, or with `p_extracted_at` among the batch's side of ``by``. Then a batch
@@ -140,8 +142,13 @@ class Reconcile(BatchCheck):
         else:
             joined = f"LEFT JOIN ({self._there(context, names)}) AS b ON b._window{same}"
             window, keys = f"a.{WINDOW}", [f"a.{name}" for name in names]
-        allowed = f"{literal(float(self.tolerance))} * abs(b.other)"
-        equal = f"coalesce(abs(a.own - b.other) <= {allowed}, a.own IS NULL AND b.other IS NULL)"
+        # Two sums of the same fractions, added in another order, differ in their last digits.
+        fractions = "typeof(a.own) IN ('double', 'float') OR typeof(b.other) IN ('double', 'float')"
+        share = f"greatest({literal(float(self.tolerance))}, if({fractions}, {literal(ROUNDING)}, DOUBLE(0)))"
+        # To Spark NaN equals NaN, and is above every number: what is no finite number agrees with nothing.
+        finite = " AND ".join(f"abs({side}) < DOUBLE('Infinity')" for side in ("a.own", "b.other"))
+        equal = f"{finite} AND abs(a.own - b.other) <= {share} * abs(b.other)"
+        equal = f"coalesce({equal}, a.own IS NULL AND b.other IS NULL)"
         equal = f"(a._here IS NOT NULL AND b._window IS NOT NULL AND {equal})"
         told = ", ".join([*(f"{key} AS {_label(sql)}" for key, sql in zip(keys, self.by, strict=True)), "a.own AS own"])
         # A key that is NULL is said, too.
