@@ -149,7 +149,19 @@ def _judged(
     else:
         verdict = _ranked(results, columns, past, counts, spec, status, kept, since)
     verdict = _over_time(verdict, baseline, history, spec, window)
-    return replace(verdict, message=verdict.message + words.of_absent(absent))
+    young = _young(results, columns, counts, baseline, spec) if verdict.calibrated else []
+    return replace(verdict, message=verdict.message + words.of_young(young, spec) + words.of_absent(absent))
+
+
+def _young(results, columns, counts, baseline: Baseline, spec: DriftSpec) -> list[tuple[Key, int]]:
+    """Features and strata that are new in a table that is not, with the windows that have had them: too few to be judged."""
+    declared, found = {feature.name for feature in spec.features}, []
+    for i, result in enumerate(results):
+        known = max((int(counts[c]) for c, (place, _) in enumerate(columns) if place == i), default=0)
+        if result.feature in declared and result.rows and known < spec.warn_from:
+            # The first of them had nothing to be compared with.
+            found.append((result.key, min(baseline.windows(result.key), spec.warn_from - 1)))
+    return found
 
 
 def _as_of_this_size(results, columns, history: History, sizes: Mapping[Key, int]) -> Floats:

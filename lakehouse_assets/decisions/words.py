@@ -52,6 +52,15 @@ def of_lasting(found: Lasting, result: FeatureResult) -> str:
     return f"{told}{now}: no one of them stands out, together they do (p = {found.p_value:.3g})"
 
 
+def of_young(young: Sequence[tuple[Key, int]], spec: DriftSpec) -> str:
+    """What is too new to be judged; nothing where nothing is. To be put behind a sentence."""
+    if not young:
+        return ""
+    told = ", ".join(f"{describe(key)} ({known} of {spec.warn_from} windows known)" for key, known in young[:5])
+    more = f" and {len(young) - 5} more" if len(young) > 5 else ""
+    return f"; not judged yet: {told}{more}"
+
+
 def of_absent(absent: Sequence[Key]) -> str:
     """What the baseline knows and the batch has no row of; nothing where there is all. To be put behind a sentence."""
     strata = list(dict.fromkeys(stratum for _, stratum in absent if stratum is not None))

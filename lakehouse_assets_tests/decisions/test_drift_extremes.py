@@ -5,6 +5,7 @@ Belongs here: numbers that overflow, floors of 0, references that are left, side
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -170,3 +171,20 @@ def test_since_when_looks_back_to_one_side(settings, monkeypatch, shifts, day):
     monkeypatch.setattr(since.ledger, "standing", lambda _: dict(enumerate(made)))
     worst = FeatureResult("a", "LGA", median_shift=shifts[1])
     assert since.drifting_since(settings, "t", made, start, worst) == datetime(2024, 1, day, tzinfo=UTC)
+
+
+def test_what_is_too_new_to_be_judged_is_said():
+    """A station that has come to a table that is known for long."""
+    rng, book = np.random.default_rng(5), Book(ONE)
+
+    def window(north=0.0, there=True):
+        found = [replace(profile(rng.normal(size=200)), stratum="L")]
+        return [*found, replace(profile(rng.normal(north, 1, 200)), stratum="N")] if there else found
+
+    for i in range(120):
+        measured = window(there=i >= 102)
+        book.learn(i, measured, judge(book, measured, ONE, i).statistics)
+    found = judge(book, window(north=5.0), ONE)
+    assert found.status == "calibrated"
+    assert "; not judged yet: a at N (18 of 20 windows known)" in found.message
+    assert "not judged yet" not in judge(book, window(there=False), ONE).message

@@ -1,0 +1,96 @@
+"""The daemon off for a while and on again, with `dagster dev`'s own processes: what arrived meanwhile, and what was changed.
+
+Belongs here: that nothing is lost and nothing done twice. Does not: which windows are asked for (orchestration).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.storage.dagster_run import FINISHED_STATUSES
+
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.browser.demo import EXAMPLES, dagster_dev, environment, wait
+from lakehouse_assets_tests.e2e.world import World
+from lakehouse_assets_tests.support import rows_of
+
+PARTITION, START, END = (
+    f"dagster/{name}" for name in ("partition", "asset_partition_range_start", "asset_partition_range_end")
+)
+SILVER, GOLD = dg.AssetKey("silver_weather"), dg.AssetKey("gold_daily_weather")
+
+
+def land(settings: Settings, days: Iterable[int], corrected: bool = False) -> None:
+    """Days of January. A corrected one lacks its last row."""
+    folder = Path(settings.landing, "weather")
+    folder.mkdir(parents=True, exist_ok=True)
+    for day in days:
+        lines = (EXAMPLES / "weather" / "on_time" / f"2013-01-{day:02d}.csv").read_text().splitlines()
+        (folder / f"2013-01-{day:02d}.csv").write_text("\n".join(lines[:-1] if corrected else lines) + "\n")
+
+
+def judged(settings: Settings) -> list[tuple[int, int]]:
+    """Every decision that stands and was carried out, as day and extraction."""
+    standing = ledger.standing(logs.decisions(settings, "weather", evidence=False)).values()
+    return sorted((d.p_extracted_at.day, d.extraction_seq) for d in standing if d.applied_at and not d.superseded_by)
+
+
+def ranges(instance: dg.DagsterInstance) -> list[tuple[str, str]]:
+    """The windows of each run that has silver, oldest first; none of them may have failed."""
+    found = []
+    for run in reversed(instance.get_runs()):
+        if SILVER in (run.asset_selection or ()):
+            assert run.status is dg.DagsterRunStatus.SUCCESS, run
+            day = run.tags.get(PARTITION, "")
+            found.append((run.tags.get(START, day), run.tags.get(END, day)))
+    return found
+
+
+def quiet(instance: dg.DagsterInstance, settings: Settings, expected: list[tuple[int, int]]) -> bool:
+    """Whether all this is decided, gold has been derived after it, and no run is left."""
+    if judged(settings) != expected:
+        return False
+    silver, gold = (instance.get_latest_materialization_event(key) for key in (SILVER, GOLD))
+    after = silver and gold and gold.timestamp > silver.timestamp
+    return bool(after) and all(run.status in FINISHED_STATUSES for run in instance.get_runs())
+
+
+@pytest.mark.timeout(1800)
+def test_what_came_while_the_daemon_was_off(spark, tmp_path):
+    home = tmp_path / "dev"
+    home.mkdir()
+    variables = environment(home)
+    settings = Settings.from_environment(variables)
+    land(settings, (1, 2, 3))
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        first = [(day, 1) for day in (1, 2, 3)]
+        with dagster_dev(variables, home / "first.log"):
+            assert wait(lambda: quiet(instance, settings, first), 600), (home / "first.log").read_text()[-3000:]
+        assert ranges(instance) == [("2013-01-01", "2013-01-03")]
+        # Off: no process is left. Two windows arrive, and one that is known is changed.
+        land(settings, (4, 5))
+        land(settings, (2,), corrected=True)
+        assert judged(settings) == first
+        second = [(1, 1), (2, 2), (3, 1), (4, 1), (5, 1)]
+        with dagster_dev(variables, home / "second.log"):
+            assert wait(lambda: quiet(instance, settings, second), 900), (home / "second.log").read_text()[-3000:]
+        # One run a gap; nothing twice.
+        assert sorted(ranges(instance)[1:]) == [("2013-01-02", "2013-01-02"), ("2013-01-04", "2013-01-05")]
+    # As if it had never been off.
+    (tmp_path / "other").mkdir()
+    other = World(spark, tmp_path / "other", ["weather"])
+    land(other.settings, (1, 2, 3))
+    other.run()
+    land(other.settings, (4, 5))
+    land(other.settings, (2,), corrected=True)
+    other.run()
+    for layer, table in (("silver", "weather"), ("gold", "daily_weather")):
+        here, there = (
+            [{k: round(v, 9) if isinstance(v, float) else v for k, v in row.items()} for row in rows_of(place)]
+            for place in (settings.path(layer, table), other.settings.path(layer, table))
+        )
+        assert here == there
+        assert here
