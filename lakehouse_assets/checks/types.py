@@ -4,7 +4,9 @@ Belongs here: names of types, and what is known of them without Spark. Does not:
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
 
 ATOMIC = {
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp", "timestamp_ntz",
@@ -66,6 +68,33 @@ def uncomparable(column: str, types: Mapping[str, str], other: str) -> str:
     """That a column cannot be compared with a value of a type (or family); nothing where it can."""
     mine = types.get(column, "")
     return "" if comparable(mine, other) else f"{column} is {mine}, which Spark does not compare with a {other}"
+
+
+def unreadable(column: str, types: Mapping[str, str], texts: Iterable[str]) -> str:
+    """That one of these texts is no value of a column's type, as which Spark would read it; nothing where all are."""
+    mine = types.get(column, "")
+    read = _READ.get(family(mine))
+    if read is None:
+        return ""
+    for text in texts:
+        try:
+            read(text.strip())
+        except (ValueError, ArithmeticError):
+            return f"{column} is {mine}, and {text!r} is no {mine}"
+    return ""
+
+
+def _boolean(text: str) -> None:
+    if text.lower() not in ("true", "false", "t", "f", "yes", "no", "y", "n", "0", "1"):
+        raise ValueError(text)
+
+
+# What of Python's reads a text as Spark's ANSI cast does, or is less strict.
+_READ: Mapping[str, Callable[[str], object]] = {
+    "number": Decimal,
+    "boolean": _boolean,
+    **dict.fromkeys(TIMES, datetime.fromisoformat),
+}
 
 
 def uncastable(column: str, types: Mapping[str, str], to: str) -> str:

@@ -161,3 +161,26 @@ def test_an_aggregate_may_have_a_filter_of_its_own_among_the_clean_rows():
         readings(checks=[{**given, "sql": "count(*) filter (where sum(value) > 0)"}])
     with pytest.raises(ValidationError, match="value is outside of any aggregate"):
         readings(checks=[{**given, "sql": "count(*) + value"}])
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        ({"check": "statistic", "column": "value", "of": "stddev", "max": -1}, "no standard deviation is below 0"),
+        ({"check": "compare", "column": "value", "operator": "<", "other": "value"}, "is the column itself"),
+        ({"check": "no_gaps", "column": "hour", "step": 1, "by": ["sensor", "hour"]}, "never a gap"),
+        ({"check": "in_set", "column": "hour", "values": ["1", "two"]}, "hour is int, and 'two' is no int"),
+        ({"check": "in_set", "column": "updated", "values": ["2024-01-01", "yesterday"]}, "'yesterday' is no timestamp"),
+        ({"check": "country_code", "column": "hour"}, "hour is int, and a code is a text"),
+    ],
+)
+def test_what_could_never_be_judged_or_missed_is_refused_when_it_is_loaded(check, why):
+    with pytest.raises(ValidationError, match=why):
+        readings(checks=[check])
+
+
+def test_texts_that_are_values_of_the_column_are_read_as_such():
+    given = {"check": "in_set", "column": "hour", "values": ["1", " 2 ", "-3"]}
+    assert readings(
+        checks=[given, {**given, "column": "updated", "values": ["2024-01-01", "2024-01-01T00:00:00+00:00"]}]
+    ).checks

@@ -3,12 +3,14 @@
 Belongs here: kinds whose values a standard lists. Does not: lists of one's own (values).
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import pycountry
 
 from lakehouse_assets.checks.base import CheckContext, ColumnCheck
 from lakehouse_assets.checks.sql_text import none_of
+from lakehouse_assets.checks.types import family
 
 
 class _Code(ColumnCheck):
@@ -25,6 +27,11 @@ class _Code(ColumnCheck):
     def condition(self, context: CheckContext) -> str:
         """Not in the list."""
         return none_of(self.column, self.codes)
+
+    def misfit(self, types: Mapping[str, str]) -> str:
+        """Only a text can be a code."""
+        mine = types.get(self.column, "")
+        return f"{self.column} is {mine}, and a code is a text" if family(mine) not in ("", "string") else ""
 
     def message(self) -> str:
         """What is promised."""

@@ -72,6 +72,8 @@ class Statistic(BatchCheck):
     @model_validator(mode="after")
     def _fitting(self) -> "Statistic":
         bounded("statistic", self.min, self.max)
+        if self.of == "stddev" and self.max is not None and self.max < 0:
+            raise ValueError(f"max {self.max}: no standard deviation is below 0, so that nothing could pass")
         if (self.of == "quantile") != (self.quantile is not None):
             raise ValueError("quantile: is needed for `of: quantile`, and has no meaning without it")
         return self

@@ -37,6 +37,8 @@ class NoGaps(BatchCheck):
         size = duration(self.step).total_seconds() if isinstance(self.step, str) else self.step
         if not 0 < size < float("inf"):
             raise ValueError(f"step: {self.step!r} is not above zero")
+        if self.column in self.by:
+            raise ValueError(f"by: within one {self.column} there is one value of it, and never a gap")
         return self
 
     @property

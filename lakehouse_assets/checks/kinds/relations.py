@@ -6,7 +6,7 @@ Belongs here: kinds that compare columns with each other, and conditions. Does n
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 from sqlglot import exp
 
 from lakehouse_assets.checks.base import CheckContext, RowCheck
@@ -31,6 +31,12 @@ class Compare(RowCheck):
     """The relation."""
     other: str
     """The column on the right."""
+
+    @model_validator(mode="after")
+    def _two(self) -> "Compare":
+        if self.column == self.other:
+            raise ValueError(f"other: {self.other!r} is the column itself")
+        return self
 
     @property
     def own_columns(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.base import CheckContext, ColumnCheck
 from lakehouse_assets.checks.sql_text import identifier, literal, none_of
-from lakehouse_assets.checks.types import uncomparable
+from lakehouse_assets.checks.types import uncomparable, unreadable
 
 Bound = int | float | datetime | date
 # Of a number's text in capital letters.
@@ -114,7 +114,8 @@ class InSet(ColumnCheck):
         """The values and the column are compared."""
         first = self.values[0]
         kind = "string" if isinstance(first, str) else "boolean" if isinstance(first, bool) else "number"
-        return uncomparable(self.column, types, kind)
+        texts = [value for value in self.values if isinstance(value, str)]
+        return uncomparable(self.column, types, kind) or unreadable(self.column, types, texts)
 
     def message(self) -> str:
         """What is promised, at most ten values of it."""
