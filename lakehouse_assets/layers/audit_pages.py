@@ -3,18 +3,26 @@
 Belongs here: reading what the pages show, writing files whole. Does not: HTML (reports/audit_site), auditing (audit). No JVM.
 """
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from lakehouse_assets.contracts.audit import AuditRules
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.reports.audit_site import Beside, page_of, site
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.layers.explain import drift_plot
+from lakehouse_assets.reports.audit_site import Beside, Drifted, page_of, site
+from lakehouse_assets.reports.drift import feature_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audits, logs
 from lakehouse_assets.storage.whole import write_whole
 
-SHOWN_DRIFT = 10
+SHOWN_DRIFT, SHOWN_FEATURES, DRAWN = 10, 10, 3
 
 
 def write_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> Path:
@@ -56,9 +64,39 @@ def _beside(settings: Settings, table: str) -> Beside:
         for o in d.checks
         if o["check"] == "drift" and o["status"] in ("failed", "error")
     ]
-    return Beside(figures, tuple(_drift(d, o["message"]) for d, o in drifted[-SHOWN_DRIFT:][::-1]))
+    return Beside(figures, _drift(settings, name, drifted[-SHOWN_DRIFT:][::-1]))
 
 
-def _drift(decision: Decision, message: str) -> tuple[str, str, float | None, str]:
-    at = f"{decision.p_extracted_at:%Y-%m-%d %H:%M}" if decision.p_extracted_at else "whole table"
-    return at, decision.verdict.replace("_", " "), decision.drift_p_value, message
+def _drift(settings: Settings, table: str, drifted: Sequence[tuple[Decision, Mapping[str, Any]]]) -> tuple[Drifted, ...]:
+    """Windows, newest first; of the first few with a picture, for which each reads the baseline of its decision."""
+    starts = sorted(d.p_extracted_at for d, _ in drifted if d.p_extracted_at)
+    told = logs.drift_of(settings, table, starts[0], starts[-1]) if starts else {}
+    drawn = [d for d, _ in drifted if d.p_extracted_at][:DRAWN]
+    profiles = logs.profiles_of(settings, table, [d.decision_id for d in drawn]) if drawn else {}
+    pictures = {
+        d.decision_id: _picture(settings, replace(d, drift=told.get(d.decision_id), profiles=profiles.get(d.decision_id, ())))
+        for d in drawn
+    }
+    return tuple(
+        Drifted(
+            f"{d.p_extracted_at:%Y-%m-%d %H:%M}" if d.p_extracted_at else "whole table",
+            d.verdict.replace("_", " "),
+            d.drift_p_value,
+            outcome["message"],
+            tuple(feature_rows(told.get(d.decision_id, {}))[:SHOWN_FEATURES]),
+            pictures.get(d.decision_id),
+        )
+        for d, outcome in drifted
+    )
+
+
+def _picture(settings: Settings, decision: Decision) -> str | None:
+    """The decision's plot as a data URI, by the rules of then: the table may have others by now, or none. None where those
+    would be refused today.
+    """
+    try:
+        drawn = drift_plot(settings, TableSpec.kept(decision.ruleset), decision)
+    except (ValueError, LakehouseError):
+        return None
+    found = re.search(r"\((data:image/png;base64,[A-Za-z0-9+/=]+)\)", drawn or "")
+    return found[1] if found else None

@@ -20,6 +20,7 @@ from lakehouse_assets.contracts.audit import AuditRule, AuditRules
 from lakehouse_assets.contracts.audit_record import AuditRecord
 from lakehouse_assets.decisions.audit import Unmatched, percent, unmatched
 from lakehouse_assets.reports.audit_charts import bars, interval
+from lakehouse_assets.reports.drift import HEADER
 
 TEMPLATES = Path(__file__).with_name("audit_pages")
 SHOWN_AUDITS, SHOWN_ROWS, SHOWN_GROUPS = 12, 2000, 15
@@ -34,13 +35,27 @@ SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True)
+class Drifted:
+    """One window that drifted. ``features``: cells below `reports.drift.HEADER`, the strangest first. ``picture``: an image of
+    the one that is told, as a data URI.
+    """
+
+    window: str
+    verdict: str
+    p_value: float | None
+    why: str
+    features: tuple[Sequence[Any], ...] = ()
+    picture: str | None = None
+
+
+@dataclass(frozen=True)
 class Beside:
-    """What else is known of a table. ``figures``: name and number, of its batches and rows. ``drift``: window, verdict,
-    p-value and message of its last decisions on drift.
+    """What else is known of a table. ``figures``: name and number, of its batches and rows. ``drift``: its last windows that
+    drifted, the newest first.
     """
 
     figures: tuple[tuple[str, int], ...] = ()
-    drift: tuple[tuple[str, str, float | None, str], ...] = ()
+    drift: tuple[Drifted, ...] = ()
 
 
 def page_of(table: str) -> str:
@@ -65,7 +80,7 @@ def site(
     current = {table: [r for r in found if not r.as_of] for table, found in history.items()}
     newest = {table: (found or history[table])[-1] for table, found in current.items()}
     open_rules = _unmatched(rules, newest)
-    common = {"made_at": made_at, "words": WORDS}
+    common = {"made_at": made_at, "words": WORDS, "drift_header": HEADER}
     pages = {
         "index.html": _render(
             "overview",

@@ -36,13 +36,17 @@ def status_of(drift: Mapping[str, Any]) -> str:
 
 def feature_table(drift: Mapping[str, Any]) -> str:
     """Every feature and stratum that was compared, the strangest first."""
+    return table(HEADER, feature_rows(drift), SHOWN)
+
+
+def feature_rows(drift: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """The cells below `HEADER`, the strangest feature first."""
 
     def order(result: Mapping[str, Any]) -> tuple[float, float]:
         p = _p_value(result)
         return (2.0 if p is None else p, -(result.get("effect") or result.get("tail") or 0.0))
 
-    rows = [_row(result) for result in sorted(drift.get("results", ()), key=order)]
-    return table(HEADER, rows, SHOWN)
+    return [_row(result) for result in sorted(drift.get("results", ()), key=order)]
 
 
 def _row(result: Mapping[str, Any]) -> Sequence[Any]:

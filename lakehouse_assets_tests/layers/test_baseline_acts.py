@@ -143,21 +143,21 @@ def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     arrives(settings, range(1, 13))
     heal(spark, settings, range(1, 13), table)
     acts.pin(runner(spark, settings, table), **SAID)
-    for day in range(13, 25):
+    for day in range(13, 28):
         arrives(settings, [day], shift=(day - 12) * 0.2)
-    heal(spark, settings, range(13, 25), table)
-    taught = [of(settings, day).teaches for day in range(1, 25)]
+    heal(spark, settings, range(13, 28), table)
+    taught = [of(settings, day).teaches for day in range(1, 28)]
     assert all(taught[:14])
     assert not any(taught[-3:])
     stopped = of(settings, 1 + taught.index(False))
     assert stopped.accepted
     assert stopped.drift["learns"] is False
     assert "pinned" in stopped.drift["message"]
-    assert replayed(spark, settings, table, 12, 24) == []
+    assert replayed(spark, settings, table, 12, 27) == []
     acts.unpin(runner(spark, settings, table), **SAID)
-    arrives(settings, [25])
-    heal(spark, settings, [25], table)
-    assert of(settings, 25).teaches
+    arrives(settings, [28])
+    heal(spark, settings, [28], table)
+    assert of(settings, 28).teaches
 
 
 def test_a_release_says_whether_it_teaches_and_a_run_of_held_windows_since_when(spark, settings):

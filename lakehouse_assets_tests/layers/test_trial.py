@@ -119,7 +119,7 @@ def test_errors_are_told_by_check_and_quote_nothing_personal(spark, settings):
 
 
 def test_what_looks_back_is_not_asked_of_silver(spark, lake):
-    with pytest.raises(RefusedError, match="compare windows as they came"):
+    with pytest.raises(RefusedError, match="look at windows as they came"):
         tried(spark, lake, check(check="row_count_ratio", min=0.5), [3], "silver")
 
 

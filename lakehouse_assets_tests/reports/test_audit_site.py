@@ -11,12 +11,12 @@ import pytest
 
 from lakehouse_assets.decisions.audit import percent
 from lakehouse_assets.reports.audit_charts import WIDTH, bars, interval
-from lakehouse_assets.reports.audit_site import Beside, page_of, site
+from lakehouse_assets.reports.audit_site import Beside, Drifted, page_of, site
 from lakehouse_assets_tests.audited import AT, SCRIPT, firms, history, strict, torn
 
 ALLOWED = set(
     "html head meta title style body a header nav main footer h1 h2 p strong code div table caption thead tbody tr th td br"
-    " ul ol li dl dt dd span svg line circle rect text".split()
+    " ul ol li dl dt dd span svg line circle rect text details summary img".split()
 )
 
 
@@ -40,7 +40,9 @@ class Seen(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages():
-    drift = (("2026-11-09 00:00", "quarantined", 0.0031, f"0.1 higher at {SCRIPT}"),)
+    features = ((SCRIPT, "LGA", "tail 0.7", "0.7", "0.0031", "0.0031", "1e-09", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4", ""),)
+    told = ("2026-11-09 00:00", "quarantined", 0.0031, f"0.1 higher at {SCRIPT}")
+    drift = (Drifted(*told, features, "data:image/png;base64,AAAA"), Drifted("2026-11-08 00:00", "published", None, "in error"))
     beside = {"silver/firms": Beside((("rows held now", 72),), drift)}
     found = site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
     return {path: Seen(text) for path, text in found.items()}
@@ -59,7 +61,19 @@ def test_nothing_of_the_data_becomes_a_tag_an_attribute_or_a_script(pages):
 def test_every_link_leads_to_a_page_of_the_site(pages):
     for path, seen in pages.items():
         for link in seen.links:
+            if link.startswith("data:image/png;base64,"):
+                continue
             assert link.startswith("#") or posixpath.normpath(posixpath.join(posixpath.dirname(path), link)) in pages, link
+
+
+def test_a_window_that_drifted_has_its_features_and_its_picture(pages):
+    seen = pages[page_of("silver/firms")]
+    text = " ".join(seen.text.split())
+    assert "2026-11-09 00:00: its features beside the baseline" in text
+    for said in ("p if rows were independent", f"{SCRIPT}LGA", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4"):
+        assert said in text, said
+    assert "data:image/png;base64,AAAA" in seen.links
+    assert "2026-11-08 00:00: its features" not in text, "of an error there is nothing to show"
 
 
 def test_the_overview_names_every_table_and_what_is_asked_of_nothing(pages):
