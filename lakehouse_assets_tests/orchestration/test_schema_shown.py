@@ -48,7 +48,7 @@ def test_what_is_rejected_fails_its_window_and_no_other_and_says_what_reads_the_
     text = str(caught.value)
     assert "schema rejected in 2024-01-02, 2024-01-03" in text
     assert "value: promised double, arrived -" in text
-    assert "note: promised -, arrived ?" in text
+    assert "note: promised -, arrived untyped" in text
     assert materialized(world, "silver_readings") == {"2024-01-01"}
     assert materialized(world, "bronze_readings") == {"2024-01-01", "2024-01-02", "2024-01-03"}
     columns = check(world, "silver_readings", "source_columns")
