@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql import functions as F
 from scipy.stats import binom
 
-from benchmarks.data import CHECKS, COLUMNS, table, write_typed
+from benchmarks.data import CHECKS, COLUMNS, read_all, table, write_typed
 from benchmarks.gate import PLACES
 from benchmarks.harness import Result, Sample, Side, run_pairs, timed
 from benchmarks.lab import Lab, told
@@ -46,7 +46,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         drawn.release()
 
     def scan(_: Any) -> None:
-        frame.agg(*[F.sum(F.hash(F.col(name)).cast("bigint")) for name in COLUMNS]).collect()
+        read_all(frame)
 
     def audit(_: Any) -> None:
         found = audit_table(_run(lab, settings, _rules()), "silver/readings")
@@ -120,9 +120,7 @@ def memory_benchmark(lab: Lab) -> Iterator[Result]:
         count, path = lab.sized(stated, 1000), settings.path("silver", "readings")
         lab.clear(path)
         lab.say(f"audit, memory: {count:,} rows")
-        write_typed(lab.spark, settings.path("typed"), count, table("monthly", PLACES))
-        lab.spark.read.parquet(settings.path("typed")).write.format("delta").save(path)
-        lab.clear(settings.path("typed"))
+        _write(lab, settings, path, count)
         with PeakMemory(os.getpid()) as peak:
             found: list[Any] = []
             samples.append(

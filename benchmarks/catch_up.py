@@ -4,17 +4,19 @@ Both sides bring CSV files from the landing folder into an empty lake, through e
 project's steps. A has a file and a window for each of 720 hours, B the same lines as one file and one monthly window.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.data import table, windows, write_csv
 from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, told
-from lakehouse_assets.contracts.windows import Cadence
+from lakehouse_assets.contracts.windows import Cadence, Window
 from lakehouse_assets.layers.bronze import extract
+from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import publish
 
 ROWS, HOURS, LIMIT = 2_000_000, 720, 1.5
+HOURLY = "hourly/{window:%Y-%m-%dT%H}.csv"
 
 
 def benchmark(lab: Lab) -> Iterator[Result]:
@@ -24,7 +26,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     landing = Path(lab.settings("catch-up").landing)
     lab.say("catch-up: writing the files")
     write_csv(lab.spark, landing / "hourly", landing / "whole", count, hours)
-    a = _side(lab, f"{hours} windows in one run", "hourly", "hourly/{window:%Y-%m-%dT%H}.csv", hours)
+    a = _side(lab, f"{hours} windows in one run", "hourly", HOURLY, hours)
     b = _side(lab, "the same rows as one window", "monthly", "whole/{window:%Y-%m}.csv", 1)
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"catch-up: {text}"))
     sizes = {"rows": count, "windows": hours, "files": hours}
@@ -37,9 +39,13 @@ def _side(lab: Lab, label: str, cadence: Cadence, path: str, count: int) -> Side
     settings, spec, taken = lab.settings("catch-up"), table(cadence, path), windows(count, cadence)
 
     def catch_up(step: Callable[[str], None]) -> None:
-        run = lab.run(settings, spec, step)
-        extract(run, taken)
-        if not publish(run, taken).standing:
-            raise RuntimeError(f"{label}: nothing was decided")
+        bring_in(lab.run(settings, spec, step), taken)
 
     return Side(label, timed(catch_up, lab.cpu), lambda: lab.clear(settings.root))
+
+
+def bring_in(run: Run, taken: Sequence[Window]) -> None:
+    """These windows from the landing folder to silver, in one run of the project's steps."""
+    extract(run, taken)
+    if not publish(run, taken).standing:
+        raise RuntimeError(f"{run.spec.name}: nothing was decided")

@@ -142,6 +142,11 @@ def write_typed(spark: SparkSession, path: str, count: int, spec: TableSpec) -> 
     given.select(*cells, "p_extracted_at", F.lit(1).alias("extraction_seq")).write.parquet(path)
 
 
+def read_all(frame: DataFrame) -> None:
+    """A plain scan: every value of the nine columns is read, and next to nothing done with it."""
+    frame.agg(*[F.sum(F.hash(F.col(name)).cast("bigint")) for name in COLUMNS]).collect()
+
+
 def write_wide(spark: SparkSession, path: str, count: int, each: int) -> None:
     """Three kinds of columns, so many of each: whole numbers `n0`, …, numbers `x0`, … and texts `t0`, …; all without NULL."""
     kinds = {

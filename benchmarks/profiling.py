@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import functions as F
 from scipy import stats
 
-from benchmarks.data import COLUMNS, FIRST, table, write_typed
+from benchmarks.data import FIRST, read_all, table, write_typed
 from benchmarks.gate import PLACES
 from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, told
@@ -34,7 +34,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         assert sum(map(len, found.values())) == len(drift.features) + 1  # noqa: S101 (and their relations)
 
     def scan(_: Any) -> None:
-        frame.agg(*[F.sum(F.hash(F.col(name)).cast("bigint")) for name in COLUMNS]).collect()
+        read_all(frame)
 
     a, b = (Side(label, timed(work, lab.cpu), lab.clear) for label, work in (("profiles", profiles), ("plain scan", scan)))
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"profiling: {text}"))

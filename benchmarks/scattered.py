@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.catch_up import HOURLY, bring_in
 from benchmarks.data import table, windows, write_csv
 from benchmarks.harness import Result, Sample, Side, run_pairs
 from benchmarks.lab import Lab, told
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.layers.bronze import extract
-from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.settings import Settings
 
 WINDOWS, GAPS, APART, ROWS, LIMIT = 365, 30, 12, 1_825_000, 4.0
@@ -24,14 +23,14 @@ WINDOWS, GAPS, APART, ROWS, LIMIT = 365, 30, 12, 1_825_000, 4.0
 def benchmark(lab: Lab) -> Iterator[Result]:
     """Fewer rows a window where the scale is below 1; the windows stay as many."""
     count = lab.sized(ROWS, WINDOWS)
-    settings, before = lab.settings("scattered"), lab.settings("before")
+    settings = lab.settings("scattered")
+    before = settings.model_copy(update={"root": lab.settings("before").root})
     landing = Path(settings.landing)
     lab.say("scattered: writing the files")
     write_csv(lab.spark, landing / "hourly", landing / "whole", count, WINDOWS)
     taken = windows(WINDOWS, "hourly")
     late = taken[APART - 1 :: APART][:GAPS]
     lab.say(f"scattered: a lake of the other {WINDOWS - len(late)}")
-    shutil.copytree(landing, before.landing)
     _heal(lab, before, [window for window in taken if window not in late])
 
     def lake() -> None:
@@ -44,16 +43,13 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"scattered: {text}"))
     sizes = {"rows": count, "windows": WINDOWS, "gaps": len(late)}
     yield Result("scattered", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, told(settings))
-    lab.clear(str(settings.dagster_home), str(before.dagster_home))
+    lab.clear(str(settings.dagster_home), before.root)
 
 
 def _heal(lab: Lab, settings: Settings, late: Sequence[Window]) -> float:
     """One run of these windows. Returns how long Spark's jobs took, each from when it was submitted to when it was done."""
-    first = _last_job(lab) + 1
-    run = lab.run(settings, table("hourly", "hourly/{window:%Y-%m-%dT%H}.csv"))
-    extract(run, late)
-    if not publish(run, late).standing:
-        raise RuntimeError("nothing was decided")
+    first = max(_jobs(lab), default=-1) + 1
+    bring_in(lab.run(settings, table("hourly", HOURLY)), late)
     jobs = {number: seconds for number, seconds in _jobs(lab).items() if number >= first}
     if set(jobs) != set(range(first, max(jobs) + 1)):
         raise RuntimeError("Spark has forgotten some of the run's jobs: give it more of spark.ui.retainedJobs by --conf")
@@ -67,10 +63,6 @@ def _jobs(lab: Lab) -> dict[int, float]:
     found = context.sc().statusStore().jobsList(None)
     jobs = [found.apply(place) for place in range(found.size())]
     return {j.jobId(): (j.completionTime().get().getTime() - j.submissionTime().get().getTime()) / 1000 for j in jobs}
-
-
-def _last_job(lab: Lab) -> int:
-    return max(_jobs(lab), default=-1)
 
 
 def _timed(lab: Lab, work: Callable[[], float]) -> Callable[[], Sample]:

@@ -105,6 +105,7 @@ def judge_drift(
     try:
         return _judged(measured, baseline, history, spec, window, since, by_chance or {})
     except Exception as error:
+        # Whatever it is: what cannot be judged is held, and the run's other windows go on.
         return DriftVerdict("error", "hold", f"the features cannot be compared: {str(error) or type(error).__name__}")
 
 

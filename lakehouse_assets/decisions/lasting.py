@@ -62,9 +62,8 @@ def lasting(results: Sequence[FeatureResult], history: History, spec: DriftSpec,
     sums = np.hstack([_moving_sums(rows, length) for length in spec.lasting_over])
     scores = standardized(sums[:-1], sums[-1])
     at = int(np.nan_to_num(scores[-1], nan=-np.inf).argmax())
-    worst, length = results[at % len(results)], spec.lasting_over[at // len(results)]
-    column = rows[:, at % len(results)]
-    place = at % len(results)
+    nth, place = divmod(at, len(results))
+    worst, length, column = results[place], spec.lasting_over[nth], rows[:, place]
     average = float(np.nanmean(column[-length:]) * spread[place])
     top = largest(scores)
     # Half the floor of the tail-weighted distance: in the middle, where KS is reached, the weight is two.

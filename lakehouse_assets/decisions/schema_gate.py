@@ -11,6 +11,7 @@ from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.evolution import Plan
 from lakehouse_assets.decisions.gate import Outcome
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.decisions.schema import HOLDING, KEYS, Difference, advice
 from lakehouse_assets.decisions.schema import Outcome as Fate
 
@@ -146,4 +147,4 @@ def _uses(differences: Sequence[Difference]) -> str:
 
 
 def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return first_of(names, NAMED)

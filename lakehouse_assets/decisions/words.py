@@ -10,6 +10,7 @@ from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.baseline import Moved
 from lakehouse_assets.decisions.compared import SHARES, FeatureResult
 from lakehouse_assets.decisions.lasting import Lasting
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.decisions.profiles import Key, describe
 
 NAMED = 5
@@ -56,9 +57,8 @@ def of_young(young: Sequence[tuple[Key, int]], spec: DriftSpec) -> str:
     """What is too new to be judged; nothing where nothing is. To be put behind a sentence."""
     if not young:
         return ""
-    told = ", ".join(f"{describe(key)} ({known} of {spec.warn_from} windows known)" for key, known in young[:5])
-    more = f" and {len(young) - 5} more" if len(young) > 5 else ""
-    return f"; not judged yet: {told}{more}"
+    told = [f"{describe(key)} ({known} of {spec.warn_from} windows known)" for key, known in young]
+    return f"; not judged yet: {first_of(told, NAMED)}"
 
 
 def of_absent(absent: Sequence[Key]) -> str:
@@ -66,8 +66,7 @@ def of_absent(absent: Sequence[Key]) -> str:
     strata = list(dict.fromkeys(stratum for _, stratum in absent if stratum is not None))
     if not strata:
         return ""
-    more = f" and {len(strata) - NAMED} more" if len(strata) > NAMED else ""
-    return f"; no row of {', '.join(strata[:NAMED])}{more}, which the baseline knows"
+    return f"; no row of {first_of(strata, NAMED)}, which the baseline knows"
 
 
 def of_moved(moved: Moved, spec: DriftSpec) -> str:

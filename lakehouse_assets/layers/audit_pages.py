@@ -3,7 +3,6 @@
 Belongs here: reading what the pages show, writing files whole. Does not: HTML (reports/audit_site), auditing (audit). No JVM.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.layers.explain import drift_plot
 from lakehouse_assets.reports.audit_site import Beside, Drifted, page_of, site
 from lakehouse_assets.reports.drift import feature_rows
+from lakehouse_assets.reports.plots import address
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audits, logs
 from lakehouse_assets.storage.whole import write_whole
@@ -98,5 +98,4 @@ def _picture(settings: Settings, decision: Decision) -> str | None:
         drawn = drift_plot(settings, TableSpec.kept(decision.ruleset), decision)
     except (ValueError, LakehouseError):
         return None
-    found = re.search(r"\((data:image/png;base64,[A-Za-z0-9+/=]+)\)", drawn or "")
-    return found[1] if found else None
+    return address(drawn) if drawn else None

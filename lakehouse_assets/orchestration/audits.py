@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.audit import read_rules
 from lakehouse_assets.contracts.audit_record import AuditRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.audit import percent
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.layers.audit import AuditRun, Known, Report, audit_layer
 from lakehouse_assets.layers.audit_pages import page, write_pages
 from lakehouse_assets.orchestration.assets import personal_columns
@@ -139,7 +140,7 @@ def _why(record: AuditRecord) -> str:
     if record.error_message:
         return f"exception: {record.error_message}"
     bad = [r for r in record.results if r["status"] == "exception" or (r["status"] == "fail" and r["severity"] == "critical")]
-    return ", ".join(_id(result) for result in bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+    return first_of([_id(result) for result in bad], 5)
 
 
 def _metadata(settings: Settings, record: AuditRecord) -> dict[str, Any]:

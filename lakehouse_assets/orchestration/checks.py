@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import group_of
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.layers.gold import GoldPublished
 from lakehouse_assets.orchestration.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.orchestration.schema import diff_table, held_diff
@@ -165,6 +166,5 @@ def _sentence(windows: Sequence[str], bad: Sequence[tuple[str, dict[str, Any]]],
     holding = {window for window, outcome in bad if outcome["effect"] in ("rows", "batch")}
     # What holds something first: the list is cut, and of the rest nothing has to be done.
     ordered = [*(w for w in windows if w in holding), *(w for w in windows if w not in holding)]
-    names = ", ".join(ordered[:10]) + (f" and {len(windows) - 10} more" if len(windows) > 10 else "")
     held = f"{len(holding)} of them with something held" if holding else "nothing held"
-    return f"failed in {len(windows)} of {checked}, {held}: {names}. {bad[-1][1]['message']}"
+    return f"failed in {len(windows)} of {checked}, {held}: {first_of(ordered, 10)}. {bad[-1][1]['message']}"

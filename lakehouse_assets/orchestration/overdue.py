@@ -12,6 +12,7 @@ import dagster as dg
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import overdue
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.watcher import recorded_versions
 
 CHECK = "no_window_overdue"
@@ -64,8 +65,7 @@ def _source(spec: TableSpec) -> dg.AssetKey:
 
 def _result(spec: TableSpec, windows: Sequence[Window]) -> dict[str, Any]:
     """As the keyword arguments of a result or of an evaluation."""
-    names = ", ".join(window.key for window in windows[:SHOWN])
-    names += f" and {len(windows) - SHOWN} more" if len(windows) > SHOWN else ""
+    names = first_of([window.key for window in windows], SHOWN)
     late = f"{names}: not at the source {spec.extraction.overdue_after} after the end"
     return {
         "passed": not windows,

@@ -15,6 +15,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import Healing, due
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.checks import silver_check_specs
 from lakehouse_assets.orchestration.healing import FAILED, assets_of, healing_of, perhaps_overlooked
 from lakehouse_assets.reports.healings import healing_rows
@@ -132,7 +133,7 @@ def left_alone(spec: TableSpec, found: Sequence[Healing]) -> dict[str, Any]:
     if rows:
         cells = [(row["windows"], row["is"], row["next"]) for row in rows]
         metadata["windows"] = dg.MetadataValue.md(markdown_table(("windows", "is", "next"), cells, SHOWN))
-    names = ", ".join(h.window.key for h in stopped[:10]) + (f" and {len(stopped) - 10} more" if len(stopped) > 10 else "")
+    names = first_of([h.window.key for h in stopped], 10)
     text = f"left alone after {spec.extraction.retries + 1} failed tries: {names}" if stopped else "no window is left alone"
     text += f"; {len(failing)} that failed are tried again" if failing else ""
     return {"passed": not stopped, "severity": dg.AssetCheckSeverity.ERROR, "description": text, "metadata": metadata}

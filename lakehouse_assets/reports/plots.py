@@ -87,3 +87,8 @@ def _image(figure: Figure, what: str) -> str:
     # No metadata: the same decision gives the same bytes.
     FigureCanvasAgg(figure).print_png(image, metadata={"Software": None})
     return f"![{what}](data:image/png;base64,{base64.b64encode(image.getvalue()).decode()})"
+
+
+def address(picture: str) -> str:
+    """Of the Markdown that each of these gives the image alone: a data URI."""
+    return picture.rpartition("](")[2].removesuffix(")")

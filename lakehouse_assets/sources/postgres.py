@@ -107,20 +107,20 @@ class Postgres:
         """Of each window that has rows: their number, latest time and hash, whatever their order. One query."""
         hashed = f"{self.modified}::text" if self._source.fingerprint == "modified" else "lakehouse_t::text"
         cells = ["count(*)", f"max({self.modified})::text", f"sum(hashtextextended({hashed}, 0))::text"]
-        return dict(self.grouped(cells, spans))
+        return self.grouped(cells, spans)
 
-    def grouped(self, cells: Sequence[str], spans: Sequence[Span]) -> list[tuple[Window, tuple[Any, ...]]]:
+    def grouped(self, cells: Sequence[str], spans: Sequence[Span]) -> dict[Window, tuple[Any, ...]]:
         """Aggregates of the rows of each span that has some, in one query over the table, there called `lakehouse_t`."""
         places = self.places(spans)
         if not places:
-            return []
+            return {}
         within = " OR ".join(self.condition(low, high) for low, high in stretches(spans))
         query = (
             f"SELECT {', '.join([self.bucket(spans), *cells])} FROM {self.relation} AS lakehouse_t WHERE {within} GROUP BY 1"
         )
         with self._cursor() as cursor:
             found = cursor.execute(query.encode()).fetchall()
-        return [(places[place], tuple(rest)) for place, *rest in found if place in places]
+        return {places[place]: tuple(rest) for place, *rest in found if place in places}
 
     def oldest(self) -> datetime | None:
         """The first time in the table, UTC."""

@@ -26,6 +26,6 @@ def totals(source: JdbcSource, database: Postgres, spans: Sequence[Span]) -> dic
         if name != "count" and kind not in NUMBERS:
             raise SourceError(f"{source.place}: source.control.{figure}: {column} is {kind}, and no number")
     cells = [f"{name}({column if column == '*' else name_in_sql(column)})::float8" for name, column in asked.values()]
-    answered = dict(database.grouped(cells, spans))
+    answered = database.grouped(cells, spans)
     none = tuple(0.0 if name == "count" else None for name, _ in asked.values())
     return {s.window: ControlTotals(dict(zip(asked, answered.get(s.window, none), strict=True))) for s in spans}

@@ -45,7 +45,7 @@ class ControlTotal(BatchCheck):
     @property
     def columns_used(self) -> tuple[str, ...]:
         """Those of the aggregate."""
-        return tuple(sorted(columns_of(parse_aggregate(self.measure, "measure"))))
+        return tuple(sorted(columns_of(self._tree)))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -53,12 +53,16 @@ class ControlTotal(BatchCheck):
         return (self.figure,)
 
     @property
+    def _tree(self) -> exp.Expr:
+        return parse_aggregate(self.measure, "measure")
+
+    @property
     def _counts(self) -> bool:
-        return isinstance(parse_aggregate(self.measure, "measure"), exp.Count | exp.CountIf)
+        return isinstance(self._tree, exp.Count | exp.CountIf)
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``own``."""
-        return {"own": f"CAST({parse_aggregate(self.measure, 'measure').sql(dialect='spark')} AS DOUBLE)"}
+        return {"own": f"CAST({self._tree.sql(dialect='spark')} AS DOUBLE)"}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails where the figures differ, and where the source says none."""
@@ -77,7 +81,7 @@ class ControlTotal(BatchCheck):
         return Judgement("failed", observed, f"{self.measure} is {_shown(own)}; the source says {_shown(source)}")
 
     def _equal(self, own: float | None, source: float | None) -> bool:
-        if isinstance(parse_aggregate(self.measure, "measure"), exp.Sum):
+        if isinstance(self._tree, exp.Sum):
             # A source may call the sum of no values nothing, or 0.
             own, source = own or 0.0, source or 0.0
         if own is None or source is None:
