@@ -11,7 +11,7 @@ from lakehouse_assets.decisions.categories import Categories, categories_apart, 
 from lakehouse_assets.decisions.chance import missing_surprise, volume_surprise
 from lakehouse_assets.decisions.distances import Steps, distances, steps_of
 from lakehouse_assets.decisions.measured_history import SIZE, History, Statistics
-from lakehouse_assets.decisions.profiles import Key, Profile
+from lakehouse_assets.decisions.profiles import Key, OldProfile, Profile
 from lakehouse_assets.decisions.relations import Measured, Relations, apart
 
 # Old windows are left out by the block, so that a window costs one merge, and memory that of so many distributions.
@@ -48,30 +48,48 @@ def values_of(measured: Measured) -> int:
     return measured.rows if isinstance(measured, Relations) else measured.valid
 
 
-class _Newest(Generic[T]):
-    """The sum of the newest ``most`` items and up to a twentieth more: a function of the items and their order alone."""
+def enough(spec: DriftSpec) -> int:
+    """Of how many of the newest windows of a feature and stratum all must be known, for everything to be as if all were:
+    those that its baseline may hold, and as many before them as are measured again when they are the first.
+    """
+    return spec.remember + 2 * max(1, spec.remember // BLOCKS) + spec.warn_from
 
-    def __init__(self, most: int) -> None:
+
+class _Newest(Generic[T]):
+    """The sum of the newest ``most`` items and up to a twentieth more: a function of the items and their order alone.
+
+    An item that is None counts and adds nothing: it is known to have left before the sum is asked for. ``like``: what is
+    summed up.
+    """
+
+    def __init__(self, most: int, like: Any) -> None:
         self._block = max(1, most // BLOCKS)
         self._most = most
-        self._blocks: list[tuple[T, int]] = []
+        self._blocks: list[tuple[T | None, int]] = []
+        self.like = like
         self.total: T | None = None
         self.windows = 0
 
-    def add(self, item: T) -> None:
+    def add(self, item: T | None) -> None:
         if self._blocks and self._blocks[-1][1] < self._block:
             merged, count = self._blocks[-1]
-            self._blocks[-1] = merged.plus(item), count + 1
+            self._blocks[-1] = _sum(merged, item), count + 1
         else:
             self._blocks.append((item, 1))
         self.windows += 1
-        total = self.total.plus(item) if self.total is not None else item
+        total = _sum(self.total, item)
         if self.windows - self._blocks[0][1] >= self._most:
             self.windows -= self._blocks.pop(0)[1]
-            total = self._blocks[0][0]
-            for merged, _ in self._blocks[1:]:
-                total = total.plus(merged)
+            total = None
+            for merged, _ in self._blocks:
+                total = _sum(total, merged)
         self.total = total
+
+
+def _sum(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    return one.plus(other)
 
 
 class Baseline:
@@ -93,12 +111,16 @@ class Baseline:
 
     def add(self, measured: Sequence[Measured]) -> dict[Key, Shape]:
         """Take in one more window; gives back what was read of it. Raises SketchError, and then nothing is taken in."""
-        read = {m.key: shape for m in measured if (shape := shape_of(m)) is not None}
-        for key, shape in read.items():
-            known = self._newest.get(key)
-            if known is None or not _alike(known.total, shape):
-                known = self._newest[key] = _Newest(self._remember)
-            known.add(shape)
+        read = {m.key: shape for m in measured if not isinstance(m, OldProfile) and (shape := shape_of(m)) is not None}
+        for m in measured:
+            if m.key not in read and not (isinstance(m, OldProfile) and m.valid):
+                continue
+            # A feature that was a text and is a number now is learnt anew, and so are relations between others.
+            like = m.features if isinstance(m, Relations) else m.kind
+            known = self._newest.get(m.key)
+            if known is None or known.like != like:
+                known = self._newest[m.key] = _Newest(self._remember, like)
+            known.add(read.get(m.key))
         for m in measured:
             if isinstance(m, Profile):
                 counted = self._missing.setdefault(m.key, [])
@@ -167,8 +189,8 @@ class Baseline:
         return self._moved
 
 
-def _alike(one: Shape | None, other: Shape) -> bool:
-    """Whether two distributions can be merged or compared: a feature that was a text and is a number now is learnt anew."""
+def _alike(one: Shape, other: Shape) -> bool:
+    """Whether two distributions can be compared."""
     if isinstance(one, Relations) and isinstance(other, Relations):
         return one.features == other.features
     return type(one) is type(other)
@@ -208,10 +230,12 @@ class Book:
         self._entries: list[tuple[Any, tuple[Measured, ...], Statistics]] = []
         self._first: dict[Key, list[tuple[Any, Shape]]] = {}
         self._counted: dict[Key, list[tuple[Any, int, int]]] = {}
+        self._left: tuple[Any, Book] | None = None
 
     def learn(self, window: Any, measured: Sequence[Measured], statistics: Statistics) -> None:
         """Take in an accepted window: its profiles, and its verdict's statistics. Raises SketchError as `Baseline.add`."""
         read = self.baseline.add(measured)
+        self._left = None
         self._entries.append((window, tuple(measured), statistics))
         sizes = {m.key: {**statistics.get(m.key, {}), SIZE: float(values_of(m))} for m in measured}
         self.history.add(window, {**statistics, **sizes})
@@ -249,10 +273,11 @@ class Book:
     def pin(self, reference: Mapping[Key, Shape] | None = None) -> None:
         """From now on the baseline is compared with what it is at this moment; or with another's `Baseline.reference`."""
         self.baseline.pin(reference)
+        self._left = None
 
     def unpin(self) -> None:
         """No longer compare it with anything pinned."""
-        self.baseline.pin({})
+        self.pin({})
 
     def reset(self) -> None:
         """Forget every window; what is pinned stays."""
@@ -269,11 +294,14 @@ class Book:
         return kept.baseline, kept.history
 
     def _without(self, window: Any) -> "Book":
+        if self._left and self._left[0] == window:  # judged without it, and now to be replaced
+            return self._left[1]
         # What was pinned was looked at by a person: a window that is replaced later does not change it.
         kept = Book(self.spec, self.baseline.reference)
         for entry in self._entries:
             if entry[0] != window:
                 kept.learn(*entry)
+        self._left = window, kept
         return kept
 
 

@@ -31,10 +31,13 @@ def teaching(decisions: Sequence[Decision], as_of: int) -> list[str]:
     return [decision.decision_id for decision in sorted(live, key=lambda d: d.number) if decision.teaches]
 
 
-def taught_at(decisions: Iterable[Decision], decision: Decision) -> int:
-    """The number of the decision by which this one's rows came to teach: to discard what is held teaches nothing anew."""
-    same = [d.number for d in decisions if d.batch == decision.batch and d.number <= decision.number and d.kind != "discarded"]
-    return max(same, default=decision.number)
+def taught_at(decisions: Iterable[Decision], as_of: int) -> dict[Batch, int]:
+    """The number of the decision by which each batch's rows came to teach: to discard what is held teaches nothing anew."""
+    found: dict[Batch, int] = {}
+    for decision in decisions:
+        if decision.number <= as_of and decision.kind != "discarded":
+            found[decision.batch] = max(decision.number, found.get(decision.batch, 0))
+    return found
 
 
 def unapplied(decisions: Iterable[Decision]) -> list[Decision]:

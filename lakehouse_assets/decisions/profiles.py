@@ -88,6 +88,10 @@ class Profile:
         return cls(**{**data, "sketch": decoded, "counts": kept})
 
 
+class OldProfile(Profile):
+    """A profile of so long ago that its distribution has left the baseline: of what it was, the counts are still asked for."""
+
+
 def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
     """The profile's sketch; None where it has no finite value.
 

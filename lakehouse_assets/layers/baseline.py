@@ -26,8 +26,9 @@ from lakehouse_assets.measures.profile import CROWDED, profile
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets.storage.baseline import Entry, read_baseline, read_entries, write_seed
+from lakehouse_assets.storage.baseline import Entry, write_seed
 from lakehouse_assets.storage.baseline_log import BaselineEvent, Kind, baseline_events, log_baseline_event
+from lakehouse_assets.storage.book import read_baseline, read_entries
 from lakehouse_assets.storage.lock import table_lock
 
 

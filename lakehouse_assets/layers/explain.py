@@ -10,7 +10,7 @@ from lakehouse_assets.decisions.relations import Relations, read_measured
 from lakehouse_assets.reports.pictures import drift_picture
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
-from lakehouse_assets.storage.baseline import read_baseline
+from lakehouse_assets.storage.book import read_baseline
 
 
 def drift_plot(settings: Settings, spec: TableSpec, decision: Decision) -> str | None:

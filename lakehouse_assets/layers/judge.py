@@ -35,7 +35,7 @@ from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.measures.stage import check_context, row_rules, select_batches
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import logs
-from lakehouse_assets.storage.baseline import read_baseline
+from lakehouse_assets.storage.book import read_baseline
 
 Batch = tuple[datetime, int]
 
@@ -175,7 +175,9 @@ def decide(
     """
     spec, made = run.spec, list(known)
     start, ruleset, ruleset_hash = max((d.number for d in known), default=0), spec.ruleset(), spec.ruleset_hash
-    book = read_baseline(run.settings, spec, known, start) if spec.drift else None
+    # Each of these windows may leave the book, and not enter it again.
+    book = read_baseline(run.settings, spec, known, start, spare=len(extractions)) if spec.drift else None
+    was_accepted = set(ledger.accepted(known))
     if ever is None:
         ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
     history = History(_with_results(run, known) if any(isinstance(c, HistoryCheck) for c in spec.checks) else ())
@@ -226,10 +228,10 @@ def decide(
         )
         replaced = ledger.replaced_by(batch, made) if decision.accepted else []
         new_here = [decision, *[_superseded(old, decision) for old in replaced]]
-        if book and decision.accepted:
-            # An earlier extraction, or what was seeded for the window.
+        if book and (decision.accepted or batch in was_accepted):
+            # An earlier extraction or what was seeded for the window, or what is held now.
             book.forget(record.p_extracted_at)
-            if decision.teaches and drift:
+            if decision.teaches and drift and decision.accepted:
                 book.learn(record.p_extracted_at, profiles.get(batch, []), drift.statistics)
         if decision.accepted:
             history.learn(decision)

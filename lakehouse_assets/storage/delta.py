@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyarrow import fs
-from pyarrow.dataset import Dataset
+from pyarrow.dataset import Dataset, Expression
 from pyarrow.parquet import filters_to_expression
 from pyspark.sql import DataFrame, SparkSession
 
@@ -119,6 +119,8 @@ def _dataset(path: str) -> Dataset:
 
 
 def _chosen(filters: Any) -> Any:
+    if isinstance(filters, Expression):
+        return filters
     return filters_to_expression(filters) if filters else None
 
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from datasketches import kll_doubles_sketch
 
+from lakehouse_assets.decisions.baseline import Book, enough
 from lakehouse_assets.decisions.profiles import Profile
 from lakehouse_assets.decisions.relations import Relations, relations_of
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.baseline import SCHEMA, Entry, read_baseline, read_entries, write_profiles, write_seed
+from lakehouse_assets.storage.baseline import SCHEMA, Entry, write_profiles, write_seed
 from lakehouse_assets.storage.baseline_log import BaselineEvent, baseline_events, log_baseline_event
+from lakehouse_assets.storage.book import read_baseline, read_entries
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings
 
@@ -28,7 +30,7 @@ def number(name: str, values, **more) -> Profile:
     sketch.update(np.asarray(values, dtype=float))
     mean, std = float(np.mean(values)), float(np.std(values, ddof=1))
     kept = {"minimum": min(values), "maximum": max(values), "sketch": bytes(sketch.serialize())}
-    return Profile(name, None, len(values), mean=mean, std=std, **{**kept, **more})
+    return Profile(name, **{"stratum": None, "rows": len(values), "mean": mean, "std": std, **kept, **more})
 
 
 def measured(day: int) -> list:
@@ -161,3 +163,101 @@ def test_profiles_are_written_once(settings, again):
     write_profiles(settings, "readings", made, again=True)
     write_profiles(settings, "readings", [] if again else made, again=True)
     assert len(delta.read_arrow(settings.path("baseline", "readings"))) == len(measured(1))
+
+
+SHORT = readings(
+    checks=[],
+    drift={"features": ["value", "hour", {"name": "rare", "expr": "value", "by": "sensor"}], "remember": 20, "hold_from": 20}
+    | {"hold_at": 0.05, "warn_at": 0.1, "max_shift": 0.5},
+)
+DAYS, EVERY = 110, 9
+
+
+def long_ago(rng, day: int) -> list:
+    """`hour` becomes a text on the way; a stratum that only every ninth day has; days without any value."""
+    values = rng.normal(day / 50, 1.0, 30)
+    if day % 13 == 5:
+        return [Profile("value", None, 30, 30), Profile("hour", None, 30, 30)]
+    hour = number("hour", rng.integers(0, 5, 30).astype(float), sketch=None, counts=((0.0, 20), (day * 1.0, 10)))
+    if day > 70:
+        hour = Profile("hour", None, 30, day % 4, kind="category", counts=(("a", 20), (f"it's {day % 7}", 6)))
+    rare = [number("rare", values[:9], stratum="b")] if day % EVERY == 0 else []
+    both = relations_of({"value": values, "hour": rng.normal(size=30)})
+    return [number("value", values), hour, number("rare", values[9:], stratum="a"), *rare, both]
+
+
+def a_long_history(settings, seed: int):
+    """Some windows are held, some come twice. Returns the decisions."""
+    rng, made = np.random.default_rng(seed), []
+    for day in range(1, DAYS):
+        found = long_ago(rng, day)
+        drift = {"statistics": [[*m.key, {"ks": rng.uniform(), "tail": rng.uniform()}] for m in found]}
+        more = {"ruleset": SHORT.ruleset(), "teaches": day % 17 != 0, "drift": drift}
+        again = {"p_extracted_at": made[day // 2].p_extracted_at, "extraction_seq": day} if day % 11 == 0 else {}
+        made.append(decided(day, profiles=tuple(m.to_dict() for m in found), **more, **again))
+    for first, last in ((0, 40), (40, 80), (80, DAYS)):
+        write_profiles(settings, "readings", made[first:last], again=False)
+    return logbook.write(settings, made)
+
+
+def contents(book):
+    """Everything that a judgement asks of a book."""
+    baseline, history = book.baseline, book.history
+    columns = [(key, name) for key in baseline.keys for name in ("ks", "tail", "signed", "g", "missing", "volume", "size")]
+    columns += [(("volume", None), "volume")]
+    return {
+        "history": (list(history.windows), np.nan_to_num(history.matrix(columns), nan=-1).tolist()),
+        "volumes": list(baseline.volumes()),
+        "moved": baseline.moved(),
+        "length": len(baseline),
+        "known": {key: (baseline.windows(key), vectors(baseline.shape(key)), baseline.missing(key)) for key in baseline.keys},
+        "pinned": {key: vectors(shape) for key, shape in baseline.reference.items()},
+    }
+
+
+def vectors(shape):
+    found = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(shape).items()}
+    return type(shape).__name__, found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_history_is_as_if_all_of_it_were_read(settings, seed):
+    made = a_long_history(settings, seed)
+    if seed == 1:
+        log_baseline_event(settings, event("pin", 75, 1))
+    if seed == 2:
+        log_baseline_event(settings, event("reset", 15, 1))
+    full = Book(SHORT.drift_in_units)
+    for entry in read_entries(settings, SHORT, made, DAYS):
+        full.learn(entry.window, entry.measured, entry.statistics)
+    book = read_baseline(settings, SHORT, made, DAYS, spare=4)
+    if seed == 1:
+        at_75 = Book(SHORT.drift_in_units)
+        for entry in read_entries(settings, SHORT, made, 75):
+            at_75.learn(entry.window, entry.measured, entry.statistics)
+        full.pin({key: at_75.baseline.shape(key) for key in at_75.baseline.keys})
+    assert contents(book) == contents(full)
+    for gone in [made[place].p_extracted_at for place in (-1, -5, -30, 3)]:
+        assert [len(part) for part in book.without_window(gone)] == [len(part) for part in full.without_window(gone)]
+        book.forget(gone)
+        full.forget(gone)
+        assert contents(book) == contents(full)
+
+
+def test_what_has_left_the_baseline_is_not_read(settings):
+    """Sketches that nobody could read, of windows that no longer count: no error says that they are not touched."""
+    made = a_long_history(settings, 0)
+    path = settings.path("baseline", "readings")
+    rows = delta.read_arrow(path).to_pylist()
+    # Of sixty windows some teach nothing, or have no value.
+    assert enough(SHORT.drift_in_units) + 15 < 60
+    for row in rows:
+        if row["decision_number"] < DAYS - 60 and row["stratum"] != "b":
+            row["sketch"] = row["sketch"] and b"worn out"
+    delta.append_arrow(pa.Table.from_pylist(rows, SCHEMA), settings.path("baseline", "worn"))
+    worn = readings(name="worn", checks=[], drift=SHORT.drift.model_dump())
+    book = read_baseline(settings, worn, made, DAYS)
+    assert contents(book) == contents(read_baseline(settings, SHORT, made, DAYS))
+    with pytest.raises(ValueError, match="sketch"):
+        for entry in read_entries(settings, worn, made, DAYS):
+            book.learn(entry.window, entry.measured, entry.statistics)
