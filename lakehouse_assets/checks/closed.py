@@ -3,16 +3,17 @@
 Belongs here: what is said of a key that nobody knows. Does not: any key.
 """
 
+from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class Closed(BaseModel):
-    """Immutable; an unknown key is an error that names those that there are. The text below a key is its description in
-    the reference.
+    """Immutable; an unknown key is an error that names those that there are, and so is a truth where a number is meant. The
+    text below a key is its description in the reference.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
@@ -20,11 +21,23 @@ class Closed(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _says_which(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if truths := list(cls._truths(given)):
+            raise ValidationError.from_exception_data(cls.__name__, truths)
         try:
             return handler(given)
         except ValidationError as error:
             told = [cls._told(dict(each)) for each in error.errors(include_url=False)]
             raise ValidationError.from_exception_data(error.title, told) from None
+
+    @classmethod
+    def _truths(cls, given: Any) -> Iterator[InitErrorDetails]:
+        """`true` where a number is meant: Python takes it for 1."""
+        for name, field in cls.model_fields.items():
+            key = field.alias if field.alias and isinstance(given, dict) and field.alias in given else name
+            value, kinds = given.get(key) if isinstance(given, dict) else None, {field.annotation, *get_args(field.annotation)}
+            if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
+                text = f"{str(value).lower()} is no number"
+                yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(key,), input=value)
 
     @classmethod
     def _told(cls, mistake: dict[str, Any]) -> InitErrorDetails:

@@ -34,6 +34,9 @@ class ForeignKey(RowCheck):
     def _as_many(self) -> "ForeignKey":
         if self.to and len(self.to) != len(self.columns):
             raise ValueError(f"to: {len(self.to)} column(s) for {len(self.columns)} of `columns`")
+        for key, names in (("columns", self.columns), ("to", self.to)):
+            if len({name.lower() for name in names}) < len(names):
+                raise ValueError(f"{key}: a column stands there twice: {', '.join(names)}")
         return self
 
     @property
