@@ -26,7 +26,7 @@ def rejudge(run: Run, windows: Sequence[Window], *, by: str, because: str) -> li
     """
     with table_lock(run.settings, run.spec.name):
         recover(run)
-        known = logs.decisions(run.settings, run.spec.name)
+        known = logs.decisions(run.settings, run.spec.name, evidence=False)
         chosen = again(known, windows)
         if not chosen:
             raise RefusedError(
@@ -39,7 +39,7 @@ def rejudge(run: Run, windows: Sequence[Window], *, by: str, because: str) -> li
             act = {"kind": "rejudged", "waived": waived, "by": by, "because": because, "teach": teaches}
             now, _ = judge_and_apply(run, waiting, known, **act)
             made += now
-            known = logs.decisions(run.settings, run.spec.name)
+            known = logs.decisions(run.settings, run.spec.name, evidence=False)
         keep_results(run.settings, run.spec.name, run.step)
         return made
 

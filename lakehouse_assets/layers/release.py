@@ -94,7 +94,7 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
 
 
 def _held(run: Run, start: datetime, seq: int | None) -> tuple[list[Decision], Decision, ExtractionRecord]:
-    known = logs.decisions(run.settings, run.spec.name)
+    known = logs.decisions(run.settings, run.spec.name, evidence=False)
     of_window = {d.extraction_seq: d for d in ledger.standing(known).values() if d.p_extracted_at == start}
     name = f"{run.spec.name} {start:%Y-%m-%d %H:%M}"
     if not of_window:
@@ -109,7 +109,7 @@ def _held(run: Run, start: datetime, seq: int | None) -> tuple[list[Decision], D
     if not chosen.counts.rows_quarantined:
         raise RefusedError(f"{name} extraction {chosen.extraction_seq} is {chosen.verdict} and none of its rows is held")
     records = logs.extractions(run.settings, run.spec.name)
-    batch = (start, chosen.extraction_seq)
+    batch, (chosen,) = (start, chosen.extraction_seq), logs.with_evidence(run.settings, run.spec.name, [chosen])
     return known, chosen, next(r for r in records if (r.p_extracted_at, r.extraction_seq) == batch)
 
 

@@ -85,8 +85,7 @@ def recover(run: Run) -> list[Decision]:
     left = ledger.unapplied(known)
     if not left:
         return []
-    known = logs.decisions(run.settings, run.spec.name)
-    left = ledger.unapplied(known)
+    left = logs.with_evidence(run.settings, run.spec.name, left)
     extracted = logs.extractions(run.settings, run.spec.name)
     for (ruleset, waived, inputs), group in groupby(left, key=lambda d: (d.ruleset, d.waived, d.inputs)):
         batch_run = replace(run, spec=as_judged(run.spec, ruleset))

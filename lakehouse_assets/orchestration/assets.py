@@ -198,14 +198,15 @@ def silver_check_results(
     spec: TableSpec, settings: Settings, windows: Sequence[Window], samples: Mapping[str, Sequence[str]]
 ) -> Iterator[dg.AssetCheckResult]:
     """Results over these windows and over those that are still held: a check stays red while it holds something."""
-    known = logs.decisions(settings, spec.name)
-    starts = {window.start for window in windows}
-    shown = {d.p_extracted_at: d for d in ledger.held(known)}
+    known = logs.decisions(settings, spec.name, evidence=False)
+    starts, held = {window.start for window in windows}, ledger.held(known)
+    shown = {d.p_extracted_at: d for d in held}
     newest = sorted(ledger.standing(known).values(), key=lambda d: d.extraction_seq)
     shown |= {d.p_extracted_at: d for d in newest if d.p_extracted_at in starts}
-    keyed = {window_at(start, spec.extraction.cadence).key: d for start, d in sorted(shown.items()) if start is not None}
+    told = logs.with_evidence(settings, spec.name, [shown[start] for start in sorted(start for start in shown if start)])
+    keyed = {window_at(d.p_extracted_at, spec.extraction.cadence).key: d for d in told if d.p_extracted_at}
     # What is still held shows its values too, though an earlier run has found it.
-    samples = {**held_values(settings, spec, ledger.held(known)), **samples}
+    samples = {**held_values(settings, spec, held), **samples}
     yield from check_results(silver_check_specs(spec), keyed, samples, _advice(spec), lambda d: drift_plot(settings, spec, d))
 
 

@@ -4,7 +4,7 @@ Belongs here: rows ↔ records. Does not: what a decision means (decisions) or w
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -142,6 +142,28 @@ def decisions(
     ]
 
 
+def with_evidence(settings: Settings, table: str, chosen: Iterable[Decision]) -> list[Decision]:
+    """These decisions with what was observed: checks, drift and profiles. Of a long log, little is read for a few of them."""
+    chosen = list(chosen)
+    wanted = [("table", "=", table), ("decision_id", "in", sorted({d.decision_id for d in chosen})), ("event", "!=", "applied")]
+    columns = ["decision_id", "event", "checks", "drift", "profiles"]
+    rows = delta.read_arrow(settings.path("ops", "decisions"), columns, wanted).to_pylist() if chosen else []
+    by_event = {(row["event"], row["decision_id"]): row for row in rows}
+    found = []
+    for decision in chosen:
+        row = by_event.get(("superseded" if decision.superseded_by else "decided", decision.decision_id), {})
+        found.append(replace(decision, **_evidence(row, by_event.get(("checked", decision.decision_id), {}))))
+    return found
+
+
+def _evidence(row: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "checks": tuple(json.loads(row.get("checks") or "[]") + json.loads(later.get("checks") or "[]")),
+        "drift": json.loads(row["drift"]) if row.get("drift") else None,
+        "profiles": tuple(json.loads(row.get("profiles") or "[]")),
+    }
+
+
 def drift_of(settings: Settings, table: str, first: datetime, last: datetime) -> dict[str, dict[str, Any]]:
     """What decisions on the windows from ``first`` to ``last`` said of drift, by their ids; nothing where they said nothing."""
     chosen = [("table", "=", table), ("p_extracted_at", ">=", first), ("p_extracted_at", "<=", last), ("event", "=", "decided")]
@@ -184,9 +206,7 @@ def _decision(row: dict[str, Any], mark: dict[str, Any] | None, later: dict[str,
         inputs=inputs.get("versions", {}),
         recomputed=None if inputs.get("recomputed") is None else tuple(inputs["recomputed"]),
         evolved=json.loads(row.get("evolved") or "{}"),
-        checks=tuple(json.loads(row.get("checks") or "[]") + json.loads(more.get("checks") or "[]")),
-        drift=json.loads(row["drift"]) if row.get("drift") else None,
-        profiles=tuple(json.loads(row.get("profiles") or "[]")),
+        **_evidence(row, more),
         silver_version=mark["silver_version"] if mark else None,
         applied_at=mark["applied_at"] if mark else None,
     )

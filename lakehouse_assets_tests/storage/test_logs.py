@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import heal, land
@@ -99,3 +100,24 @@ def test_logs_of_before_there_were_types_are_read(settings):
     assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}]
     logs.log_decisions(settings, [replace(made, number=2, evolved={"b": "date"})])
     assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}, {"b": "date"}]
+
+
+def test_the_evidence_of_a_few_is_what_the_whole_log_says(settings):
+    """One without any, one that was superseded, one whose later checks were told afterwards, two tables."""
+    full = {"drift": {"action": "hold"}, "profiles": ({"feature": "value"},)}
+    first, second = logbook.decided(1, **full), logbook.decided(2, checks=())
+    superseded = replace(first, number=2, superseded_by=second.decision_id, checks=(), drift=None, profiles=())
+    late = logbook.decided(3, **full)
+    made = [first, second, superseded, late, logbook.decided(4)]
+    logbook.write(settings, made, applied=False)
+    logbook.write(settings, [logbook.decided(1, "others", **full)])
+    outcome = Outcome("freshness", "freshness", "info", "failed", "none", 2, "old")
+    logs.log_checked(settings, [(late, [outcome])])
+    logbook.apply(settings, [first, second, late])
+    whole = logs.decisions(settings, "readings")
+    plain = logs.decisions(settings, "readings", evidence=False)
+    assert [bool(d.checks or d.drift or d.profiles) for d in plain] == [False] * 5
+    assert logs.with_evidence(settings, "readings", plain) == whole
+    assert logs.with_evidence(settings, "readings", [plain[3], plain[0]]) == [whole[3], whole[0]]
+    assert [check["check"] for check in whole[3].checks] == ["not_empty", "value_in_range", "freshness"]
+    assert logs.with_evidence(settings, "readings", []) == []
