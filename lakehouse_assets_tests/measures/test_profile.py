@@ -164,14 +164,17 @@ def test_relations_that_nobody_wants_are_not_measured(staged):
 
 
 def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
-    """Three windows of unequal size and centre, then their rows as one."""
-    sql = ["id % 41 AS n", "randn(3) + id / 9000 AS x", "randn(5) * 8 + 1013 AS y", "concat('c', id % 300) AS c", "id % 3 AS g"]
+    """Three windows of unequal size and centre, with values that are missing in each way, then their rows as one."""
+    holes = "CASE id % 17 WHEN 0 THEN NULL WHEN 1 THEN double('NaN') WHEN 2 THEN double('-Infinity') ELSE"
+    x = f"{holes} randn(3) + id / 9000 END AS x"
+    sql = ["id % 41 AS n", x, "randn(5) * 8 + 1013 AS y", "concat('c', nullif(id % 300, 7)) AS c", "id % 3 AS g"]
     day = "timestampadd(DAY, CASE WHEN id < 1000 THEN 0 WHEN id < 12000 THEN 1 ELSE 2 END, timestamp'2024-01-01')"
     parts = many(spark, ["id", *sql]).selectExpr("* except(p_extracted_at)", f"{day} AS p_extracted_at").persist()
     features = ["c", *({"name": name, "expr": name, "by": "g"} for name in ("n", "x", "y"))]
     apart = found(parts, *features)
     union = found(parts.selectExpr("* except(p_extracted_at)", "timestamp'2024-01-01' AS p_extracted_at"), *features)
     assert len(apart) == 3 * len(union) == 3 * (1 + 3 * 4)
+    missing = 0
     for (_, *key), whole in union.items():
         each = [one for (_, *other), one in sorted(apart.items(), key=lambda item: item[0][0]) if other == key]
         if isinstance(whole, Relations):
@@ -180,7 +183,9 @@ def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
             np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
             np.testing.assert_allclose(merged.comoments, whole.comoments, rtol=1e-9)
             continue
-        assert sum(one.rows for one in each) == whole.rows
+        for counted in ("rows", "nulls", "nans", "infinities"):
+            assert sum(getattr(one, counted) for one in each) == getattr(whole, counted)
+        missing += whole.nulls + whole.nans + whole.infinities
         if whole.kind == "category":
             a, b, c = map(categories_of, each)
             assert (dict(a.plus(b).plus(c).counts), 0) == (dict(categories_of(whole).counts), whole.others)
@@ -191,3 +196,4 @@ def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
         merged = pooled(each)
         assert (merged.minimum, merged.maximum) == (whole.minimum, whole.maximum)
         assert (merged.mean, merged.std) == (pytest.approx(whole.mean, rel=1e-12), pytest.approx(whole.std, rel=1e-9))
+    assert missing > 20_000 * 3 // 17
