@@ -21,6 +21,7 @@ NAMED = 50  # categories that are listed, the most frequent first
 def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measured]]) -> list[dict[str, Any]]:
     """``windows``: what was measured of each that the baseline was made of, oldest first.
 
+    ``missing``: the share of rows without a value, which are ``nulls``, ``nans`` or ``infinities``.
     In the feature's unit: mean, std, minimum, quantiles, maximum. ``distinct``: at least so many values, as far as the sketches
     tell. ``moved``: the distance from the pinned reference, None where it is not pinned. Of relations: the correlations.
     """
@@ -38,6 +39,9 @@ def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float
     rows = sum(n for _, n in counts)
     found: dict[str, Any] = {"feature": key[0], "stratum": key[1], "kind": "number", "windows": baseline.windows(key)}
     found |= {"rows": rows, "missing": sum(m for m, _ in counts) / rows if rows else None, "moved": moved}
+    if counts:
+        counted = profiles[-len(counts) :]
+        found |= {name: sum(getattr(p, name) for p in counted) for name in ("nulls", "nans", "infinities")}
     # Of older windows the baseline has let go.
     used = [p for p in profiles if p.valid][-max(baseline.windows(key), 1) :]
     distinct = max((p.distinct for p in used if p.distinct is not None), default=None)

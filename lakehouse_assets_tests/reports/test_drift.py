@@ -113,6 +113,7 @@ def test_what_a_baseline_holds(book):
     level = np.concatenate([np.round(np.random.default_rng(seed).normal(100, 1, 200), 3) for seed in range(KNOWN)])
     assert (rows["level"]["rows"], rows["level"]["windows"], rows["level"]["moved"]) == (KNOWN * 210, KNOWN, None)
     assert rows["level"]["missing"] == pytest.approx(10 / 210)
+    assert [rows["level"][name] for name in ("nulls", "nans", "infinities")] == [10 * KNOWN, 0, 0]
     assert rows["level"]["mean"] == pytest.approx(level.mean())
     assert rows["level"]["std"] == pytest.approx(level.std(ddof=1))
     assert (rows["level"]["minimum"], rows["level"]["maximum"]) == (level.min(), level.max())
