@@ -43,8 +43,9 @@ def project(settings: Settings, table: str, wait_seconds: float = 60) -> int:
     """
     with table_lock(settings, LOCK, wait_seconds):
         there = _projected(settings, table)
-        applied = [d for d in logs.decisions(settings, table, evidence=False, checks=True) if d.applied_at]
-        rows = [row for d in applied if d.decision_id not in there for row in _rows(d)]
+        known = logs.decisions(settings, table, evidence=False)
+        missing = [d for d in known if d.applied_at and d.superseded_by is None and d.decision_id not in there]
+        rows = [row for d in logs.with_evidence(settings, table, missing, ["checks"]) for row in _rows(d)]
         if rows:
             found = pa.Table.from_pylist(rows, CHECK_RESULTS)
             delta.append_arrow(found, settings.path("ops", "check_results"), partition_by=["table"])

@@ -142,11 +142,13 @@ def decisions(
     ]
 
 
-def with_evidence(settings: Settings, table: str, chosen: Iterable[Decision]) -> list[Decision]:
+def with_evidence(
+    settings: Settings, table: str, chosen: Iterable[Decision], kinds: Sequence[str] = ("checks", "drift", "profiles")
+) -> list[Decision]:
     """These decisions with what was observed: checks, drift and profiles. Of a long log, little is read for a few of them."""
     chosen = list(chosen)
     wanted = [("table", "=", table), ("decision_id", "in", sorted({d.decision_id for d in chosen})), ("event", "!=", "applied")]
-    columns = ["decision_id", "event", "checks", "drift", "profiles"]
+    columns = ["decision_id", "event", *kinds]
     rows = delta.read_arrow(settings.path("ops", "decisions"), columns, wanted).to_pylist() if chosen else []
     by_event = {(row["event"], row["decision_id"]): row for row in rows}
     found = []
