@@ -40,8 +40,8 @@ class InRange(ColumnCheck):
     @field_validator("min", "max", mode="before")
     @classmethod
     def _a_bound(cls, value: Any) -> Any:
-        # YAML's `yes` would become 1; every comparison with NaN is decided by its sort order, not by its value.
-        if isinstance(value, bool) or (isinstance(value, float) and not isfinite(value)):
+        # Every comparison with NaN is decided by its sort order, not by its value.
+        if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"{value} is no bound: a number, a date or a time")
         if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(nan|inf|infinity)\s*", value, re.IGNORECASE):
             raise ValueError(f"{value!r} is no bound: a number, a date or a time")
