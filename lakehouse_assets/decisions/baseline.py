@@ -113,7 +113,7 @@ class Baseline:
         """Take in one more window; gives back what was read of it. Raises SketchError, and then nothing is taken in."""
         read = {m.key: shape for m in measured if not isinstance(m, OldProfile) and (shape := shape_of(m)) is not None}
         for m in measured:
-            if m.key not in read and not (isinstance(m, OldProfile) and m.valid):
+            if m.key not in read and not (isinstance(m, OldProfile) and m.kept):
                 continue
             # A feature that was a text and is a number now is learnt anew, and so are relations between others.
             like = m.features if isinstance(m, Relations) else m.kind

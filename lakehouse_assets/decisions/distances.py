@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lakehouse_assets.decisions.profiles import Profile, read_sketch
+from lakehouse_assets.decisions.profiles import Profile, retained
 
 Floats = NDArray[np.float64]
 
@@ -98,11 +98,8 @@ def steps_of(profile: Profile) -> Steps | None:
     """
     if profile.kind == "number" and profile.counts:
         return Steps.of([value for value, _ in profile.counts], [rows for _, rows in profile.counts])  # type: ignore[arg-type]
-    sketch = read_sketch(profile)
-    if sketch is None:
-        return None
-    retained = np.fromiter(sketch, dtype=[("value", "f8"), ("weight", "f8")], count=sketch.num_retained)
-    return Steps.of(retained["value"], retained["weight"])
+    kept = retained(profile)
+    return None if kept is None else Steps.of(*kept)
 
 
 def distances(batch: Steps, baseline: Steps, *, batch_is_inside: bool = False) -> Distance:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
+from numpy.typing import NDArray
 
 Key = tuple[str, str | None]
 
@@ -64,6 +66,11 @@ class Profile:
         """Rows with a finite value."""
         return self.rows - self.nulls - self.nans - self.infinities
 
+    @property
+    def kept(self) -> int:
+        """Rows of which the value is kept in some way: without any there is nothing to compare."""
+        return self.valid - self.others
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe: the sketch in base64, a number that JSON does not know as None."""
         exact = ("feature", "stratum", "rows", "nulls", "nans", "infinities", "kind", "others")
@@ -111,6 +118,24 @@ def read_sketch(profile: Profile) -> kll_doubles_sketch | None:
     if empty and profile.valid > 0:
         raise SketchError(f"{describe(profile.key)}: {profile.valid} values and an empty sketch")
     return None if empty else sketch
+
+
+def retained(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """The values that the profile's sketch has kept, and how many rows each stands for: (m,) both, in no order. None where it
+    has no finite value. Raises SketchError as `read_sketch`.
+    """
+    sketch = read_sketch(profile)
+    if sketch is None or profile.sketch is None:
+        return None
+    data = profile.sketch
+    if data[0] != _KLL_FULL_PREAMBLE:
+        return np.array([value for value, _ in sketch]), np.ones(1)
+    # As the library writes it; asked of the library, each pair is an object of Python's, which takes fifty times as long.
+    levels = data[18]
+    starts = np.frombuffer(data, "<u4", levels, offset=20).astype(np.int64)
+    values = np.frombuffer(data, "<f8", offset=20 + 4 * levels + 16).astype(np.float64)
+    sizes = np.diff(starts, append=starts[0] + values.size)
+    return values, np.repeat(np.ldexp(1.0, np.arange(levels)), sizes)
 
 
 def _is_whole(data: bytes) -> bool:

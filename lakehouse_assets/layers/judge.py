@@ -235,6 +235,8 @@ def decide(
                 book.learn(record.p_extracted_at, profiles.get(batch, []), drift.statistics)
         if decision.accepted:
             history.learn(decision)
+        elif batch in was_accepted:
+            history.forget(record.p_extracted_at)
         new += [decision]
         made += new_here
     return made[len(known) :]

@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 Source = tuple[str, datetime]  # a decision's id, or a seed's, and the window
 # Of each window ever accepted this much is read: sketches and counts are a thousand times larger.
 COUNTS = ("p_extracted_at", "decision_id", "decision_number", "feature", "stratum", "kind", "relations")
-COUNTS += ("rows", "nulls", "nans", "infinities")
+COUNTS += ("rows", "nulls", "nans", "infinities", "others")
 
 
 class _Taught(NamedTuple):
@@ -125,7 +125,7 @@ def _needed(
             same = key[0] in now and one.then.get(key[0]) == now[key[0]]
             if same and row["relations"] is None and seen.get(key, 0) < most:
                 found.add((one.source, key))
-                seen[key] = seen.get(key, 0) + bool(_counted(row).valid)
+                seen[key] = seen.get(key, 0) + bool(_counted(row).kept)
     return found
 
 
@@ -133,7 +133,7 @@ def _by_source(table: pa.Table) -> dict[Source, list[Row]]:
     found: dict[Source, list[Row]] = {}
     for row in table.to_pylist():
         # Lakes made before lack these.
-        row |= {"kind": row.get("kind") or "number", "relations": row.get("relations")}
+        row |= {"kind": row.get("kind") or "number", "relations": row.get("relations"), "others": row.get("others") or 0}
         found.setdefault((row["decision_id"], row["p_extracted_at"]), []).append(row)
     return found
 
@@ -141,15 +141,17 @@ def _by_source(table: pa.Table) -> dict[Source, list[Row]]:
 def _taught(
     known: Sequence[Decision], events: Sequence[BaselineEvent], sources: Collection[Source], version: int
 ) -> list[_Taught]:
-    """Decisions that teach, and seeds, since the last reset. A window that is accepted takes the place of its seed for good."""
+    """Decisions that teach, and seeds, since the last reset. A window that stood accepted when it was seeded, or has been
+    accepted since, has taken the place of its seed for good.
+    """
     resets = [place for place, event in enumerate(events) if event.kind == "reset"]
     since = events[resets[-1]].after if resets else -1
-    accepted = {d.p_extracted_at for d in known if d.accepted and d.number <= version}
     numbers, by_id, read = ledger.taught_at(known, version), {d.decision_id: d for d in known}, {}
     found = []
     for event in events[resets[-1] + 1 if resets else 0 :]:
         if event.kind == "seed":
-            then = meanings(event.extra["ruleset"])
+            then, accepted = meanings(event.extra["ruleset"]), {start for start, _ in ledger.accepted(known, event.after)}
+            accepted |= {d.p_extracted_at for d in known if d.accepted and event.after < d.number <= version}
             windows = sorted(window for source, window in sources if source == event.seed_id)
             found += [_Taught(event.after, True, (event.seed_id, w), then) for w in windows if w not in accepted]
     for decision_id in ledger.teaching(known, version):
@@ -212,4 +214,5 @@ def _measured(row: Row, whole: bool) -> Measured:
 
 
 def _counted(row: Row) -> OldProfile:
-    return OldProfile(**{name: row[name] for name in ("feature", "stratum", "kind", "rows", "nulls", "nans", "infinities")})
+    names = ("feature", "stratum", "kind", "rows", "nulls", "nans", "infinities", "others")
+    return OldProfile(**{name: row[name] for name in names})

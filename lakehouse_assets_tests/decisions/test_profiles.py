@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
 
-from lakehouse_assets.decisions.profiles import Profile, SketchError, pooled, read_sketch
+from lakehouse_assets.decisions.profiles import Profile, SketchError, pooled, read_sketch, retained
 
 
 def profile(values, *, nulls=0, k=4096, feature="f", stratum=None) -> Profile:
@@ -84,3 +84,20 @@ def test_pooling_is_as_if_measured_together():
 @pytest.mark.parametrize("given", [[], [profile([], nulls=1), profile([], nulls=2)]], ids=["nothing", "no values"])
 def test_pooling_what_has_no_values(given):
     assert pooled(given) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("k", [8, 200, 4096])
+@pytest.mark.parametrize("sizes", [(), (1,), (2,), (7,), (300,), (60_000,), (5_000, 1, 40_000)])
+def test_what_a_sketch_kept_is_what_its_library_reads(k, sizes):
+    sketch, rng = kll_doubles_sketch(k), np.random.default_rng(len(sizes))
+    for size in sizes:
+        other = kll_doubles_sketch(k)
+        other.update(rng.normal(size=size))
+        sketch.merge(other)
+    kept = retained(Profile("f", None, sum(sizes), sketch=bytes(sketch.serialize())))
+    if not sizes:
+        assert kept is None
+        return
+    values, weights = kept
+    assert sorted(zip(values.tolist(), weights.tolist(), strict=True)) == sorted(sketch)
+    assert weights.sum() == sum(sizes)

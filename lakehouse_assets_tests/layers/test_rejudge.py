@@ -3,10 +3,15 @@
 Belongs here: the act on real Delta, each time ending with a rebuild that finds nothing. Does not: the command (test_cli).
 """
 
+from datetime import UTC, datetime
+
 import pytest
 
+from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers.judge import Act, decide
 from lakehouse_assets.layers.rejudge import rejudge
 from lakehouse_assets.layers.release import discard, rebuild, release
 from lakehouse_assets.layers.replay import replay
@@ -53,3 +58,29 @@ def test_todays_rules_on_yesterdays_bronze(spark, settings):
     assert {(r.p_extracted_at, r.extraction_seq) for r in logs.extractions(settings, "readings")} == bronze
     with pytest.raises(RefusedError, match="none of these windows"):
         verdicts(loose, (5, 6))
+
+
+def test_what_is_held_now_is_no_history_for_the_next(settings):
+    """Days 3 and 4 have ten times the rows, which was allowed once. Judged again by one run, each by the days that stand."""
+    ratio = {"check": "row_count_ratio", "windows": 2, "least": 1, "min": 0.5}
+    loose, tight = (readings(checks=[ratio | {"max": most}]) for most in (100, 2))
+    rows = {1: 100, 2: 100, 3: 1000, 4: 1000}
+
+    def record(day):
+        at = datetime(2024, 1, day, tzinfo=UTC)
+        return ExtractionRecord("readings", at, 1, "f", rows[day], tuple(loose.columns), day, "run", at)
+
+    def judged(spec, days, known):
+        name = spec.checks[0].id
+        numbers = {
+            (record(day).p_extracted_at, 1): BatchNumbers(
+                rows_in=rows[day], newest=rows[day], metrics={name: {"rows": rows[day]}}
+            )
+            for day in days
+        }
+        records = [record(day) for day in days]
+        return decide(runner(None, settings, spec), records, known, numbers, {}, Act("rejudged"), ever=tuple(loose.columns))
+
+    known = judged(loose, rows, [])
+    assert [d.verdict for d in known] == ["published"] * 4
+    assert [d.verdict for d in judged(tight, (3, 4), known)] == ["quarantined"] * 2

@@ -145,10 +145,10 @@ def test_yaml_itself(load, old, new, line, said):
         ("cadence: daily", "cadence: daily, lookback: false", 6, "extraction.lookback", "false is no number"),
         (
             "{check: not_empty}",
-            "{check: foreign_key, columns: [sensor, Sensor], table: planes}",
+            "{check: foreign_key, columns: [sensor, sensor], table: planes}",
             12,
             "checks.0.foreign_key",
-            "columns: a column stands there twice: sensor, Sensor",
+            "columns: a column stands there twice: sensor, sensor",
         ),
         (
             "{check: not_empty}",

@@ -157,6 +157,23 @@ def test_a_seed_counts_once_it_is_logged_and_until_the_window_itself_is_accepted
     assert read_entries(settings, SPEC, made, 2) == []
 
 
+def test_a_window_that_is_held_again_does_not_bring_its_seed_back(settings):
+    """Seeded 1 and 2; then 1 is accepted, and held; then both are seeded once more."""
+    days = [datetime(2024, 1, day, tzinfo=UTC) for day in (1, 2)]
+    entries = [Entry(at, 0, tuple(measured(day)), {}, True) for day, at in enumerate(days, 1)]
+    first = event("seed", 0, 1, ruleset=SPEC.ruleset(), source="x")
+    write_seed(settings, first, entries)
+    log_baseline_event(settings, first)
+    made = learnt(settings, 1)
+    made += logbook.write(settings, [decided(2, p_extracted_at=days[0], verdict="quarantined", teaches=False)])
+    assert [e.window.day for e in read_entries(settings, SPEC, made, 2)] == [2]
+    log_baseline_event(settings, event("reset", 2, 2))
+    again = event("seed", 2, 3, ruleset=SPEC.ruleset(), source="x")
+    write_seed(settings, again, entries)
+    log_baseline_event(settings, again)
+    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 2)] == [(1, True), (2, True)]
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_profiles_are_written_once(settings, again):
     made = learnt(settings, 1)
@@ -180,7 +197,10 @@ def long_ago(rng, day: int) -> list:
         return [Profile("value", None, 30, 30), Profile("hour", None, 30, 30)]
     hour = number("hour", rng.integers(0, 5, 30).astype(float), sketch=None, counts=((0.0, 20), (day * 1.0, 10)))
     if day > 70:
-        hour = Profile("hour", None, 30, day % 4, kind="category", counts=(("a", 20), (f"it's {day % 7}", 6)))
+        # Of very many texts none may be frequent enough to be kept.
+        rare_only = {"counts": (), "others": 30} if day % 4 == 0 else {}
+        texts = {"counts": (("a", 20), (f"it's {day % 7}", 6)), "others": 4 - day % 4}
+        hour = Profile("hour", None, 30, kind="category", **{"nulls": day % 4, **texts, **rare_only})
     rare = [number("rare", values[:9], stratum="b")] if day % EVERY == 0 else []
     both = relations_of({"value": values, "hour": rng.normal(size=30)})
     return [number("value", values), hour, number("rare", values[9:], stratum="a"), *rare, both]
@@ -242,6 +262,22 @@ def test_a_long_history_is_as_if_all_of_it_were_read(settings, seed):
         book.forget(gone)
         full.forget(gone)
         assert contents(book) == contents(full)
+
+
+def test_of_texts_that_are_all_rare_nothing_counts(settings):
+    """Before they came there were others, which the baseline still holds however long ago that was."""
+    made = []
+    for day in range(1, DAYS):
+        rows = {"counts": (("a", 30),)} if day % 5 == 0 or day < 30 else {"counts": (), "others": 30}
+        profile = Profile("hour", None, 30, kind="category", **rows)
+        more = {"ruleset": SHORT.ruleset(), "drift": {"statistics": []}, "profiles": (profile.to_dict(),)}
+        made.append(decided(day, **more))
+    write_profiles(settings, "readings", logbook.write(settings, made), again=False)
+    full = Book(SHORT.drift_in_units)
+    for entry in read_entries(settings, SHORT, made, DAYS):
+        full.learn(entry.window, entry.measured, entry.statistics)
+    for spare in (1, 9):
+        assert contents(read_baseline(settings, SHORT, made, DAYS, spare)) == contents(full)
 
 
 def test_what_has_left_the_baseline_is_not_read(settings):

@@ -34,9 +34,9 @@ class ForeignKey(RowCheck):
     def _as_many(self) -> "ForeignKey":
         if self.to and len(self.to) != len(self.columns):
             raise ValueError(f"to: {len(self.to)} column(s) for {len(self.columns)} of `columns`")
-        for key, names in (("columns", self.columns), ("to", self.to)):
-            if len({name.lower() for name in names}) < len(names):
-                raise ValueError(f"{key}: a column stands there twice: {', '.join(names)}")
+        names = self.to or self.columns
+        if len(set(names)) < len(names):
+            raise ValueError(f"{'to' if self.to else 'columns'}: a column stands there twice: {', '.join(names)}")
         return self
 
     @property
