@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
-from scipy.special import betainc, betaincinv
+from numpy.typing import ArrayLike
+from scipy.special import betainc, betaincinv, kolmogorov
 
 from lakehouse_assets.decisions.categories import Categories
 from lakehouse_assets.decisions.distances import TAIL_FLOOR, Floats, Steps
@@ -30,7 +30,7 @@ LEAST_P = 1e-12
 def naive_p_value(ks: float, rows: float, baseline_rows: float) -> float:
     """Kolmogorov's and Smirnov's, as if rows were independent: what the gate does not believe, and shows all the same."""
     effective = rows * baseline_rows / (rows + baseline_rows)
-    return float(stats.kstwobign.sf(ks * np.sqrt(effective)))
+    return float(kolmogorov(ks * np.sqrt(effective)))
 
 
 def monte_carlo(batch: Steps, baseline: Steps, key: Key) -> tuple[float, float]:
@@ -121,12 +121,12 @@ def relations_p_value(batch: Floats, baseline: Floats, names: Sequence[str]) -> 
     return strangest, drawn_p_value(largest(scores[:-1]), float(scores[-1].max()))
 
 
-def missing_surprise(missing: int, rows: int, past: Sequence[tuple[int, int]]) -> float:
+def missing_surprise(missing: int, rows: int, past: ArrayLike) -> float:
     """How unlikely so many rows without a value are, or so few: -log10 of a two-sided p-value, 0 to 12.
 
-    ``past``: of each window, rows without a value and rows. The share of a window varies by more than chance. Its law is
-    that of a beta-binomial fitted by moments (Kleinman, 1973), evaluated as the beta distribution of the same mean and
-    variance, which needs no sum over rows. 0 without windows.
+    ``past``: (windows, 2), of each window rows without a value and rows. The share of a window varies by more than chance.
+    Its law is that of a beta-binomial fitted by moments (Kleinman, 1973), evaluated as the beta distribution of the same
+    mean and variance, which needs no sum over rows. 0 without windows.
     """
     given = np.array(past, dtype=float).reshape(-1, 2)
     given = given[given[:, 1] > 0]

@@ -122,10 +122,10 @@ def compare_profile(profile: Profile, baseline: Baseline) -> FeatureResult:
     result = FeatureResult(profile.feature, profile.stratum, rows=profile.rows)
     compare = _category if profile.kind == "category" else _number
     result = compare(result, profile, baseline)
-    past = baseline.missing(profile.key)
-    if not past or not profile.rows:
+    past = np.array(baseline.missing(profile.key))
+    if not past.size or not profile.rows:
         return result
-    missing, (without, rows) = profile.rows - profile.valid, np.sum(past, axis=0).tolist()
+    missing, (without, rows) = profile.rows - profile.valid, past.sum(axis=0).tolist()
     before = without / max(rows, 1)
     share = missing / profile.rows
     surprise = missing_surprise(missing, profile.rows, past)

@@ -65,6 +65,12 @@ class Steps:
         places = np.searchsorted(self.values, points, side="right" if inclusive else "left")
         return np.where(places > 0, self.cumulated[places - 1], 0.0)
 
+    def weights_around(self, points: Floats) -> tuple[Floats, Floats]:
+        """Rows < and rows ≤ each of the points, as `weight_up_to` tells them, for one search."""
+        places, added = np.searchsorted(self.values, points, side="right"), np.concatenate(([0.0], self.cumulated))
+        own = (places > 0) & (self.values[places - 1] == points)
+        return added[places - own], added[places]
+
     def quantiles(self, shares: ArrayLike) -> Floats:
         """For each share the smallest value that at least this share of the rows does not exceed."""
         wanted = np.asarray(shares, dtype=float) * self.total
@@ -113,7 +119,7 @@ def distances(batch: Steps, baseline: Steps, *, batch_is_inside: bool = False) -
     """
     atoms = batch.values
     own = np.concatenate((batch.cumulated - batch.weights, batch.cumulated))
-    other = np.concatenate((baseline.weight_up_to(atoms, inclusive=False), baseline.weight_up_to(atoms, inclusive=True)))
+    other = np.concatenate(baseline.weights_around(atoms))
     rest = baseline.total
     if batch_is_inside:
         other, rest = other - own, rest - batch.total

@@ -245,8 +245,10 @@ def _strangest(results, every, past: Floats, taking, members: str, times: int, s
     scores, counts = standardized(past[:, places], now), (~np.isnan(past[:, places])).sum(axis=0)
     past_tops = largest(scores[:-1])
     best: tuple[float, int, str] | None = None
-    for i in sorted({i for i, _ in columns}):
-        own = [place for place, column in enumerate(columns) if column[0] == i]
+    of_result: dict[int, list[int]] = {}
+    for place, (i, _) in enumerate(columns):
+        of_result.setdefault(i, []).append(place)
+    for i, own in sorted(of_result.items()):
         top = largest(scores[:, own])
         winner = own[int(np.nan_to_num(scores[-1, own], nan=-np.inf).argmax())]
         p = rank(top[:-1], float(top[-1]))
