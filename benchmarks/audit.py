@@ -134,9 +134,10 @@ def memory_benchmark(lab: Lab) -> Iterator[Result]:
         "audit, memory",
         "Python and JVM",
         tuple(samples[-1:]),
-        sizes={"heap": lab.memory},
+        sizes={"rows": lab.sized(MEMORY_ROWS[-1], 1000)},
         settings=told(settings),
         figures=peaks,
+        note=f"heap {lab.memory}",
     )
     lab.clear(settings.root)
 
