@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.baseline import Baseline
 from lakehouse_assets.decisions.categories import Categories, categories_apart, categories_of
 from lakehouse_assets.decisions.chance import missing_surprise, naive_p_value, surely, volume_surprise
-from lakehouse_assets.decisions.distances import FARTHEST, TAIL_FLOOR, distances, steps_of
+from lakehouse_assets.decisions.distances import FARTHEST, TAIL_FLOOR, Distance, distances, steps_of
 from lakehouse_assets.decisions.profiles import Key, Profile
 from lakehouse_assets.decisions.relations import Measured, Relations, apart
 
@@ -106,7 +106,7 @@ def compare_all(given: Sequence[Measured], baseline: Baseline, spec: DriftSpec) 
             raise ValueError(f"{', '.join(each.too_large)}: a value is so large that its square is no finite number")
     profiles = [m for m in given if isinstance(m, Profile)]
     units = {feature.name: feature.unit for feature in spec.features}
-    found = [replace(compare_profile(p, baseline), unit=units.get(p.feature)) for p in profiles]
+    found = [compare_profile(p, baseline, units.get(p.feature)) for p in profiles]
     if spec.relations:
         found += [_related(m, baseline) for m in given if isinstance(m, Relations)]
     found.append(_volume(profiles, baseline, spec))
@@ -117,9 +117,9 @@ def compare_all(given: Sequence[Measured], baseline: Baseline, spec: DriftSpec) 
     return found
 
 
-def compare_profile(profile: Profile, baseline: Baseline) -> FeatureResult:
+def compare_profile(profile: Profile, baseline: Baseline, unit: str | None = None) -> FeatureResult:
     """A number's or a category's distribution, and its missing values, beside the baseline's."""
-    result = FeatureResult(profile.feature, profile.stratum, rows=profile.rows)
+    result = FeatureResult(profile.feature, profile.stratum, rows=profile.rows, unit=unit)
     compare = _category if profile.kind == "category" else _number
     result = compare(result, profile, baseline)
     past = np.array(baseline.missing(profile.key))
@@ -141,22 +141,21 @@ def compare_profile(profile: Profile, baseline: Baseline) -> FeatureResult:
 
 def _number(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:
     batch, normal = steps_of(profile), baseline.steps(profile.key)
-    result = replace(result, silent=batch is None and profile.rows > 0)
-    distance = None
+    distance: Distance | None = None
+    found: dict[str, Any] = {"silent": batch is None and profile.rows > 0}
     if normal is not None:
-        result = replace(result, baseline_quantiles=tuple(normal.quantiles(SHARES).tolist()))
-        distance = distances(batch, normal) if batch is not None else FARTHEST if result.silent else None
+        found["baseline_quantiles"] = tuple(normal.quantiles(SHARES).tolist())
+        distance = distances(batch, normal) if batch is not None else FARTHEST if found["silent"] else None
     if batch is not None:
-        result = replace(result, quantiles=tuple(batch.quantiles(SHARES).tolist()))
-    if result.quantiles and result.baseline_quantiles:
-        shift = result.quantiles[2] - result.baseline_quantiles[2]
-        result = replace(result, median_shift=shift if isfinite(shift) else None)
-    if distance is None:
-        return result
-    if batch is not None and normal is not None:
-        result = replace(result, naive_p_value=naive_p_value(distance.ks, batch.total, normal.total))
-    effects = {"ks": distance.tail, "tail": distance.tail}
-    return replace(result, ks=distance.ks, tail=distance.tail, statistics=distance._asdict(), effects=effects)
+        found["quantiles"] = tuple(batch.quantiles(SHARES).tolist())
+    if batch is not None and normal is not None and distance is not None:
+        shift = found["quantiles"][2] - found["baseline_quantiles"][2]
+        found["median_shift"] = shift if isfinite(shift) else None
+        found["naive_p_value"] = naive_p_value(distance.ks, batch.total, normal.total)
+    if distance is not None:
+        found |= {"ks": distance.ks, "tail": distance.tail, "statistics": distance._asdict()}
+        found["effects"] = {"ks": distance.tail, "tail": distance.tail}
+    return replace(result, **found)
 
 
 def _category(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:

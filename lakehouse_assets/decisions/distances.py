@@ -67,9 +67,10 @@ class Steps:
 
     def weights_around(self, points: Floats) -> tuple[Floats, Floats]:
         """Rows < and rows ≤ each of the points, as `weight_up_to` tells them, for one search."""
-        places, added = np.searchsorted(self.values, points, side="right"), np.concatenate(([0.0], self.cumulated))
-        own = (places > 0) & (self.values[places - 1] == points)
-        return added[places - own], added[places]
+        places = np.searchsorted(self.values, points, side="right")
+        before = places - ((places > 0) & (self.values[places - 1] == points))
+        below, up_to = (np.where(each > 0, self.cumulated[each - 1], 0.0) for each in (before, places))
+        return below, up_to
 
     def quantiles(self, shares: ArrayLike) -> Floats:
         """For each share the smallest value that at least this share of the rows does not exceed."""
