@@ -46,7 +46,7 @@ def done(instance: dg.DagsterInstance, home: Path, settings: Settings, spec: Tab
     windows = spec.extraction.windows(datetime.now(UTC))
     for window in windows:
         (folder / f"{window.start:%Y-%m-%dT%H}.csv").write_text("id\n1\n")
-    prints = open_source(spec, settings.landing).fingerprints(windows)
+    prints = open_source(spec, settings, {}).fingerprints(windows)
     for asset in (f"source_{spec.name}", f"bronze_{spec.name}", f"silver_{spec.name}", f"baseline_{spec.name}"):
         first = windows[0]
         tags = {VERSION_TAG: prints[first]}
