@@ -1,6 +1,6 @@
 """The base of everything that is written in YAML: values that cannot change, and no keys but those that there are.
 
-Belongs here: what is said of a key that nobody knows. Does not: any key.
+Belongs here: what is said of a key that nobody knows, and of a truth for a number. Does not: any key.
 """
 
 from collections.abc import Iterator
@@ -32,12 +32,13 @@ class Closed(BaseModel):
     @classmethod
     def _truths(cls, given: Any) -> Iterator[InitErrorDetails]:
         """`true` where a number is meant: Python takes it for 1."""
-        for name, field in cls.model_fields.items():
-            key = field.alias if field.alias and isinstance(given, dict) and field.alias in given else name
-            value, kinds = given.get(key) if isinstance(given, dict) else None, {field.annotation, *get_args(field.annotation)}
-            if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
-                text = f"{str(value).lower()} is no number"
-                yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(key,), input=value)
+        fields = {key: field for name, field in cls.model_fields.items() for key in (name, field.alias or name)}
+        for key, value in given.items() if isinstance(given, dict) else ():
+            if isinstance(value, bool) and key in fields:
+                kinds = {fields[key].annotation, *get_args(fields[key].annotation)}
+                if bool not in kinds and kinds & {int, float}:
+                    text = f"{str(value).lower()} is no number"
+                    yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(str(key),), input=value)
 
     @classmethod
     def _told(cls, mistake: dict[str, Any]) -> InitErrorDetails:

@@ -41,10 +41,10 @@ def monte_carlo(batch: Steps, baseline: Steps, key: Key) -> tuple[float, float]:
     """
     both = baseline.plus(batch)
     edges = np.unique(both.quantiles((np.arange(CELLS) + 1) / CELLS))
-    p = np.diff(np.concatenate(([0.0], both.weight_up_to(edges, inclusive=True)))) / both.total
+    p = np.diff(np.concatenate(([0.0], both.weight_up_to(edges)))) / both.total
     observed = _gaps(
-        batch.weight_up_to(edges, inclusive=True)[None] / batch.total,
-        baseline.weight_up_to(edges, inclusive=True)[None] / baseline.total,
+        batch.weight_up_to(edges)[None] / batch.total,
+        baseline.weight_up_to(edges)[None] / baseline.total,
     )
     rng = _random(key)
     drawn = _gaps(

@@ -60,13 +60,12 @@ class Steps:
         """Rows in all."""
         return float(self.cumulated[-1])
 
-    def weight_up_to(self, points: Floats, *, inclusive: bool) -> Floats:
-        """Rows ≤ (inclusive) or < each of the points; the points' shape."""
-        places = np.searchsorted(self.values, points, side="right" if inclusive else "left")
-        return np.where(places > 0, self.cumulated[places - 1], 0.0)
+    def weight_up_to(self, points: Floats) -> Floats:
+        """Rows ≤ each of the points; the points' shape."""
+        return self.weights_around(points)[1]
 
     def weights_around(self, points: Floats) -> tuple[Floats, Floats]:
-        """Rows < and rows ≤ each of the points, as `weight_up_to` tells them, for one search."""
+        """Rows < and rows ≤ each of the points, by one search; each of the points' shape."""
         places = np.searchsorted(self.values, points, side="right")
         before = places - ((places > 0) & (self.values[places - 1] == points))
         below, up_to = (np.where(each > 0, self.cumulated[each - 1], 0.0) for each in (before, places))

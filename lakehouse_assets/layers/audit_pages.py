@@ -4,7 +4,6 @@ Belongs here: reading what the pages show, writing files whole. Does not: HTML (
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -72,11 +71,7 @@ def _drift(settings: Settings, table: str, drifted: Sequence[tuple[Decision, Map
     starts = sorted(d.p_extracted_at for d, _ in drifted if d.p_extracted_at)
     told = logs.drift_of(settings, table, starts[0], starts[-1]) if starts else {}
     drawn = [d for d, _ in drifted if d.p_extracted_at][:DRAWN]
-    profiles = logs.profiles_of(settings, table, [d.decision_id for d in drawn]) if drawn else {}
-    pictures = {
-        d.decision_id: _picture(settings, replace(d, drift=told.get(d.decision_id), profiles=profiles.get(d.decision_id, ())))
-        for d in drawn
-    }
+    pictures = {d.decision_id: _picture(settings, d) for d in logs.with_evidence(settings, table, drawn, ["drift", "profiles"])}
     return tuple(
         Drifted(
             f"{d.p_extracted_at:%Y-%m-%d %H:%M}" if d.p_extracted_at else "whole table",

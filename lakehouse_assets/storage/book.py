@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import DriftSpec, meanings
+from lakehouse_assets.contracts.drift import meanings
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.baseline import Book, enough
@@ -53,15 +53,24 @@ def read_baseline(settings: Settings, spec: TableSpec, known: Sequence[Decision]
     if drift is None:
         raise ConfigError(f"{spec.name} declares no drift: it has no baseline")
     events = baseline_events(settings, spec.name, version)
+    path, most = settings.path("baseline", spec.name), enough(drift) + spare
+    few = len(known) <= most and not any(event.kind == "seed" for event in events)
+    rows = _by_source(delta.read_arrow(path, None if few else COUNTS)) if known or events else {}
+
+    def entries(done: Sequence[BaselineEvent], at: int) -> list[Entry]:
+        taught = _taught(known, done, rows, at)
+        given, whole = (rows, None) if few else _with_distributions(path, spec, taught, rows, most)
+        return _entries(spec, taught, given, whole)
+
     book = Book(drift)
     pins = [place for place, event in enumerate(events) if event.kind in ("pin", "unpin")]
     if pins and events[pins[-1]].kind == "pin":
         # As it was then: a window that was replaced since is still in what a person looked at.
         pinned, then = Book(drift), events[pins[-1]].after
-        _learn(pinned, _newest(settings, spec, drift, known, events[: pins[-1]], then, spare))
+        _learn(pinned, entries(events[: pins[-1]], then))
         pinned.pin()
         book.pin(pinned.baseline.reference)
-    _learn(book, _newest(settings, spec, drift, known, events, version, spare))
+    _learn(book, entries(events, version))
     return book
 
 
@@ -77,22 +86,10 @@ def _learn(book: Book, entries: Iterable[Entry]) -> None:
         book.learn(entry.window, entry.measured, entry.statistics)
 
 
-def _newest(
-    settings: Settings,
-    spec: TableSpec,
-    drift: DriftSpec,
-    known: Sequence[Decision],
-    events: Sequence[BaselineEvent],
-    version: int,
-    spare: int,
-) -> list[Entry]:
-    """`read_entries`, where what the baseline has let go by then is known by its counts alone."""
-    path, most = settings.path("baseline", spec.name), enough(drift) + spare
-    if len(known) <= most and not any(event.kind == "seed" for event in events):
-        rows = _by_source(delta.read_arrow(path)) if known else {}
-        return _entries(spec, _taught(known, events, rows, version), rows)
-    counts = _by_source(delta.read_arrow(path, COUNTS))
-    taught = _taught(known, events, counts, version)
+def _with_distributions(
+    path: str, spec: TableSpec, taught: Sequence[_Taught], counts: Mapping[Source, Sequence[Row]], most: int
+) -> tuple[dict[Source, list[Row]], set[tuple[Source, Key]]]:
+    """The same rows, whole where the baseline may still hold them; and which those are."""
     needed = _needed(taught, counts, meanings(spec.ruleset()), most)
     numbers = {t.source: row["decision_number"] for t in taught for row in counts.get(t.source, ())}
     recent = {t.source for t in taught[-most:]}
@@ -110,7 +107,7 @@ def _newest(
     for source, given in counts.items():
         found = {_key(row): row for row in whole.get(source, ())}
         rows[source] = [found[_key(row)] if (source, _key(row)) in needed else row for row in given]
-    return _entries(spec, taught, rows, needed)
+    return rows, needed
 
 
 def _needed(
@@ -122,11 +119,15 @@ def _needed(
     for one in reversed(taught):
         for row in rows.get(one.source, ()):
             key = _key(row)
-            same = key[0] in now and one.then.get(key[0]) == now[key[0]]
-            if same and row["relations"] is None and seen.get(key, 0) < most:
+            if _same(one, key[0], now) and row["relations"] is None and seen.get(key, 0) < most:
                 found.add((one.source, key))
                 seen[key] = seen.get(key, 0) + bool(_counted(row).kept)
     return found
+
+
+def _same(taught: _Taught, name: str, now: Mapping[str, str]) -> bool:
+    """Whether a feature means today what it meant then."""
+    return name in now and taught.then.get(name) == now[name]
 
 
 def _by_source(table: pa.Table) -> dict[Source, list[Row]]:
@@ -183,7 +184,7 @@ def _entry(
 
     def same(one: Measured) -> bool:
         names = one.features if isinstance(one, Relations) else (one.feature,)
-        return all(name in now and taught.then.get(name) == now[name] for name in names)
+        return all(_same(taught, name, now) for name in names)
 
     every = [_measured(row, whole is None or (taught.source, _key(row)) in whole) for row in rows]
     kept = tuple(one for one in every if same(one))

@@ -173,13 +173,6 @@ def drift_of(settings: Settings, table: str, first: datetime, last: datetime) ->
     return {row["decision_id"]: json.loads(row["drift"]) for row in rows if row["drift"]}
 
 
-def profiles_of(settings: Settings, table: str, decision_ids: Sequence[str]) -> dict[str, tuple[dict[str, Any], ...]]:
-    """What these decisions measured, by their ids."""
-    chosen = [("table", "=", table), ("decision_id", "in", list(decision_ids)), ("event", "=", "decided")]
-    rows = delta.read_arrow(settings.path("ops", "decisions"), ["decision_id", "profiles"], chosen).to_pylist()
-    return {row["decision_id"]: tuple(json.loads(row["profiles"])) for row in rows if row["profiles"]}
-
-
 def _decision(row: dict[str, Any], mark: dict[str, Any] | None, later: dict[str, Any] | None) -> Decision:
     inputs = json.loads(row["inputs"] or "{}")
     more: dict[str, Any] = later or {"reasons": [], "checks": None}

@@ -107,7 +107,7 @@ def test_thinning_moves_no_rank_by_more_than_half_a_step():
     whole = Steps.of(values)
     thin = whole.thinned(250)
     points = np.unique(values)
-    gap = whole.weight_up_to(points, inclusive=True) / whole.total - thin.weight_up_to(points, inclusive=True) / thin.total
+    gap = whole.weight_up_to(points) / whole.total - thin.weight_up_to(points) / thin.total
     assert thin.values.size <= 250
     assert thin.total == pytest.approx(whole.total)
     assert np.abs(gap).max() <= 0.5 / 250 + 1e-9
