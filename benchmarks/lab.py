@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
-from lakehouse_assets.storage.session import build_session, spark_properties
+from lakehouse_assets.storage.session import JAVA_OPTIONS, build_session, spark_properties
 
 # Of a machine's folders and jars nothing is told; the rest of the settings is.
 PRIVATE = (
     "spark.jars",
     "spark.driver.extraClassPath",
-    "spark.driver.extraJavaOptions",
+    JAVA_OPTIONS,
     "spark.local.dir",
     "spark.sql.warehouse.dir",
     "spark.pyspark.python",
@@ -106,7 +106,7 @@ class Lab:
 def told(settings: Settings) -> dict[str, str]:
     """The session's properties, as far as they are no places of this machine; the JVM's own flags in one of them."""
     properties = spark_properties(settings)
-    flags = [flag for flag in properties["spark.driver.extraJavaOptions"].split() if "file:" not in flag]
+    flags = [flag for flag in properties[JAVA_OPTIONS].split() if "/" not in flag]
     shown = {key: value for key, value in properties.items() if key not in PRIVATE}
     return {"spark.master": settings.spark_master, **shown, "java": " ".join(flags)}
 

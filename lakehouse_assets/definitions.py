@@ -20,6 +20,7 @@ from lakehouse_assets.orchestration.maintenance import maintenance_schedule
 from lakehouse_assets.orchestration.migrations import migrate_job
 from lakehouse_assets.orchestration.publish import publisher_sensor
 from lakehouse_assets.orchestration.retries import retry_sensor
+from lakehouse_assets.orchestration.scattered import HEALS
 from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import golds_of, load_tables
 from lakehouse_assets.orchestration.trials import trial_job
@@ -40,7 +41,7 @@ def build_definitions(
     readers = {spec.name: readers_of(spec, golds) for spec in specs}
     jobs = [*act_jobs(settings, specs, readers), migrate_job(settings, specs, readers)]
     automation = dg.AutomationConditionSensorDefinition(
-        "heal_and_follow",
+        HEALS,
         target=dg.AssetSelection.all(),
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=30,

@@ -10,7 +10,14 @@ import pytest
 from filelock import FileLock
 
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
-from lakehouse_assets.storage.session import JARS, JARS_FOR_JDBC, JARS_FOR_KAFKA, build_session, spark_properties
+from lakehouse_assets.storage.session import (
+    JARS,
+    JARS_FOR_JDBC,
+    JARS_FOR_KAFKA,
+    JAVA_OPTIONS,
+    build_session,
+    spark_properties,
+)
 from lakehouse_assets_tests.support import FAST_COMPILER, FOR_THREE_ROWS, as_for_users
 
 
@@ -34,12 +41,11 @@ def spark(tmp_path_factory):
     home = tmp_path_factory.mktemp("spark")
     conf = home / "spark.conf"
     settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]")
-    java = "spark.driver.extraJavaOptions"
     conf.write_text(
         f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
         "spark.sql.sources.parallelPartitionDiscovery.parallelism 2\n"
         "spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\n"
-        f"spark.default.parallelism 2\n{java} {spark_properties(settings)[java]} {FAST_COMPILER}\n"
+        f"spark.default.parallelism 2\n{JAVA_OPTIONS} {spark_properties(settings)[JAVA_OPTIONS]} {FAST_COMPILER}\n"
         f"{FOR_THREE_ROWS}"
     )
     settings = settings.model_copy(update={"spark_conf": conf})
@@ -71,17 +77,36 @@ hypothesis.settings.load_profile("cases")
 LONG = ("e2e", "browser", "laws", "layers")
 
 
-def pytest_collection_modifyitems(config, items):
-    """Long files first, so that no process is left with one at the end. Under CI nothing may be skipped: what a machine lacks
-    there is a mistake of the machine's.
-    """
+def pytest_collection_modifyitems(items):
+    """Long files first, so that no process is left with one at the end."""
     rooms = {item: item.path.parent.name for item in items}
     items.sort(key=lambda item: LONG.index(rooms[item]) if rooms[item] in LONG else len(LONG))
-    if os.environ.get("CI") == "true":
-        config.stash[SKIPS_FAIL] = True
 
 
 SKIPS_FAIL: pytest.StashKey[bool] = pytest.StashKey()
+
+
+class ToldAtOnce:
+    """Under CI a failure is told when it happens too: a run that is ended from outside comes to no summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and told:
+            told.write_line(f"\nFAILED {report.nodeid} ({report.when}, {report.duration:.0f} s)\n{report.longreprtext[-2000:]}")
+
+
+def pytest_configure(config):
+    """Under CI nothing may be skipped: what a machine lacks there is a mistake of the machine's. And the process that has the
+    summary, which hears of each test, tells failures; those that run the tests (xdist's) do not write.
+    """
+    if os.environ.get("CI") != "true":
+        return
+    config.stash[SKIPS_FAIL] = True
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ToldAtOnce(config))
 
 
 @pytest.hookimpl(hookwrapper=True)

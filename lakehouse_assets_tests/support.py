@@ -18,11 +18,12 @@ from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.silver import Published, publish
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.session import JAVA_OPTIONS, shared_classes
 
 # Java's first compiler alone (which has little room for its code, unless it is given more).
 FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
 # For JVMs that live for seconds: to compile less costs less than it gains.
-SHORT_LIVED = f"spark.driver.extraJavaOptions {FAST_COMPILER} -Duser.timezone=UTC\n"
+SHORT_LIVED = f"{JAVA_OPTIONS} {FAST_COMPILER} -Duser.timezone=UTC{shared_classes()}\n"
 # Of three rows it takes longer to make and compile a program for a query, and to plan it again on its way, than to run it.
 _COMPILED = {
     "spark.sql.codegen.wholeStage": ("false", "true"),

@@ -72,7 +72,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         cwd=PROJECT_ROOT,
     )
 
@@ -307,10 +307,10 @@ def test_a_listing_starts_no_dagster_and_no_jvm():
     began = time.monotonic()
     listed = process("verdicts", "--json")
     assert (listed.returncode, json.loads(listed.stdout), listed.stderr) == (0, [], "")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     script = "import sys, lakehouse_assets.cli; print([m for m in ('dagster', 'pyspark') if m in sys.modules])"
     command = [sys.executable, "-c", script]
-    loaded = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT_ROOT, timeout=60)
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT_ROOT, timeout=300)
     assert loaded.stdout.strip() == "[]"
 
 

@@ -81,4 +81,4 @@ def test_the_pages_are_served_on_loopback_and_folders_are_not_listed(settings):
         assert isinstance(taken.exception, EnvironmentMissing)
     finally:
         child.terminate()
-        child.wait(timeout=20)
+        child.wait(timeout=120)

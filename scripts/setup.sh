@@ -28,6 +28,8 @@ echo "setting up $venv ($("$python" --version), Java $version)"
 "$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" --no-deps --editable "$here"
 echo "fetching Delta's jars"
 "$venv/bin/python" -m lakehouse_assets.storage.session 2>/dev/null >/dev/null || "$venv/bin/python" -m lakehouse_assets.storage.session
+echo "archiving what Java loads for each run"
+"$venv/bin/python" "$here/scripts/archive_classes.py" >/dev/null 2>&1 || echo "no class archive: runs start without it, some seconds later"
 
 # In the activated environment a plain `dagster dev` finds the instance.
 grep -q DAGSTER_HOME "$venv/bin/activate" || printf '\nexport DAGSTER_HOME=%q\n' "$here" >>"$venv/bin/activate"

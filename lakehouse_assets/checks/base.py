@@ -1,6 +1,7 @@
 """What every check is: its common parameters, a measurement as SQL text, and a judgement of the numbers.
 
-Belongs here: the two families (row, batch), "Severity, said once", and what a judgement does. Does not: any kind.
+Belongs here: the two families (row, batch), and "Severity, said once". Does not: any kind, or what a judgement does
+(consequences).
 """
 
 import re
@@ -14,7 +15,7 @@ from sqlglot import exp
 from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.sql_conditions import no_condition
-from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+from lakehouse_assets.checks.sql_text import columns_of, identifier, parse_expression
 
 # Outcomes go by name: a declared check of such a name would take the place of what the lakehouse finds by itself.
 BUILT_IN = {"readable_row", "casts", "key_not_null", "source_columns", "new_columns", "drift", "key", "grain"}
@@ -74,6 +75,8 @@ class Check(Closed):
 
     summary: ClassVar[str]
     example: ClassVar[str]
+    takes_where: ClassVar[bool] = False
+    """Whether, where it judges a batch, it can look at some of the rows only. What judges rows always can."""
 
     if TYPE_CHECKING:
         check: Any  # each kind says its own literal
@@ -90,7 +93,8 @@ class Check(Closed):
     """What a failure does. Without it, what severity and kind say. A contradiction (`warning` with a quarantine,
     `quarantine_rows` in a batch check) is refused."""
     where: str | None = None
-    """Row checks: a SQL condition; only rows for which it is true are looked at."""
+    """A SQL condition; only rows for which it is true are looked at. Row checks have it, and of those that judge a batch the
+    ones whose page says so; an aggregate of one's own takes `FILTER (WHERE …)` in its SQL."""
     description: str | None = None
     """Shown with the check in the UI."""
     depends_on: tuple[str, ...] = ()
@@ -121,9 +125,10 @@ class Check(Closed):
                 f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check holds anything"
             )
         if self.scope == "batch":
-            for key in ("threshold", "where"):
-                if getattr(self, key) is not None:
-                    raise ValueError(f"{key} has no meaning in {self.check}, which judges the batch as a whole")
+            if self.threshold is not None:
+                raise ValueError(f"threshold has no meaning in {self.check}, which judges the batch as a whole")
+            if self.where is not None and not self.takes_where:
+                raise ValueError(f"where has no meaning in {self.check}; where it has SQL, say there which rows are meant")
             if self.on_fail == "quarantine_rows":
                 raise ValueError(f"on_fail: quarantine_rows contradicts {self.check}, which finds no single rows")
         return self
@@ -135,13 +140,24 @@ class Check(Closed):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What makes its default name: the columns."""
-        return self.columns_used
+        """What makes its default name: the kind's own columns."""
+        return self.own_columns
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns that the kind is about."""
+        return ()
 
     @property
     def columns_used(self) -> tuple[str, ...]:
-        """Columns that it needs, in order."""
-        return ()
+        """Columns that it needs: those of the kind, then those of `where`."""
+        more = sorted(columns_of(parse_expression(self.where, "where"))) if self.where else []
+        return tuple(dict.fromkeys([*self.own_columns, *more]))
+
+    @property
+    def where_sql(self) -> str:
+        """`where`, as Spark SQL that is never NULL; TRUE without it."""
+        return "TRUE" if not self.where else f"coalesce({parse_expression(self.where, 'where').sql(dialect='spark')}, FALSE)"
 
     def unknown_columns(self, columns: Collection[str]) -> list[str]:
         """What it names that is none of these columns of the batch."""
@@ -219,22 +235,6 @@ class RowCheck(Check):
         """The column whose value is shown for a failing row."""
         return self.columns_used[0] if self.columns_used else None
 
-    @property
-    def columns_used(self) -> tuple[str, ...]:
-        """Those of the kind, then those of `where`."""
-        more = sorted(columns_of(parse_expression(self.where, "where"))) if self.where else []
-        return tuple(dict.fromkeys([*self.own_columns, *more]))
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The kind's own columns."""
-        return self.own_columns
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The columns that the kind is about."""
-        return ()
-
     def condition(self, context: CheckContext) -> str:
         """Spark SQL, true for a failing row; NULL counts as passing."""
         raise NotImplementedError  # each kind says
@@ -242,10 +242,7 @@ class RowCheck(Check):
     def failing(self, context: CheckContext) -> str:
         """Spark SQL, TRUE exactly for a failing row and never NULL."""
         failing = f"coalesce({self.condition(context)}, FALSE)"
-        if self.where:
-            where = parse_expression(self.where, "where").sql(dialect="spark")
-            failing = f"(coalesce({where}, FALSE) AND {failing})"
-        return failing
+        return f"({self.where_sql} AND {failing})" if self.where else failing
 
     @property
     def counts_where(self) -> bool:
@@ -254,9 +251,7 @@ class RowCheck(Check):
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``looked_at``, where the threshold is a share of the rows of `where`."""
-        if self.where is None or not self.counts_where:
-            return {}
-        return {LOOKED_AT: f"count_if({parse_expression(self.where, 'where').sql(dialect='spark')})"}
+        return {LOOKED_AT: f"count_if({self.where_sql})"} if self.counts_where else {}
 
     def message(self) -> str:
         """What is promised, in a few words."""
@@ -283,6 +278,21 @@ class ColumnCheck(RowCheck):
 class BatchCheck(Check):
     """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation, or by a query of its own."""
 
+    @property
+    def looked_at(self) -> str:
+        """SQL over the staging, TRUE for rows that count: clean ones, and of these those of `where`."""
+        return f"(_clean AND {self.where_sql})" if self.where else "_clean"
+
+    def rows(self, context: CheckContext) -> str:
+        """What a query of its own reads, as SQL to stand after FROM: the batch's clean rows, or those of `where`."""
+        view = identifier(context.batch_view)
+        return f"(SELECT * FROM {view} WHERE {self.where_sql})" if self.where else view  # noqa: S608 (parsed and guarded)
+
+    @property
+    def of_where(self) -> str:
+        """What a message says of `where`."""
+        return f" where {self.where}" if self.where else ""
+
     def query_by_window(self, context: CheckContext) -> str | None:
         """SQL over the batch view: ``p_extracted_at`` and metrics, a row per window; None where all metrics ride along.
 
@@ -293,6 +303,17 @@ class BatchCheck(Check):
     def rides_along(self, context: CheckContext) -> bool:
         """Where it has no query of its own."""
         return self.query_by_window(context) is None
+
+    def examples(self, context: CheckContext) -> str | None:
+        """SQL over the batch view: ``p_extracted_at`` and ``value``, a text of what fails; None where there is no such thing.
+
+        Asked of batches whose metrics say that something `fails`; a few of them are added to the metrics as ``examples``.
+        """
+        return None
+
+    def fails(self, values: Mapping[str, Any]) -> bool:
+        """Whether there are examples to be had in a batch of these metrics."""
+        return False
 
     @property
     def asks_windows(self) -> bool:
@@ -308,37 +329,3 @@ class BatchCheck(Check):
     def scope(self) -> Literal["row", "batch"]:
         """The whole batch."""
         return "batch"
-
-
-def judge_rows(check: RowCheck, rows: int, failed: int) -> Judgement:
-    """A row check's judgement from two counts. With a `threshold`, failing rows up to it are tolerated as a batch.
-
-    ``rows``: those that it looks at where it `counts_where`, else all.
-    """
-    share = 1.0 if not rows else (rows - failed) / rows
-    observed = {"rows": rows, "failed": failed, "share_passed": round(share, 6), "threshold": check.threshold}
-    if not failed or (not check.blocking and check.threshold is not None and share >= check.threshold):
-        return Judgement("passed", observed, "", failed)
-    if check.effect == "quarantine_batch" and check.threshold is not None and share >= check.threshold:
-        return Judgement("passed", observed, "", failed)
-    text = f"{failed} of {rows} rows: not {check.message()}"
-    if check.threshold is not None and share < check.threshold:
-        text += f" (passed {share:.2%}, promised {check.threshold:.2%})"
-    return Judgement("failed", observed, text, failed)
-
-
-def consequence(check: Check, judgement: Judgement) -> Literal["none", "rows", "batch", "report"]:
-    """What a judgement does to its batch. An error is never a pass: in a blocking check it holds the whole batch."""
-    if judgement.status in ("passed", "skipped"):
-        return "none"
-    if not check.blocking:
-        return "report"
-    if judgement.status == "error" or check.effect == "quarantine_batch":
-        return "batch"
-    return "batch" if _below(check, judgement.observed) else "rows"
-
-
-def _below(check: Check, observed: Mapping[str, Any]) -> bool:
-    """From the counts, not from the rounded share that people are shown."""
-    rows = observed.get("rows") or 0
-    return check.threshold is not None and rows > 0 and (rows - observed.get("failed", 0)) / rows < check.threshold

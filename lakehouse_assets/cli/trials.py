@@ -12,6 +12,7 @@ import typer
 
 from lakehouse_assets.cli.checks import check_app
 from lakehouse_assets.cli.common import AsJson, err, out, own_spark, show, tables_of, window_range
+from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -38,6 +39,7 @@ def check_run(
     else:
         one, tried = _of_windows(table, check, window, on or "bronze")
     trials = tried.trials if window else tried.trials[-1:]
+    samples = tried.samples.get(one.id, [])
     rows = []
     for trial in trials:
         o = trial.outcome
@@ -48,12 +50,13 @@ def check_run(
             "status": o.status,
             "failed rows": o.failed_rows,
         }
+        samples = [*samples, *(f"{trial.of}: {text}" for text in examples_of(o.observed))]
         rows.append(row | {"would hold": trial.would_hold, "why": o.message, "observed": o.observed if as_json else None})
     if as_json:
-        show([{**row, "samples": tried.samples.get(one.id, [])} for row in rows], True, "")
+        show([{**row, "samples": samples} for row in rows], True, "")
     else:
         show([{k: v for k, v in row.items() if k != "observed"} for row in rows], False, "")
-        for sample in tried.samples.get(one.id, []):
+        for sample in samples:
             out.print(f"  {sample}", markup=False)
     bad = [row for row in rows if row["status"] != "passed"]
     if bad:

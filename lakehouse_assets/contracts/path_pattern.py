@@ -4,6 +4,7 @@ Belongs here: patterns as text (pure). Does not: which key has one (source), or 
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -64,6 +65,11 @@ class PathPattern:
         found = self._directives
         return {"hourly": "H" in found, "monthly": True}.get(cadence, bool(found & {"d", "j"}))
 
+    def folders(self, starts: Iterable[datetime]) -> set[str]:
+        """The folders of these windows' paths, with their globs left; one for all where a folder names no window."""
+        folder = self.text.rpartition("/")[0]
+        return {self.glob(start).rpartition("/")[0] for start in starts} if "{" in folder else {folder}
+
     def glob(self, start: datetime) -> str:
         """The path of one window, with its globs left."""
         return PLACEHOLDER.sub(lambda found: start.strftime(found[1]), self.text)
@@ -93,13 +99,14 @@ class PathPattern:
         found = self._regex.fullmatch(path)
         if found is None:
             return None
-        part = {name: int(value) for name, value in found.groupdict().items()}
+        part = dict(zip(self._regex.groupindex, map(int, found.groups()), strict=True))
+        given = part.get
         try:
-            start = datetime(part["Y"], part.get("m", 1), part.get("d", 1), tzinfo=UTC)
-            start = start.replace(hour=part.get("H", 0), minute=part.get("M", 0), second=part.get("S", 0))
+            start = datetime(part["Y"], given("m", 1), given("d", 1), given("H", 0), given("M", 0), given("S", 0), tzinfo=UTC)
         except ValueError:
             return None
         if "j" in part:
             start += timedelta(days=part["j"] - 1)
-        # A date that is named twice must be the same date, and day 366 must exist.
-        return start if all(int(start.strftime(f"%{name}")) == value for name, value in part.items()) else None
+            # A date that is named twice must be the same date, and day 366 must exist.
+            return start if all(int(start.strftime(f"%{name}")) == value for name, value in part.items()) else None
+        return start

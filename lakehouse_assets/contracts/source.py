@@ -115,7 +115,7 @@ class FilesSource(Closed):
         if re.search(r"[*?]", control):
             raise ValueError(f"control: {control!r} has a glob; a window has one control file")
         any_window = datetime(2026, 10, 5, 7, tzinfo=UTC)
-        if self.window_start(PathPattern(control).glob(any_window)) is not None:
+        if self.pattern.window_start(PathPattern(control).glob(any_window)) is not None:
             raise ValueError(f"control: a file {control!r} is also one of `path`; give it another name or folder")
 
     @field_validator("encoding")
@@ -167,14 +167,7 @@ class FilesSource(Closed):
         """Where the data is."""
         return self.path
 
-    def glob(self, start: datetime) -> str:
-        """The pattern of one window's files, with its globs left."""
-        return self._path.glob(start)
-
-    def window_start(self, path: str) -> datetime | None:
-        """The start of the window that a file belongs to; ``None`` for a path that the pattern does not match."""
-        return self._path.window_start(path)
-
     @cached_property
-    def _path(self) -> PathPattern:
+    def pattern(self) -> PathPattern:
+        """`path`, which tells the window of a file."""
         return PathPattern(self.path)

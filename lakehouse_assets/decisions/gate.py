@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakehouse_assets.checks.base import LOOKED_AT, Check, CheckContext, Judgement, RowCheck, consequence, judge_rows
+from lakehouse_assets.checks.base import LOOKED_AT, Check, CheckContext, Judgement, RowCheck
+from lakehouse_assets.checks.consequences import consequence, judge_rows
 from lakehouse_assets.checks.dependencies import in_order
 from lakehouse_assets.checks.history import HistoryCheck, Past
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict, finite

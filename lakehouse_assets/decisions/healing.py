@@ -19,6 +19,9 @@ FIRST_DELAY, GROWTH, LONGEST_DELAY = timedelta(minutes=10), 3, timedelta(days=1)
 OVERLOOKED = timedelta(hours=6)
 # Windows that failed together are tried again in ever fewer, so that the one at fault is alone in the end.
 TOGETHER = (64, 16, 4, 1)
+# More gaps than these are taken together where no more than so many windows lie between two of them. A run takes some twenty
+# seconds before it does anything; to pass over a window that has not changed, some hundredths of one.
+SCATTERED, BRIDGED = 4, 24
 
 
 @dataclass(frozen=True)
@@ -147,16 +150,55 @@ def _late(ordered: Sequence[Facts], now: datetime) -> set[Window]:
     return found
 
 
-def ranges(windows: Iterable[Healing]) -> list[list[Window]]:
-    """Unbroken ranges in which these windows are taken, oldest first: together until they have failed together, then in ever
-    fewer, so that one that cannot be taken holds up its neighbours a few times and then none.
+def at_rest(windows: Iterable[Healing], unsettled: Collection[str] = ()) -> set[Window]:
+    """Those that a run may pass over: they are in, and nothing is to become of them. None that is ``unsettled`` (keys): what
+    changes just now would be taken half.
+    """
+    return {healing.window for healing in windows if healing.next == "nothing" and healing.window.key not in unsettled}
+
+
+def bridged(wanted: Collection[Window], between: Collection[Window]) -> list[list[Window]]:
+    """Unbroken ranges that have all of the ``wanted`` windows, oldest first. Of more than a few gaps, those that lie near each
+    other are in one range, together with the windows ``between`` them.
+
+    >>> from lakehouse_assets.contracts.windows import calendar
+    >>> from datetime import UTC
+    >>> year = [*calendar(datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC), "daily")]
+    >>> [len(found) for found in bridged(year[::100], year)], [len(found) for found in bridged(year[::12], year)]
+    ([1, 1, 1, 1], [361])
+    """
+    gaps = contiguous(wanted)
+    if len(gaps) <= SCATTERED:
+        return gaps
+    found: list[list[Window]] = []
+    asked = set(wanted)
+    for unbroken in contiguous([*asked, *between]):
+        taken: list[Window] = []
+        passed: list[Window] = []
+        for window in unbroken:
+            if window not in asked:
+                passed.append(window)
+                continue
+            if taken and len(passed) <= BRIDGED:
+                taken += [*passed, window]
+            else:
+                found += [taken] if taken else []
+                taken = [window]
+            passed = []
+        found += [taken] if taken else []
+    return found
+
+
+def ranges(windows: Iterable[Healing], between: Collection[Window] = ()) -> list[list[Window]]:
+    """Unbroken ranges in which these windows are taken, oldest first: together (`bridged`) until they have failed together,
+    then in ever fewer, so that one that cannot be taken holds up its neighbours a few times and then none.
     """
     found = []
     by_tries: dict[int, list[Window]] = {}
     for each in windows:
         by_tries.setdefault(each.tries, []).append(each.window)
     for tries, same in by_tries.items():
-        for unbroken in contiguous(same):
+        for unbroken in contiguous(same) if tries else bridged(same, between):
             size = TOGETHER[min(tries, len(TOGETHER)) - 1] if tries else len(unbroken)
             found += [unbroken[place : place + size] for place in range(0, len(unbroken), size)]
     return sorted(found)

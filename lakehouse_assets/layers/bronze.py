@@ -9,7 +9,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.sql_text import identifier, literal
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
@@ -139,7 +139,7 @@ def _write(run: Run, frame: DataFrame, seqs: Mapping[Window, int], replacing: bo
     path = run.path("bronze")
     if replacing:
         where = " OR ".join(
-            f"(p_extracted_at = TIMESTAMP '{window.start:%Y-%m-%d %H:%M:%S}Z' AND extraction_seq = {int(number)})"
+            f"(p_extracted_at = {literal(window.start)} AND extraction_seq = {int(number)})"
             for window, number in sorted(seqs.items())
         )
         delta.replace(rows, path, where, partition_by=["p_extracted_at"])

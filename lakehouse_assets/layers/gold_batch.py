@@ -185,7 +185,7 @@ def measure_gold(
         alone = {check: partial(scan, staged, [], {check: metrics}) for check, metrics in along.items()}
         errors[batch] |= _told(run, errors_of(alone))
         scanned = scan(staged, rules, {c: {} if c in errors[batch] else m for c, m in along.items()})
-    extra = query_failures(staged, checks, context, [batch], errors).get(batch, {})
+    extra = query_failures(staged, checks, context, [batch], errors, scanned).get(batch, {})
     return scanned.get(batch, BatchNumbers()).completed(along, extra, errors[batch])
 
 

@@ -89,7 +89,7 @@ def measure(
     except SCAN_ERRORS:
         numbers = _scan_one_by_one(staged, rules, along, errors, batches)
     run.step("measured_rules")
-    extra = query_failures(staged, awaited, context, batches, errors)
+    extra = query_failures(staged, awaited, context, batches, errors, numbers)
     merged = {}
     for batch in batches:
         merged[batch] = numbers.get(batch, BatchNumbers()).completed(along, extra.get(batch, {}), errors.get(batch, {}))
@@ -180,7 +180,9 @@ def decide(
     was_accepted = set(ledger.accepted(known))
     if ever is None:
         ever = {column for record in logs.extractions(run.settings, spec.name) for column in record.columns}
-    history = History(_with_results(run, known) if any(isinstance(c, HistoryCheck) for c in spec.checks) else ())
+    looks_back = any(isinstance(check, HistoryCheck) for check in spec.checks)
+    taught = ledger.accepted(known).values() if looks_back else ()
+    history = History(logs.with_evidence(run.settings, spec.name, taught, ("checks",)))
     new: list[Decision] = []
     for record in sorted(extractions, key=lambda e: e.p_extracted_at):
         batch = (record.p_extracted_at, record.extraction_seq)
@@ -246,12 +248,6 @@ def _drift(run: Run, start: datetime, measured: Sequence[Measured], book: Book, 
     """The judgement; of a window that drifts, with the window since which it has been so."""
     since = partial(drifting_since, run.settings, run.spec.name, made, start)
     return judge_drift(measured, *book.without_window(start), book.spec, window=start, since=since)
-
-
-def _with_results(run: Run, known: Sequence[Decision]) -> list[Decision]:
-    """Decisions are mostly read without what their checks observed."""
-    stored = {d.decision_id: d.checks for d in logs.decisions(run.settings, run.spec.name, evidence=False, checks=True)}
-    return [replace(d, checks=d.checks or stored.get(d.decision_id, ())) for d in known]
 
 
 def _superseded(old: Decision, by: Decision) -> Decision:

@@ -93,9 +93,30 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         return made
 
 
+def done_before(
+    run: Run, start: datetime, seq: int | None, kind: str, *, by: str, because: str, waived: Collection[str] | None = None
+) -> Decision | None:
+    """The decision of this very act, where it stands and was carried out: one that was killed before it could say so."""
+    of_window = _of_window(logs.decisions(run.settings, run.spec.name, evidence=False), start)
+    last = of_window.get(seq if seq is not None else max(of_window, default=0))
+    if (
+        last is None
+        or last.applied_at is None
+        or last.superseded_by
+        or (last.kind, last.by, last.because) != (kind, by, because)
+    ):
+        return None
+    return last if waived is None or set(waived) == set(last.waived) else None
+
+
+def _of_window(known: Sequence[Decision], start: datetime) -> dict[int, Decision]:
+    """What stands of each extraction of a window."""
+    return {d.extraction_seq: d for d in ledger.standing(known).values() if d.p_extracted_at == start}
+
+
 def _held(run: Run, start: datetime, seq: int | None) -> tuple[list[Decision], Decision, ExtractionRecord]:
     known = logs.decisions(run.settings, run.spec.name, evidence=False)
-    of_window = {d.extraction_seq: d for d in ledger.standing(known).values() if d.p_extracted_at == start}
+    of_window = _of_window(known, start)
     name = f"{run.spec.name} {start:%Y-%m-%d %H:%M}"
     if not of_window:
         raise RefusedError(f"{name} has never been judged; see `lakehouse verdicts`")

@@ -4,11 +4,13 @@ Belongs here: which kinds need a record, reading and writing it. Does not: what 
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import Source, open_source
@@ -28,24 +30,31 @@ def only_in_bronze(spec: TableSpec) -> bool:
     return isinstance(spec.source, JdbcSource) and spec.source.history == "watermark"
 
 
-def source_of(spec: TableSpec, settings: Settings) -> Source:
-    """The source as of now. Needs no JVM; raises nothing, since nothing is opened yet."""
+def source_of(spec: TableSpec, settings: Settings, seconds: int | None = None) -> Source:
+    """The source as of now. Needs no JVM; raises nothing, since nothing is opened yet. ``seconds``: as `open_source`."""
     if isinstance(spec.source, FilesSource):
         return open_source(spec, settings, {})
-    if not remembers(spec):
-        return open_source(spec, settings, {r.p_extracted_at: "" for r in logs.extractions(settings, spec.name)})
-    return open_source(spec, settings, positions(settings, spec.name))
+    taken = _taken(spec, settings)
+    recorded = positions(settings, spec.name) if remembers(spec) else dict.fromkeys(taken, "")
+    return open_source(spec, settings, recorded, taken, seconds)
+
+
+def _taken(spec: TableSpec, settings: Settings) -> dict[datetime, str]:
+    """The fingerprint under which each window was last read."""
+    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
+    return {start: record.fingerprint for start, record in newest.items()}
 
 
 def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
     """The source for reading these windows, and those of them that it may be asked for: what they take is on record from now
     on, and what has come a moment later is not theirs. The table's lock must be held. Raises SourceError.
     """
-    source = source_of(run.spec, run.settings)
     if not remembers(run.spec):
-        return source, list(windows)
+        return source_of(run.spec, run.settings), list(windows)
+    taken = _taken(run.spec, run.settings)
+    source = open_source(run.spec, run.settings, positions(run.settings, run.spec.name), taken)
     if fresh := source.positions(windows):
         record_positions(run.settings, run.spec.name, fresh, run.run_id, run.clock())
         run.step("positions_recorded")
     recorded = positions(run.settings, run.spec.name)
-    return open_source(run.spec, run.settings, recorded), [window for window in windows if window.start in recorded]
+    return open_source(run.spec, run.settings, recorded, taken), [window for window in windows if window.start in recorded]

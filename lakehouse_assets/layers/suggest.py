@@ -53,7 +53,7 @@ def suggest(run: Run) -> list[Proposal]:
     if figures["rows"] < ENOUGH:
         raise RefusedError(f"silver {spec.name} has {figures['rows']} rows; at least {ENOUGH} are wanted")
     lists = _lists(silver, spec, figures)
-    declared = {(check.check, *check.columns_used) for check in spec.checks}
+    declared = {(check.check, *check.own_columns) for check in spec.checks}
     found = [p for name in spec.columns for p in _of_column(spec, name, figures, lists.get(name))]
     found += _of_rows(known)
     return [p for p in found if (p.check["check"], *_columns(p.check)) not in declared]

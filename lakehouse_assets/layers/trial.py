@@ -202,7 +202,7 @@ def _measure(
         staged = _staged(data, some, others.frames).persist()
         try:
             scanned = scan(staged, [rule.id for rule in rules], along)
-            extra = query_failures(staged, asked, context, some, errors)
+            extra = query_failures(staged, asked, context, some, errors, scanned)
             if any(n.failed_rows.get(name) for n in scanned.values() for name in names):
                 for name, values in failing_samples(staged).items():
                     if name in names and name in {check.id for check in asked}:

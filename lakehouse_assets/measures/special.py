@@ -3,7 +3,7 @@
 Belongs here: one query per such check, over all batches at once (SQL of the user: over each batch). Does not: judging.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.base import BatchCheck, Check, CheckContext
 from lakehouse_assets.checks.kinds.sql import Sql
 from lakehouse_assets.checks.sql_text import literal
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures.examples import examples_of, rows_as_examples
 from lakehouse_assets.measures.isolate import culprits, plain
 from lakehouse_assets.measures.scan import moment
 from lakehouse_assets.measures.stage import select_batches
@@ -28,14 +30,22 @@ def query_failures(
     context: CheckContext,
     batches: Collection[Batch],
     errors: dict[Batch, dict[str, str]],
+    scanned: Mapping[Batch, BatchNumbers] | None = None,
 ) -> dict[Batch, dict[str, dict[str, Any]]]:
-    """Metrics of these checks by batch. A query that fails puts its check in error, in ``errors``, and stops nothing else."""
+    """Metrics of these checks by batch. A query that fails puts its check in error, in ``errors``, and stops nothing else.
+
+    ``scanned``: what rode along in the scan; of a check that failed there, examples are asked for here as well.
+    """
     found: dict[Batch, dict[str, dict[str, Any]]] = {batch: {} for batch in batches}
     clean = staged.where(F.col("_clean"))
     for check in checks:
         if all(check.id in errors.get(batch, {}) for batch in batches):
             continue  # it is known already why it cannot be evaluated
-        if isinstance(check, BatchCheck) and (query := check.query_by_window(context)):
+        if isinstance(check, Sql) and check.scope == "batch":
+            _each_batch(clean, check, context, batches, found, errors)
+        if not isinstance(check, BatchCheck):
+            continue
+        if query := check.query_by_window(context):
 
             def answer(some: Sequence[Batch], check: BatchCheck = check, query: str = query) -> None:
                 rows = clean if len(some) == len(batches) else select_batches(clean, some)
@@ -53,8 +63,11 @@ def query_failures(
 
             for batch, message in culprits(sorted(batches), answer).items():
                 errors.setdefault(batch, {})[check.id] = message
-        elif isinstance(check, Sql) and check.scope == "batch":
-            _each_batch(clean, check, context, batches, found, errors)
+            metrics = {batch: of[check.id] for batch, of in found.items() if check.id in of}
+        else:
+            metrics = {batch: numbers.metrics.get(check.id, {}) for batch, numbers in (scanned or {}).items()}
+        for batch, texts in examples_of(clean, check, context, metrics).items():
+            found[batch][check.id] = {**found[batch].get(check.id, {}), "examples": texts}
     return found
 
 
@@ -72,7 +85,9 @@ def _each_batch(
         here.createOrReplaceTempView(context.batch_view)
         bound = replace(context, window_start_sql=literal(batch[0]), window_end_sql=literal(ends[batch]))
         try:
-            found[batch][check.id] = {"failing": clean.sparkSession.sql(check.query(bound)).count()}
+            rows = clean.sparkSession.sql(check.query(bound))
+            count = rows.count()
+            found[batch][check.id] = {"failing": count, **({"examples": rows_as_examples(rows)} if count else {})}
         except SCAN_ERRORS as error:
             errors.setdefault(batch, {})[check.id] = plain(error)
 

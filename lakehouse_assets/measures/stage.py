@@ -109,7 +109,7 @@ def select_batches(bronze: DataFrame, batches: Collection[Batch]) -> DataFrame:
         by_seq.setdefault(seq, []).append(start)
     chosen = F.lit(False)
     for seq, starts in sorted(by_seq.items()):
-        moments = ", ".join(f"TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}Z'" for start in sorted(starts))
+        moments = ", ".join(literal(start) for start in sorted(starts))
         chosen = chosen | (F.expr(f"p_extracted_at IN ({moments})") & (F.col("extraction_seq") == seq))
     return bronze.where(chosen)
 
@@ -217,8 +217,7 @@ def _unless(batches: Collection[Batch], sql: str, otherwise: str) -> str:
     if not batches:
         return sql
     pairs = " OR ".join(
-        f"(p_extracted_at = TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}Z' AND extraction_seq = {int(seq)})"
-        for start, seq in sorted(batches)
+        f"(p_extracted_at = {literal(start)} AND extraction_seq = {int(seq)})" for start, seq in sorted(batches)
     )
     return f"CASE WHEN {pairs} THEN {otherwise} ELSE {sql} END"
 

@@ -48,7 +48,7 @@ def measure_checks(
         rows = flagged(frame, checks, context, others, broken)
         numbers = scan(rows, [rule.id for rule in rules], {c: {} if c in broken else found for c, found in along.items()})
     errors = {batch: dict(broken) for batch in numbers}
-    extra = query_failures(rows, checks, context, sorted(numbers), errors)
+    extra = query_failures(rows, checks, context, sorted(numbers), errors, numbers)
     measured = {}
     for batch, found in numbers.items():
         measured[batch] = found.completed(along, extra[batch], errors[batch])

@@ -4,6 +4,8 @@ projection of checks' results, where a step could not.
 Belongs here: how far the log has been announced (kept by the instance), and the sensor. Does not: the message (events).
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 import dagster as dg
@@ -13,7 +15,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.events.alerts import Place, news, places, send
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import lagging, project
 
 PREFIX = "lakehouse_announced/"
@@ -62,6 +64,12 @@ def _told_up_to(instance: dg.DagsterInstance, table: str, place: Place, known: S
     return max((int(number) for number, *told in cursors if not told or told[0] in there), default=0)
 
 
+def _whom(specs: Sequence[TableSpec]) -> str:
+    """What is different once a table names another place, or there is another table. No address is in it."""
+    tables = {spec.name: [sorted(map(list, places(spec))), sorted(gold.name for gold in spec.gold)] for spec in specs}
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
+
+
 def complete_results(settings: Settings) -> list[str]:
     """Project what the steps left out. Returns what went wrong (it is tried again)."""
     troubles = []
@@ -84,10 +92,17 @@ def announcer_sensor(settings: Settings, specs: list[TableSpec]) -> dg.SensorDef
         description="Sends an alert when a critical check holds something, where a table names whom to tell.",
     )
     def announce_quarantined(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        # To read the logs of a year takes seconds; most looks find them as the last one left them.
+        looked_at = json.dumps(
+            [_whom(specs), *(delta.state(settings.path("ops", log)) for log in ("decisions", "check_results"))]
+        )
+        if context.cursor == looked_at:
+            return dg.SkipReason("nothing has been decided since the last look")
         told, troubles = announce(context.instance, settings, specs)
         troubles = [*troubles, *complete_results(settings)]
         for trouble in troubles:
             context.log.warning(trouble)
+        context.update_cursor("" if troubles else looked_at)
         return dg.SkipReason("; ".join([f"told of {told} window(s)" if told else "nothing to tell", *troubles]))
 
     return announce_quarantined

@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import group_of
-from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.decisions.naming import examples_of, first_of
 from lakehouse_assets.layers.gold import GoldPublished
 from lakehouse_assets.orchestration.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.orchestration.schema import diff_table, held_diff
@@ -74,6 +74,7 @@ def _describe(check: Check) -> str:
     if isinstance(check, RowCheck):
         return f"{check.message()} · {check.check}, {check.severity}"
     given = check.model_dump(mode="json", exclude_defaults=True, exclude={*Check.model_fields, "check"})
+    given |= {"where": check.where} if check.where else {}
     parameters = ", ".join(f"{n} {' '.join(map(str, v)) if isinstance(v, list | dict) else v}" for n, v in given.items())
     return f"{check.summary}{f' ({parameters})' if parameters else ''} · {check.check}, {check.severity}"
 
@@ -120,6 +121,7 @@ def check_results(
             metadata["failed_rows"] = sum(o["failed_rows"] for _, o in bad)
             metadata["what_to_do"] = dg.MetadataValue.md(advice(spec.name, windows))
             shown = [value for name in dict.fromkeys(o["check"] for _, o in bad) for value in samples.get(name, ())]
+            shown += [f"{window}: {text}" for window, o in bad for text in examples_of(o["observed"])][:SHOWN]
             if shown:
                 metadata["sample"] = samples_markdown(shown)
             if spec.name == "source_columns" and (rows := held_diff({w: decisions[w] for w in windows})):

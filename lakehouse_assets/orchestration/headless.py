@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions.healing import ranges
+from lakehouse_assets.decisions.healing import at_rest, ranges
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, LockedError, RunFailedError
 from lakehouse_assets.layers.gold_batch import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
@@ -27,7 +27,7 @@ from lakehouse_assets.orchestration.healing import assets_of, healing_of
 from lakehouse_assets.orchestration.in_process import execute_assets
 from lakehouse_assets.orchestration.publish import publish_decisions
 from lakehouse_assets.orchestration.retries import evaluation, range_tags
-from lakehouse_assets.orchestration.watcher import look
+from lakehouse_assets.orchestration.watcher import Unsettled, look
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
@@ -48,15 +48,19 @@ class Report:
     left: list[str] = field(default_factory=list)
 
 
-def report_sources(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec]) -> tuple[int, list[str]]:
-    """Two looks, then the windows that were the same in both are reported to the instance."""
-    _, seen, _ = look(instance, settings, specs, {}, datetime.now(UTC))
+def report_sources(
+    instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec]
+) -> tuple[int, list[str], Unsettled]:
+    """Two looks, then the windows that were the same in both are reported to the instance. Returns how many, troubles, and what
+    changes just now.
+    """
+    seen = look(instance, settings, specs, {}, datetime.now(UTC)).seen
     if seen:
         time.sleep(SETTLING_SECONDS)
-    events, _, troubles = look(instance, settings, specs, seen, datetime.now(UTC))
-    for event in events:
+    looked = look(instance, settings, specs, seen, datetime.now(UTC))
+    for event in looked.events:
         instance.report_runless_asset_event(event)
-    return len(events), troubles
+    return len(looked.events), looked.troubles, looked.seen
 
 
 def pending(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> list[Window]:
@@ -82,7 +86,7 @@ def run_once(
     tables = in_order(tables)
     specs = [table.spec for table in tables]
     progress("looking at the sources")
-    report.reported, report.unreachable = report_sources(instance, settings, specs)
+    report.reported, report.unreachable, unsettled = report_sources(instance, settings, specs)
     for spec in specs:
         found = healing_of(instance, settings, spec, datetime.now(UTC))
         todo = [h for h in found if h.todo and (chosen is None or chosen(h.window))]
@@ -92,12 +96,13 @@ def run_once(
         if left:
             report.troubles.append(f"{spec.name}: left alone after failed tries: {', '.join(left)} (`lakehouse heal status`)")
         before = len(failed)
-        for windows in ranges(h for h in todo if h.window.key not in left):
-            first, last = windows[0].key, windows[-1].key
-            progress(f"{spec.name}: {first} to {last} ({len(windows)} windows)")
+        heeded = [h for h in todo if h.window.key not in left]
+        for windows in ranges(heeded, at_rest(found, unsettled.get(spec.name, {}))):
+            first, last, count = windows[0].key, windows[-1].key, len({h.window for h in heeded} & set(windows))
+            progress(f"{spec.name}: {first} to {last} ({count} windows)")
             error = _execute(definitions, instance, assets_of(spec), range_tags(windows))
             if error is None:
-                report.ranges.append((spec.name, first, last, len(windows)))
+                report.ranges.append((spec.name, first, last, count))
                 continue
             failed.append((f"{spec.name} {first} to {last}", error))
             if isinstance(error, EnvironmentMissing | LockedError):

@@ -18,7 +18,7 @@ from dagster._core.storage.tags import (
 )
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import Facts, Healing, healing
 from lakehouse_assets.orchestration.watcher import recorded_versions
@@ -38,16 +38,18 @@ def healing_of(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
 
 def facts_of(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[Facts]:
     """What is on record of each window of a table that is over."""
-    arrived = recorded_versions(instance, dg.AssetKey(f"source_{spec.name}"))
+    arrived = recorded_versions(instance, _source(spec))
     records = logs.extractions(settings, spec.name)
     newest = ledger.latest_extractions(records)
     first: dict[datetime, datetime] = {}
     for record in records:
         first[record.p_extracted_at] = min(record.extracted_at, first.get(record.p_extracted_at, record.extracted_at))
     known = logs.decisions(settings, spec.name, evidence=False)
-    done = {decision.batch for decision in known if decision.applied_at}
+    standing = ledger.standing(known)
+    # What was decided last counts: a release that was killed half way is still to be carried out.
+    done = {batch for batch, decision in standing.items() if decision.applied_at}
     held: dict[datetime, int | None] = {}
-    for decision in sorted(ledger.standing(known).values(), key=lambda d: d.extraction_seq):
+    for decision in sorted(standing.values(), key=lambda d: d.extraction_seq):
         if decision.p_extracted_at is not None and decision.superseded_by is None:
             holds = decision.verdict == "quarantined" or decision.counts.rows_quarantined > 0
             held[decision.p_extracted_at] = decision.counts.rows_quarantined if holds else None
@@ -102,6 +104,11 @@ def assets_of(spec: TableSpec) -> list[dg.AssetKey]:
     return [dg.AssetKey(f"{layer}_{spec.name}") for layer in LAYERS]
 
 
+def selection_of(specs: Iterable[TableSpec]) -> dg.AssetSelection:
+    """What the sensors of these tables may ask for."""
+    return dg.AssetSelection.assets(*(key for spec in specs for key in assets_of(spec)))
+
+
 def windows_of(spec: TableSpec, run: DagsterRun, keys: Collection[str]) -> Iterator[str]:
     """Those of these windows that a run was to make of this table."""
     if not set(assets_of(spec)) & set(run.asset_selection or ()):
@@ -125,21 +132,34 @@ def _in_backfills(instance: dg.DagsterInstance, spec: TableSpec, keys: Iterable[
     return found
 
 
-def perhaps_overlooked(instance: dg.DagsterInstance, spec: TableSpec) -> bool:
-    """Whether the source of some window was reported after the window was last made. Two questions to the instance."""
+def perhaps_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> bool:
+    """Whether the source of some window was reported after the window was last made, or is not what was last taken of it (it
+    may have changed while a run passed over it), or something was decided and not carried out. Asks the instance, and reads
+    the logs.
+    """
     ids = [
         instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)
-        for key in (dg.AssetKey(f"source_{spec.name}"), dg.AssetKey(f"silver_{spec.name}"))
+        for key in (_source(spec), dg.AssetKey(f"silver_{spec.name}"))
     ]
-    return any(reported > ids[1].get(key, -1) for key, reported in ids[0].items())
+    if any(reported > ids[1].get(key, -1) for key, reported in ids[0].items()):
+        return True
+    arrived = recorded_versions(instance, _source(spec))
+    for start, taken in ledger.latest_extractions(logs.extractions(settings, spec.name)).items():
+        key = window_at(start, spec.extraction.cadence).key
+        if key in arrived and arrived[key] != taken.fingerprint:
+            return True
+    return bool(ledger.unapplied(logs.decisions(settings, spec.name, evidence=False)))
+
+
+def _source(spec: TableSpec) -> dg.AssetKey:
+    return dg.AssetKey(f"source_{spec.name}")
 
 
 def reported_at(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:
     """When the source was last seen to have another version of these windows."""
     found: dict[str, datetime] = {}
-    source = dg.AssetKey(f"source_{spec.name}")
     for place in range(0, len(keys), MOST_ASKED):
-        asked = dg.AssetRecordsFilter(asset_key=source, asset_partitions=list(keys[place : place + MOST_ASKED]))
+        asked = dg.AssetRecordsFilter(asset_key=_source(spec), asset_partitions=list(keys[place : place + MOST_ASKED]))
         cursor, more = None, True
         while more:
             page = instance.fetch_materializations(asked, limit=1000, cursor=cursor)

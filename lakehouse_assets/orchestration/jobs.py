@@ -3,7 +3,7 @@
 Belongs here: ops that call a layer and report what they changed to the instance. Does not: how it is done (layers).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from pydantic import Field
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers import release as acts
 from lakehouse_assets.layers.rejudge import rejudge
@@ -83,6 +84,30 @@ def report_check(context: dg.OpExecutionContext, spec: TableSpec, check: str, re
     )
 
 
+def once(
+    context: dg.OpExecutionContext, run: Run, window: Window, config: Act, act: Callable[..., Decision], kind: str, **more: Any
+) -> Decision:
+    """What an act on a held window decides. Where it is refused since it has been done, but by a process that was killed before
+    it could tell Dagster, what it decided then.
+    """
+    seq, said = config.extraction_seq or None, {"by": config.by, "because": config.because}
+    try:
+        return act(run, window.start, seq, **said, **more)
+    except RefusedError:
+        before = acts.done_before(run, window.start, seq, kind, waived=more.get("waived"), **said)
+        if before is None or _is_told(context.instance, run.spec, window.key, before):
+            raise
+        context.log.info(f"{run.spec.name} {window.key} was {kind} before, and nobody was told")
+        return before
+
+
+def _is_told(instance: dg.DagsterInstance, spec: TableSpec, key: str, decision: Decision) -> bool:
+    """Whether silver's window was reported after the decision was carried out."""
+    asked = dg.AssetRecordsFilter(asset_key=dg.AssetKey(f"silver_{spec.name}"), asset_partitions=[key])
+    found = instance.fetch_materializations(asked, limit=1).records
+    return bool(found) and decision.applied_at is not None and found[0].timestamp > decision.applied_at.timestamp()
+
+
 def act_jobs(
     settings: Settings, specs: Sequence[TableSpec], readers: Mapping[str, Readers] | None = None
 ) -> list[dg.JobDefinition]:
@@ -110,15 +135,10 @@ def act_jobs(
         spec = spec_of(config.table)
         window = _window(spec, config.window)
         run = run_of(context, spec)
-        decision = acts.release(
-            run,
-            window.start,
-            config.extraction_seq or None,
-            waived=config.override,
-            by=config.by,
-            because=config.because,
+        decision = once(
+            context, run, window, config, acts.release, "released", waived=config.override,
             teach={"yes": True, "no": False}.get(config.teach),
-        )
+        )  # fmt: skip
         report(context, spec, window.key, decision)
 
     @dg.op(name="discard", required_resource_keys={"spark"})
@@ -126,8 +146,7 @@ def act_jobs(
         spec = spec_of(config.table)
         window = _window(spec, config.window)
         run = table_run(spec, settings, context, context.resources.spark)
-        decision = acts.discard(run, window.start, config.extraction_seq or None, by=config.by, because=config.because)
-        report(context, spec, window.key, decision)
+        report(context, spec, window.key, once(context, run, window, config, acts.discard, "discarded"))
 
     @dg.op(name="rejudge", required_resource_keys={"spark"})
     def rejudge_op(context: dg.OpExecutionContext, config: Rejudge) -> dict[str, str]:
@@ -168,7 +187,7 @@ def act_jobs(
     return [release_quarantine, discard_quarantine, rejudge_windows, rebuild_silver]
 
 
-def _window(spec: TableSpec, key: str) -> Any:
+def _window(spec: TableSpec, key: str) -> Window:
     try:
         return spec.extraction.window(key)
     except ValueError:

@@ -19,7 +19,9 @@ from lakehouse_assets.settings import Settings
 
 WEEKLY = "30 2 * * 0"
 HISTORY = timedelta(days=90)
-AT_ONCE = 500
+AT_ONCE = 2000
+# Where the instance keeps the last run that was looked at and stays.
+LOOKED_AT = "lakehouse_runs_looked_at"
 KEPT = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
 
 
@@ -72,7 +74,8 @@ def maintenance_schedule(specs: Sequence[TableSpec]) -> list[dg.ScheduleDefiniti
 def forget_runs(
     instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec], now: datetime, at_once: int = AT_ONCE
 ) -> int:
-    """Delete runs that ended 90 days ago and made nothing; returns how many. At most ``at_once`` of the oldest are looked at.
+    """Delete runs that ended 90 days ago and made nothing; returns how many. At most ``at_once`` are looked at: those that come
+    after the ones of the last time, and after the newest of them the oldest again.
 
     To delete a run takes its events: without its materializations a window would count as missing, so runs that made something
     stay. So do the failed runs of tables that have a failing window: they are its tries.
@@ -80,11 +83,20 @@ def forget_runs(
     tried = {spec.name for spec in specs if any(h.tries for h in healing_of(instance, settings, spec, now))}
     kept = {key for spec in specs if spec.name in tried for key in assets_of(spec)}
     filters = dg.RunsFilter(statuses=FINISHED_STATUSES, updated_before=now - HISTORY)
+    place = instance.daemon_cursor_storage.get_cursor_values({LOOKED_AT}).get(LOOKED_AT) or None
+    if place is not None and not instance.has_run(place):
+        place = None  # somebody has deleted it
     gone = 0
-    for record in instance.get_run_records(filters, limit=at_once, ascending=True):
-        if _made_nothing(instance, record.dagster_run, kept):
-            instance.delete_run(record.dagster_run.run_id)
+    found = instance.get_run_records(filters, limit=at_once, ascending=True, cursor=place)
+    for record in found:
+        run = record.dagster_run
+        if _made_nothing(instance, run, kept):
+            instance.delete_run(run.run_id)
             gone += 1
+        else:
+            place = run.run_id
+    more = len(found) == at_once
+    instance.daemon_cursor_storage.set_cursor_values({LOOKED_AT: place if more and place else ""})
     return gone
 
 

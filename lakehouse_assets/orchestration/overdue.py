@@ -30,13 +30,16 @@ def overdue_of(instance: dg.DagsterInstance, spec: TableSpec, now: datetime) -> 
 
 
 def tell_overdue(
-    instance: dg.DagsterInstance, specs: Sequence[TableSpec], before: Told, now: datetime
+    instance: dg.DagsterInstance, specs: Sequence[TableSpec], looked_at: Sequence[TableSpec], before: Told, now: datetime
 ) -> tuple[list[dg.AssetCheckEvaluation], Told]:
-    """The results that differ from what was told ``before``, and what is told now: by table, which windows are overdue."""
+    """The results of the tables ``looked_at`` that differ from what was told ``before``, and what is told now of all ``specs``:
+    by table, which windows are overdue.
+    """
+    asked = {spec.name for spec in specs if spec.extraction.overdue_after is not None}
+    told = {name: text for name, text in before.items() if name in asked}
     found: list[dg.AssetCheckEvaluation] = []
-    told: dict[str, str] = {}
-    for spec in specs:
-        if spec.extraction.overdue_after is None:
+    for spec in looked_at:
+        if spec.name not in asked:
             continue
         windows = overdue_of(instance, spec, now)
         told[spec.name] = f"{windows[0].key}..{windows[-1].key}" if windows else ""

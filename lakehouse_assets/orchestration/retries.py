@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import Healing, due
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.checks import silver_check_specs
-from lakehouse_assets.orchestration.healing import FAILED, assets_of, healing_of, perhaps_overlooked
+from lakehouse_assets.orchestration.healing import FAILED, assets_of, healing_of, perhaps_overlooked, selection_of
 from lakehouse_assets.reports.healings import healing_rows
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
@@ -39,6 +39,16 @@ def checks_of(spec: TableSpec) -> list[dg.AssetCheckKey]:
     return [dg.AssetCheckKey(silver, name) for name in [*(check.name for check in silver_check_specs(spec)), CHECK]]
 
 
+def request_of(spec: TableSpec, windows: Sequence[Window], why: str, tags: dict[str, str]) -> dg.RunRequest:
+    """One run of these windows, which must be unbroken. With the same ``why``, it is asked for once."""
+    return dg.RunRequest(
+        run_key=f"{spec.name} {windows[0].key}..{windows[-1].key} {why}",
+        asset_selection=assets_of(spec),
+        asset_check_keys=checks_of(spec),
+        tags={**range_tags(windows), **tags},
+    )
+
+
 @dataclass
 class Look:
     """What one look at the failed windows asks for and tells. ``cursor``: since when failed runs are to be looked for, when
@@ -54,8 +64,8 @@ class Look:
 def look_at_failed(
     instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec], cursor: str | None, now: datetime
 ) -> Look:
-    """Which windows are to be run again now. Where no run has failed it asks the instance once (once an hour some more), and
-    reads nothing of the lake.
+    """Which windows are to be run again now. Where no run has failed it asks the instance once, and reads nothing of the lake;
+    once an hour it asks some more, and reads what was taken and decided.
     """
     by_name = {spec.name: spec for spec in specs}
     before = json.loads(cursor) if cursor else {"since": None, "hour": None, "left": {}}
@@ -64,7 +74,7 @@ def look_at_failed(
     hour = f"{now:%Y-%m-%dT%H}"
     names = {*before["left"], *failed_since(instance, by_name, before["since"])} & set(by_name)
     if hour != before["hour"]:
-        names |= {name for name, spec in by_name.items() if perhaps_overlooked(instance, spec)}
+        names |= {name for name, spec in by_name.items() if perhaps_overlooked(instance, settings, spec)}
     for name in sorted(names):
         spec = by_name[name]
         found = healing_of(instance, settings, spec, now)
@@ -85,7 +95,7 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDef
 
     @dg.sensor(
         name="retry_failed",
-        asset_selection=dg.AssetSelection.assets(*(key for spec in specs for key in assets_of(spec))),
+        asset_selection=selection_of(specs),
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Runs failed windows again, later each time and in ever smaller ranges, until their tries are used up; "
@@ -105,13 +115,8 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDef
 
 def _request(spec: TableSpec, windows: Sequence[Window], found: Sequence[Healing]) -> dg.RunRequest:
     tries = next(h for h in found if h.window == windows[0])
-    return dg.RunRequest(
-        # The same try of the same windows is asked for once, even if a tick is repeated.
-        run_key=f"{spec.name} {windows[0].key}..{windows[-1].key} {tries.tries} {tries.at}",
-        asset_selection=assets_of(spec),
-        asset_check_keys=checks_of(spec),
-        tags={**range_tags(windows), "lakehouse/try": str(tries.tries + 1)},
-    )
+    # The same try of the same windows is asked for once, even if a tick is repeated.
+    return request_of(spec, windows, f"{tries.tries} {tries.at}", {"lakehouse/try": str(tries.tries + 1)})
 
 
 def failed_since(instance: dg.DagsterInstance, specs: dict[str, TableSpec], since: str | None) -> set[str]:

@@ -4,8 +4,10 @@ Belongs here: comparing what is at the source with what the instance has on reco
 any data (no JVM).
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import dagster as dg
 from dagster import DagsterEventType
@@ -16,28 +18,60 @@ from lakehouse_assets.layers.source import source_of
 from lakehouse_assets.settings import Settings
 
 VERSION_TAG = "dagster/data_version"
-Looked = dict[str, dict[str, str]]
+Unsettled = dict[str, dict[str, str]]
+PROCESSOR_SECONDS, SECONDS = 0.5, 20.0
+# Dagster gives a tick a minute, after which all that it saw is lost.
+ANSWER_SECONDS = 30
+
+
+class Looked(NamedTuple):
+    """``tables``: those whose source was looked at. ``next``: that which the next look begins with, where some were not."""
+
+    tables: Sequence[TableSpec]
+    events: list[dg.AssetMaterialization]
+    seen: Unsettled
+    troubles: list[str]
+    next: str | None = None
 
 
 def look(
-    instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec], before: Looked, now: datetime
-) -> tuple[list[dg.AssetMaterialization], Looked, list[str]]:
-    """One look at all sources. Returns the events to report, what was seen and is not yet settled, and troubles.
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    specs: Sequence[TableSpec],
+    before: Unsettled,
+    now: datetime,
+    tired: Callable[[], bool] = lambda: False,
+    start: str | None = None,
+    seconds: int | None = None,
+) -> Looked:
+    """One look at the sources, at that of ``start`` first, until all were looked at or ``tired``; at one at least. A database
+    has so many ``seconds`` for each of its answers.
 
-    A window is reported once two looks in a row saw the same fingerprint, and it is not the one on record.
+    Returns the events to report, what was seen and is not settled yet, by table and window, and the troubles. A window is
+    reported once two looks at its source in a row saw the same fingerprint, and it is not the one on record.
     """
     events: list[dg.AssetMaterialization] = []
-    seen: Looked = {}
+    seen: Unsettled = {}
     troubles: list[str] = []
-    for spec in specs:
+    first = next((place for place, spec in enumerate(specs) if spec.name == start), 0)
+    turn = [*specs[first:], *specs[:first]]
+    for place, spec in enumerate(turn):
+        if place and tired():
+            later = {each.name for each in turn[place:]}
+            kept = {name: prints for name, prints in before.items() if name in later}
+            return Looked(turn[:place], events, seen | kept, troubles, spec.name)
         key = dg.AssetKey(f"source_{spec.name}")
         recorded = recorded_versions(instance, key)
         try:
             windows = spec.extraction.windows(now)
-            prints = source_of(spec, settings).fingerprints(windows)
+            prints = source_of(spec, settings, seconds).fingerprints(windows)
         except (SourceError, EnvironmentMissing, ConfigError) as error:
             # One unreachable source must not keep the others from being watched.
             troubles.append(f"{spec.name}: {error}")
+            continue
+        except Exception as error:
+            # Nor one that fails in a way that nobody thought of, whose words may hold an address.
+            troubles.append(f"{spec.name}: its source could not be looked at ({type(error).__name__})")
             continue
         for window, print_ in sorted(prints.items()):
             if recorded.get(window.key) == print_:
@@ -53,7 +87,13 @@ def look(
                 )
             else:
                 seen.setdefault(spec.name, {})[window.key] = print_
-    return events, seen, troubles
+    return Looked(turn, events, seen, troubles)
+
+
+def patience(processor: float = PROCESSOR_SECONDS, seconds: float = SECONDS) -> Callable[[], bool]:
+    """What is true once so much has been spent from now on: a tick is short, however many windows its sources have."""
+    spent, began = time.thread_time(), time.monotonic()
+    return lambda: time.thread_time() - spent > processor or time.monotonic() - began > seconds
 
 
 def recorded_versions(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[str, str]:

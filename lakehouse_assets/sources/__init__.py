@@ -13,14 +13,21 @@ from lakehouse_assets.sources.jdbc import JdbcReader
 from lakehouse_assets.sources.kafka import KafkaReader
 
 
-def open_source(spec: TableSpec, settings: Settings, recorded: Mapping[datetime, str]) -> Source:
+def open_source(
+    spec: TableSpec,
+    settings: Settings,
+    recorded: Mapping[datetime, str],
+    taken: Mapping[datetime, str] | None = None,
+    seconds: int | None = None,
+) -> Source:
     """The source of a table. ``recorded``: windows that were read before, by their start, each with what
-    is on record of it (`Source.positions`)."""
+    is on record of it (`Source.positions`). ``taken``: their fingerprints. ``seconds``: what an answer of it may take at most.
+    """
     declared = [spec.source_column(name) for name in spec.columns]
     if isinstance(spec.source, JdbcSource):
-        return JdbcReader(spec.source, settings, declared, recorded)
+        return JdbcReader(spec.source, settings, declared, recorded, taken, seconds)
     if isinstance(spec.source, KafkaSource):
-        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded)
+        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded, taken)
     return FilesReader(spec.source, settings.landing, declared)
 
 

@@ -60,7 +60,7 @@ class FilesReader:
         Raises SourceError.
         """
         windows = list(windows)
-        files = self._landing.files(self._source, windows)
+        files = self._landing.files(self._source.pattern, windows)
         control = self._control.files(windows)
         return {
             window: fingerprint([*group, *control.get(window, ())])
@@ -70,7 +70,7 @@ class FilesReader:
     def columns(self, window: Window) -> tuple[str, ...]:
         """Those of the window's CSV or Parquet files; those of JSON lines are found by reading them."""
         survey = _Survey()
-        paths = [file.path for file in self._landing.files(self._source, [window]) if not file.refused]
+        paths = [file.path for file in self._landing.files(self._source.pattern, [window]) if not file.refused]
         if self._source.format == "csv":
             self._survey_csv(paths, survey)
         elif self._source.format == "parquet":
@@ -86,7 +86,7 @@ class FilesReader:
 
         ``unreadable``: paths relative to the landing folder, and why. Raises SourceError if that cannot be listed.
         """
-        files = self._landing.files(self._source, windows)
+        files = self._landing.files(self._source.pattern, windows)
         known = dict(unreadable or {})
         with listed_on_driver(spark):
             try:
@@ -105,7 +105,7 @@ class FilesReader:
         Raises SourceError as `read` does, and what the scan raised where that is no file's fault.
         """
         with listed_on_driver(spark):
-            return self._unscannable(spark, self._landing.files(self._source, windows), {})
+            return self._unscannable(spark, self._landing.files(self._source.pattern, windows), {})
 
     def _survey(self, spark: SparkSession, files: Sequence[LandedFile], unreadable: Mapping[str, str]) -> _Survey:
         survey = _Survey(reasons={file.path: file.refused for file in files if file.refused})

@@ -34,20 +34,25 @@ class JdbcReader:
         settings: Settings,
         declared: Sequence[str] = (),
         recorded: Mapping[datetime, str] | None = None,
+        taken: Mapping[datetime, str] | None = None,
+        seconds: int | None = None,
     ) -> None:
-        """Nothing is connected yet."""
+        """Nothing is connected yet. ``taken``: fingerprints of windows that were read. ``seconds``: as Postgres has it."""
         self._source, self._declared, self._recorded = source, tuple(declared), dict(recorded or {})
-        self._database = Postgres(source, settings)
+        self._taken_before = dict(taken or {})
+        self._database = Postgres(source, settings, seconds)
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
         """The windows that have rows, each with a hash of their number, times and, if asked for, content. Raises SourceError.
 
-        With `history: watermark` every window has arrived once it is over, and none changes: it is taken once.
+        With `history: watermark` every window has arrived once it is over, and none changes: it is taken once, whatever is said
+        of the source later. To read it again would put what the table has now in the place of the only copy of what it had.
         """
         windows = list(windows)
         if self._source.history == "watermark":
             self._database.columns  # noqa: B018 (is the table there?)
-            return {window: _hash(self._source.table, "watermark", window.key) for window in windows}
+            fresh = {window: _hash(self._source.table, "watermark", window.key) for window in windows}
+            return {window: self._taken_before.get(window.start, print_) for window, print_ in fresh.items()}
         found = self._database.prints(self._spans(windows))
         # A window that had rows, and has none now, has changed; one that never had any has not arrived.
         emptied = {window: (0,) for window in windows if window.start in self._recorded and window not in found}

@@ -39,10 +39,12 @@ class KafkaReader:
         calendar: Callable[[datetime], Sequence[Window]],
         declared: Sequence[str] = (),
         recorded: Mapping[datetime, str] | None = None,
+        taken: Mapping[datetime, str] | None = None,
     ) -> None:
-        """Nobody is asked yet."""
+        """Nobody is asked yet. ``taken``: fingerprints of windows that were read."""
         self._source, self._settings, self._calendar, self._declared = source, settings, calendar, tuple(declared)
         self._recorded = {start: from_text(text) for start, text in (recorded or {}).items()}
+        self._taken = dict(taken or {})
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
         """The windows that have messages, each with a hash of its range; one on record never changes. Raises SourceError."""
@@ -92,6 +94,7 @@ class KafkaReader:
         """Of those of these windows that have one."""
         if not windows:
             return {}
+        self._refuse_another_name()
         if all(window.start in self._recorded for window in windows):
             return {window: self._recorded[window.start] for window in sorted(windows)}
         with topic(self._settings, self._source.topic) as asked:
@@ -104,6 +107,15 @@ class KafkaReader:
     def _up_to(self, windows: Sequence[Window]) -> Sequence[Window]:
         """All windows up to these, and up to what is on record: those before the first one of it share out what was before."""
         return self._calendar(max([*(window.end for window in windows), *self._recorded]))
+
+    def _refuse_another_name(self) -> None:
+        """Offsets on record mean nothing in another topic. A range is known again by the fingerprint that it was read under."""
+        read = [start for start in self._taken if start in self._recorded]
+        if read and self._taken[max(read)] != self._print(self._recorded[max(read)]):
+            raise SourceError(
+                f"topic {self._source.topic}: what this table has was read from a topic of another name; say that name again,"
+                " and read this topic by a table of another name"
+            )
 
     def _refuse_another_topic(self, asked: Topic, end: Mapping[int, int]) -> None:
         newest = self._recorded[max(self._recorded)] if self._recorded else {}

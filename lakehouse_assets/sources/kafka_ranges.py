@@ -45,15 +45,36 @@ def _chain(
     """``whole``: the last window takes what is left. A partition that is new since then begins at its beginning."""
     found: dict[Window, Range] = {}
     low = {partition: begin.get(partition, 0) for partition in limit}
-    for window in windows:
-        if all(low[p] >= limit[p] for p in limit):
-            break
-        times = limit if whole and window == windows[-1] else at(window.end)
-        high = {p: max(low[p], min(times.get(p, limit[p]), limit[p])) for p in limit}
+    if all(low[p] >= limit[p] for p in limit):
+        return found  # nothing is left to share out, and nobody has to be asked
+    for window, end in zip(windows, _ends(windows, at, limit, whole), strict=True):
+        high = {p: max(low[p], end[p]) for p in limit}
         if high != low:
             found[window] = {p: (low[p], high[p]) for p in sorted(limit)}
         low = high
     return found
+
+
+def _ends(windows: Sequence[Window], at: Callable[[datetime], Offsets], limit: Offsets, whole: bool) -> list[Offsets]:
+    """Where each window ends, by its time. Between two windows that end at the same place, all do, and nobody is asked: of a
+    topic that keeps a week, years before it are two questions.
+    """
+
+    def asked(place: int) -> Offsets:
+        times = limit if whole and place == len(windows) - 1 else at(windows[place].end)
+        return {p: min(times.get(p, high), high) for p, high in limit.items()}
+
+    known = {place: asked(place) for place in {0, len(windows) - 1}}
+    between = [(0, len(windows) - 1)]
+    while between:
+        first, last = between.pop()
+        if known[first] == known[last]:
+            known |= dict.fromkeys(range(first, last), known[first])
+        elif last - first > 1:
+            middle = (first + last) // 2
+            known[middle] = asked(middle)
+            between += [(first, middle), (middle, last)]
+    return [known[place] for place in range(len(windows))]
 
 
 def unbroken(windows: Sequence[Window], of: Mapping[Window, Range]) -> list[list[Window]]:

@@ -1,31 +1,31 @@
 """The landing folder: which files belong to which window, their fingerprints, and which of them must not be opened.
 
-Belongs here: listing and opening through pyarrow.fs, so that a URL works like a folder. Does not: what is in a file.
+Belongs here: listing and opening, a folder by itself and a URL through pyarrow.fs. Does not: what is in a file.
 """
 
+import errno
 import hashlib
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
+from typing import NamedTuple
 
 from pyarrow import NativeFile
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
-from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import ObjectStore
 
+# What becomes of a link whose target is missing, is under a file, or is itself; and of a file that has just gone.
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 # By suffix, as Hadoop chooses its codec.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2"}
 
 
-@dataclass(frozen=True)
-class LandedFile:
+class LandedFile(NamedTuple):
     """``path`` is relative to the landing folder. ``refused``: why the file must not be opened."""
 
     window: Window
@@ -33,6 +33,16 @@ class LandedFile:
     size: int
     mtime_ns: int
     refused: str | None = None
+
+
+class _Child(NamedTuple):
+    """What is in a folder. ``size`` and ``mtime_ns`` count for files only."""
+
+    name: str
+    type: FileType
+    size: int
+    mtime_ns: int
+    link: bool = False
 
 
 def fingerprint(files: Iterable[LandedFile]) -> str:
@@ -57,7 +67,7 @@ class Landing:
         except (OSError, ValueError) as error:
             raise SourceError(f"LAKEHOUSE_LANDING is {place}, which cannot be opened: {error}") from None
 
-    def files(self, source: FilesSource | PathPattern, windows: Iterable[Window]) -> list[LandedFile]:
+    def files(self, pattern: PathPattern, windows: Iterable[Window]) -> list[LandedFile]:
         """The files of these windows, oldest window first, then by path.
 
         Hidden names (`_x`, `.x`) and names that are no UTF-8 belong to no window. Raises SourceError if there is no landing
@@ -65,20 +75,16 @@ class Landing:
         """
         self._check()
         wanted = {window.start: window for window in windows}
-        names: dict[str, set[str]] = defaultdict(set)  # folder pattern -> patterns of names
-        for start in wanted:
-            folder, _, name = source.glob(start).rpartition("/")
-            names[folder].add(name)
         found: dict[str, LandedFile] = {}
-        for folder_pattern in names:
-            for folder in self._folders(folder_pattern.split("/") if folder_pattern else []):
+        for folders in pattern.folders(wanted):
+            for folder in self._folders(folders.split("/") if folders else []):
                 inside = not self.local or self._is_inside(folder)
-                for name, info in self._children(folder):
-                    path = f"{folder}/{name}" if folder else name
-                    start = source.window_start(path) if info.type == FileType.File and not _hidden(name) else None
+                for child in self._children(folder):
+                    path = f"{folder}/{child.name}" if folder else child.name
+                    start = pattern.window_start(path) if child.type == FileType.File and not _hidden(child.name) else None
                     if start is not None and start in wanted:
-                        refused = self._refusal(path, name, inside)
-                        found[path] = LandedFile(wanted[start], path, info.size or 0, info.mtime_ns or 0, refused)
+                        refused = self._refusal(path, child, inside)
+                        found[path] = LandedFile(wanted[start], path, child.size, child.mtime_ns, refused)
         return sorted(found.values(), key=lambda file: (file.window, file.path))
 
     def open(self, path: str) -> NativeFile:
@@ -117,44 +123,69 @@ class Landing:
                 if "*" in segment or "?" in segment:
                     pattern = re.compile(translate(segment))
                     children = self._children(folder)
-                    names = [n for n, i in children if i.type == FileType.Directory and pattern.match(n) and not _hidden(n)]
+                    folders = [child.name for child in children if child.type == FileType.Directory]
+                    names = [name for name in folders if pattern.match(name) and not _hidden(name)]
                 deeper += [f"{folder}/{name}" if folder else name for name in names]
             found = deeper
         return found
 
-    def _children(self, folder: str) -> list[tuple[str, FileInfo]]:
+    def _children(self, folder: str) -> list[_Child]:
         place = f"{self.root}/{folder}" if folder else self.root
         try:
+            if self.local:
+                return _listed(place)
             infos = self.filesystem.get_file_info(FileSelector(place, allow_not_found=True))
-        except NotADirectoryError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise SourceError(f"{place} in the landing folder cannot be listed: {error}") from None
-        named: list[tuple[str, FileInfo]] = []
+        found: list[_Child] = []
         for info in infos:
             try:
-                named.append((info.base_name, info))
+                found.append(_Child(info.base_name, info.type, info.size or 0, info.mtime_ns or 0))
             except UnicodeDecodeError:
                 continue
-        return named
+        return found
 
     def _is_inside(self, path: str) -> bool:
         """Whether what a path of this folder leads to, by links perhaps, is in the landing folder."""
         real, root = os.path.realpath(f"{self.root}/{path}"), os.path.realpath(self.root)
         return os.path.commonpath([real, root]) == root
 
-    def _refusal(self, path: str, name: str, inside: bool) -> str | None:
+    def _refusal(self, path: str, child: _Child, inside: bool) -> str | None:
         """``inside``: whether its folder is. A file that is no link is where its folder is, which spares asking for each of a
         hundred thousand.
         """
-        if ":" in name:
+        if ":" in child.name:
             return "its name has a colon, which Spark (Hadoop) cannot read"
         if not self.local:
             return None
         place = f"{self.root}/{path}"
-        if not (self._is_inside(path) if os.path.islink(place) else inside):  # noqa: PTH114 (no Path for each)
+        if not (self._is_inside(path) if child.link else inside):
             return "it is a link that leads out of the landing folder"
         return None if os.access(place, os.R_OK) else "permission denied"
+
+
+def _listed(place: str) -> list[_Child]:
+    """A local folder's children: this way links are told without asking for each. A name must be UTF-8, as Spark reads names.
+    Raises OSError.
+    """
+    found: list[_Child] = []
+    with os.scandir(place) as entries:
+        for entry in entries:
+            try:
+                entry.name.encode()
+                if entry.is_file():
+                    told = entry.stat()
+                    found.append(_Child(entry.name, FileType.File, told.st_size, told.st_mtime_ns, entry.is_symlink()))
+                elif entry.is_dir():
+                    found.append(_Child(entry.name, FileType.Directory, 0, 0))
+            except UnicodeEncodeError:
+                continue
+            except OSError as error:
+                if error.errno not in NOT_THERE:
+                    raise
+    return found
 
 
 def _hidden(name: str) -> bool:

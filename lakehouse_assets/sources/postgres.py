@@ -23,6 +23,8 @@ from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import JDBC_PREFIX, Settings
 
 SECONDS = 10
+# A network that swallows everything is noticed within half a minute.
+ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 # What a value's text hangs on, the same for each question.
 SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=iso_8601 -c default_transaction_read_only=on"
 # Names of the JDBC driver's properties, and of the light driver's for the same.
@@ -53,9 +55,9 @@ class Span:
 class Postgres:
     """One table of a database. An error is a SourceError or EnvironmentMissing: it names the connection, and nothing of it."""
 
-    def __init__(self, source: JdbcSource, settings: Settings) -> None:
-        """Nothing is connected, and no variable looked for, yet."""
-        self._source, self._settings = source, settings
+    def __init__(self, source: JdbcSource, settings: Settings, seconds: int | None = None) -> None:
+        """Nothing is connected, and no variable looked for, yet. ``seconds``: what an answer may take at most."""
+        self._source, self._settings, self._seconds = source, settings, seconds
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -177,15 +179,20 @@ class Postgres:
     def _address(self) -> dict[str, str]:
         variable = f"{JDBC_PREFIX}{self._source.connection}_URL"
         url = self._settings.connection(self._source.connection).url.get_secret_value()
-        parts = urlsplit(url.removeprefix("jdbc:"))
+        wrong = EnvironmentMissing(f"{variable} is not written as jdbc:postgresql://host:5432/database, of one host")
+        try:
+            parts = urlsplit(url.removeprefix("jdbc:"))
+            port = parts.port or 5432
+        except ValueError:
+            raise wrong from None  # its own words have the address
         given = dict(parse_qsl(parts.query))
         if not url.startswith("jdbc:postgresql://") or not parts.hostname or len(parts.path) < 2:
-            raise EnvironmentMissing(f"{variable} is not written as jdbc:postgresql://host:5432/database")
+            raise wrong
         if parts.username or parts.password or given.keys() & {"user", "password"}:
             stem = variable.removesuffix("_URL")
             raise EnvironmentMissing(f"{variable} holds a user or a password; put them into {stem}_USER and {stem}_PASSWORD")
         schema = f" -c search_path={given['currentSchema']}" if "currentSchema" in given else ""
-        own = {"host": parts.hostname, "port": str(parts.port or 5432), "dbname": unquote(parts.path[1:])}
+        own = {"host": parts.hostname, "port": str(port), "dbname": unquote(parts.path[1:])}
         return own | {SHARED[n]: v for n, v in given.items() if n in SHARED} | {"options": SESSION + schema}
 
     @contextmanager
@@ -193,7 +200,10 @@ class Postgres:
         connection, address = self._settings.connection(self._source.connection), self._address()
         user = connection.user.get_secret_value() if connection.user else None
         password = connection.password.get_secret_value() if connection.password else None
-        told = {**address, "user": user, "password": password, "connect_timeout": SECONDS, "autocommit": True}
+        if self._seconds is not None:
+            # Whoever waits for a lock would wait for as long as another holds it.
+            address["options"] += f" -c statement_timeout={self._seconds * 1000} -c lock_timeout={self._seconds * 250}"
+        told = {**address, **ALIVE, "user": user, "password": password, "connect_timeout": SECONDS, "autocommit": True}
         try:
             with psycopg.connect(**told) as made, made.cursor() as cursor:
                 yield cursor

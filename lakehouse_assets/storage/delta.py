@@ -63,6 +63,14 @@ def version(path: str) -> int:
     return _table(path).version()
 
 
+def state(path: str) -> str:
+    """What tells one content of a table from another, whatever table is at this place; empty where there is none. No JVM."""
+    if not exists(path):
+        return ""
+    table = _table(path)
+    return f"{table.metadata().id}@{table.version()}"
+
+
 @dataclass(frozen=True)
 class Commit:
     """One commit of a table: what Delta calls it, and the decisions that it names, if it is one of ours."""

@@ -52,6 +52,9 @@ JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3 = JARS / "s3"
 JARS_FOR_LOCAL = JARS / "local"
 JARS_FOR_JDBC, JARS_FOR_KAFKA = JARS / "jdbc", JARS / "kafka-source"
+# What Java loads for Spark, in one piece (scripts/archive_classes.py): by it a session starts in half the time.
+CLASSES = JARS.parent / "classes.jsa"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOG4J = Path(__file__).with_name("log4j2.properties")
 CLASS_PATH = "spark.driver.extraClassPath"
 MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
@@ -97,6 +100,10 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Times to the nanosecond, of which Spark has none, come as numbers; sources/parquet_files makes times of them.
         "spark.sql.legacy.parquet.nanosAsLong": "true",
+        # Which line of Python made each column, for errors: ours name the check and the column, and to note it is a twelfth of
+        # a small run.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.ui.enabled": "false",
         # Spark keeps what its own pages would show of the last thousand queries and jobs, pages or not: in a run of many
         # windows that is most of what lives in Java, and nobody reads it.
@@ -112,8 +119,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.driver.memory": "1g",
         "spark.pyspark.python": sys.executable,
         # Spark makes methods of a staging that are too long for Java to compile, unless it is told to.
-        "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods -Duser.timezone=UTC"
-        f" -Dlog4j2.configurationFile=file:{LOG4J}",
+        JAVA_OPTIONS: f"-XX:-DontCompileHugeMethods -Duser.timezone=UTC -Dlog4j2.configurationFile=file:{LOG4J}"
+        f"{shared_classes()}",
     }
     if _jars(JARS):
         properties["spark.jars"] = ",".join(jars)
@@ -131,6 +138,14 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         if for_s3:
             properties["spark.jars"] = ",".join([*jars, *for_s3])
     return properties | given
+
+
+def shared_classes() -> str:
+    """Java's option for the class archive, with a space before it; nothing where there is none. An archive of another Java or
+    of other jars is left aside by Java itself.
+    """
+    # Java says on the standard output, which is ours, that it left one aside.
+    return f" -XX:SharedArchiveFile={CLASSES} -Xlog:cds*=error" if CLASSES.is_file() else ""
 
 
 def _local_files(settings: Settings, given: Mapping[str, str]) -> dict[str, str]:

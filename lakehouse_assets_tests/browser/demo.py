@@ -94,11 +94,11 @@ def dagster_dev(variables: dict[str, str], log: Path) -> Iterator[str]:
             command, env=variables, cwd=PROJECT_ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        assert wait(lambda: answers(url) or child.poll() is not None, 120), f"no answer from {url}: {log.read_text()}"
+        assert wait(lambda: answers(url) or child.poll() is not None, 300), f"no answer from {url}: {log.read_text()}"
         assert child.poll() is None, log.read_text()
         yield url
         child.terminate()
-        assert wait(lambda: child.poll() is not None and not members(child.pid), 60), members(child.pid)
+        assert wait(lambda: child.poll() is not None and not members(child.pid), 180), members(child.pid)
     finally:
         if members(child.pid):
             os.killpg(child.pid, signal.SIGKILL)

@@ -43,6 +43,7 @@ class Account:
 def main(
     seeds: Annotated[int, typer.Option(help="Seeds of each kill point.")] = 3,
     first: Annotated[int, typer.Option(help="The first seed.")] = 1,
+    acts: Annotated[list[str] | None, typer.Option("--act", help=f"Only these acts, of {', '.join(POINTS)}.")] = None,
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
     changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
@@ -65,8 +66,8 @@ def main(
         with jvm_for_children(home / "jvm") as jvm:
             for seed in range(first, first + seeds):
                 for act, points in POINTS.items():
-                    if account.over():
-                        break
+                    if account.over() or act not in (acts or POINTS):
+                        continue
                     ground = Ground(spark, home / f"{act}-{seed}", act, seed)
                     for point in points:
                         for times in (1, 2):

@@ -56,7 +56,7 @@ def process(command: Sequence[str], log: Path, env: Mapping[str, str] | None = N
             started.wait()
 
 
-def wait_for(ready: Callable[[], bool], servers: Sequence[subprocess.Popen], log: Path, seconds: float = 60) -> None:
+def wait_for(ready: Callable[[], bool], servers: Sequence[subprocess.Popen], log: Path, seconds: float = 240) -> None:
     """Until ``ready``. Raises RuntimeError with the log's end if a server ends before, or too much time passes."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -109,7 +109,7 @@ def spark_cluster(home: Path, workers: int = 2) -> Iterator[Cluster]:
         yield Cluster(master, folders)
 
 
-def left_running(home: Path, seconds: float = 20) -> list[str]:
+def left_running(home: Path, seconds: float = 120) -> list[str]:
     """Commands of processes that still work in a folder below this one: executors end by themselves, a moment later."""
     end = time.monotonic() + seconds
     while True:
@@ -294,7 +294,7 @@ class Broker:
         cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         # As one word: one identifier in 64 begins with a dash, which would be read as an option of its own.
         made = [*self._java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self.conf)]
-        done = subprocess.run(made, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(made, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             raise RuntimeError(f"Kafka could not make its folder: {done.stdout}{done.stderr}")
 

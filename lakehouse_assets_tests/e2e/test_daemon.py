@@ -3,6 +3,7 @@
 Belongs here: that nothing is lost and nothing done twice. Does not: which windows are asked for (orchestration).
 """
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,12 +25,17 @@ SILVER, GOLD = dg.AssetKey("silver_weather"), dg.AssetKey("gold_daily_weather")
 
 
 def land(settings: Settings, days: Iterable[int], corrected: bool = False) -> None:
-    """Days of January. A corrected one lacks its last row."""
-    folder = Path(settings.landing, "weather")
+    """Days of January, all at once. A corrected one lacks its last row."""
+    folder, next_, last = (Path(settings.landing, name) for name in ("weather", "next", "last"))
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(folder, next_)
     for day in days:
         lines = (EXAMPLES / "weather" / "on_time" / f"2013-01-{day:02d}.csv").read_text().splitlines()
-        (folder / f"2013-01-{day:02d}.csv").write_text("\n".join(lines[:-1] if corrected else lines) + "\n")
+        (next_ / f"2013-01-{day:02d}.csv").write_text("\n".join(lines[:-1] if corrected else lines) + "\n")
+    # A look that fell between two files would take them one after the other.
+    folder.rename(last)
+    next_.rename(folder)
+    shutil.rmtree(last)
 
 
 def judged(settings: Settings) -> list[tuple[int, int]]:
@@ -39,7 +45,7 @@ def judged(settings: Settings) -> list[tuple[int, int]]:
 
 
 def ranges(instance: dg.DagsterInstance) -> list[tuple[str, str]]:
-    """The windows of each run that has silver, oldest first; none of them may have failed."""
+    """The first and last window of each run that has silver, oldest first; none of them may have failed."""
     found = []
     for run in reversed(instance.get_runs()):
         if SILVER in (run.asset_selection or ()):
@@ -64,28 +70,37 @@ def test_what_came_while_the_daemon_was_off(spark, tmp_path):
     home.mkdir()
     variables = environment(home)
     settings = Settings.from_environment(variables)
-    land(settings, (1, 2, 3))
+    nine = range(1, 10)
+    land(settings, nine)
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        first = [(day, 1) for day in (1, 2, 3)]
+        first = [(day, 1) for day in nine]
         with dagster_dev(variables, home / "first.log"):
             assert wait(lambda: quiet(instance, settings, first), 600), (home / "first.log").read_text()[-3000:]
-        assert ranges(instance) == [("2013-01-01", "2013-01-03")]
+        assert ranges(instance) == [("2013-01-01", "2013-01-09")]
         # Off: no process is left. Two windows arrive, and one that is known is changed.
-        land(settings, (4, 5))
+        land(settings, (10, 11))
         land(settings, (2,), corrected=True)
         assert judged(settings) == first
-        second = [(1, 1), (2, 2), (3, 1), (4, 1), (5, 1)]
+        second = [(day, 1 + (day == 2)) for day in range(1, 12)]
+        scattered = (1, 3, 5, 7, 9)
+        third = [(day, 1 + (day in (2, *scattered))) for day in range(1, 12)]
         with dagster_dev(variables, home / "second.log"):
             assert wait(lambda: quiet(instance, settings, second), 900), (home / "second.log").read_text()[-3000:]
-        # One run a gap; nothing twice.
-        assert sorted(ranges(instance)[1:]) == [("2013-01-02", "2013-01-02"), ("2013-01-04", "2013-01-05")]
+            # One run a gap; nothing twice.
+            assert sorted(ranges(instance)[1:]) == [("2013-01-02", "2013-01-02"), ("2013-01-10", "2013-01-11")]
+            land(settings, scattered, corrected=True)
+            assert wait(lambda: quiet(instance, settings, third), 600), (home / "second.log").read_text()[-3000:]
+        # Many gaps near each other take one run, and no condition asks for them again.
+        assert ranges(instance)[3:] == [("2013-01-01", "2013-01-09")]
     # As if it had never been off.
     (tmp_path / "other").mkdir()
     other = World(spark, tmp_path / "other", ["weather"])
-    land(other.settings, (1, 2, 3))
+    land(other.settings, nine)
     other.run()
-    land(other.settings, (4, 5))
+    land(other.settings, (10, 11))
     land(other.settings, (2,), corrected=True)
+    other.run()
+    land(other.settings, scattered, corrected=True)
     other.run()
     for layer, table in (("silver", "weather"), ("gold", "daily_weather")):
         here, there = (

@@ -143,6 +143,12 @@ def test_a_source_of_the_present_only_is_taken_once_and_missed_windows_are_cover
     assert take(1, 2, 3, 4) == {1: 6, 2: 0, 3: 0, 4: 3}
     rebuild(run)
     assert silver(world) == expected
+    # Nor does it matter how the table is called from now on.
+    database.run("CREATE OR REPLACE VIEW shop.purchases AS TABLE shop.orders")
+    run = runner(spark, world.settings, orders(history="watermark", overlap_minutes=90, table="shop.purchases"))
+    assert take(1, 2, 3, 4) == {1: 6, 2: 0, 3: 0, 4: 3}
+    database.run("DROP VIEW shop.purchases")
+    assert silver(world) == expected
     assert all(r.extraction_seq == 1 for r in logs.extractions(world.settings, "orders"))
 
 

@@ -6,6 +6,7 @@ Kafka (test_kafka), ranges as arithmetic (sources/test_kafka_ranges).
 
 import itertools
 import json
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,7 +82,7 @@ def send(broker: Broker, topic: str, messages: Iterable[Message]) -> None:
     for partition, moment, key, value in messages:
         milliseconds = int(moment.timestamp() * 1000)
         producer.produce(topic, value, key, partition=partition, timestamp=milliseconds)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
 
 def order(n: int, day: int, hour: int = 0, state: str = "new", amount: float = 1.5) -> Message:
@@ -256,9 +257,26 @@ def test_a_topic_made_again_is_not_taken_for_the_old_one(spark, broker, topic, o
     send(broker, topic, [order(2 * n, 1, n) for n in range(4)])
     spec = table(topic)
     extract(runner(spark, on, spec), [window(1)])
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.delete_topics([topic])[topic].result()
+    while topic in admin.list_topics(timeout=10).topics:
+        time.sleep(0.2)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
+    with pytest.raises(SourceError, match=f"topic {topic}: partition 0 ends at offset 0, and was read up to 4"):
+        source_of(table(topic), on).fingerprints([window(1), window(2)])
+
+
+def test_a_topic_of_another_name_is_not_read_by_the_offsets_of_the_first(spark, broker, topic, on):
+    send(broker, topic, [order(2 * n, 1, n) for n in range(4)])
+    extract(runner(spark, on, table(topic)), [window(1)])
     other = make_topic(broker)
-    with pytest.raises(SourceError, match=f"topic {other}: partition 0 ends at offset 0, and was read up to 4"):
+    send(broker, other, [order(2 * n, 1, n) for n in range(9)])
+    with pytest.raises(SourceError, match=f"topic {other}: what this table has was read from a topic of another name"):
         source_of(table(other), on).fingerprints([window(1), window(2)])
+    with pytest.raises(SourceError, match="of another name"):
+        extract(runner(spark, on, table(other)), [window(1), window(2)])
+    assert [row[1] for row in bronze(on)] == [f"0@{n}" for n in range(4)]
+    assert source_of(table(topic), on).fingerprints([window(1)])
 
 
 def test_a_topic_that_is_not_there(broker, on):

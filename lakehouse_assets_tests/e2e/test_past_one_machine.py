@@ -98,8 +98,7 @@ class Place:
             land(file, Path(self.landing) / table / file.name)
             return
         filesystem, place = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.landing))
-        # As it is: left to itself pyarrow would compress what is called .gz once more.
-        with filesystem.open_output_stream(f"{place}/{table}/{file.name}", compression=None) as target:
+        with filesystem.open_output_stream(f"{place}/{table}/{file.name}") as target:
             target.write(file.read_bytes())
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:

@@ -37,7 +37,7 @@ def world(spark, tmp_path_factory):
 
 def test_1_arrived_windows_are_asked_for_and_others_never(world):
     land_part("on_time", world.settings.landing, ["weather"])
-    reported, troubles = report_sources(world.instance, world.settings, [t.spec for t in world.tables])
+    reported, troubles, _ = report_sources(world.instance, world.settings, [t.spec for t in world.tables])
     assert (reported, troubles) == (361, [])
     asked = keys(world.tick())
     arrived = {f.stem for f in Path(world.settings.landing, "weather").glob("*.csv")}

@@ -1,6 +1,7 @@
 """The alert of critical failures, received on a real loopback server: once, grouped, and again only where it failed."""
 
 import json
+import shutil
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,8 +11,10 @@ import pytest
 from pydantic import SecretStr
 
 from lakehouse_assets.contracts.decision import Counts, Reason
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.events.alerts import SHOWN, address, message, news, places
+from lakehouse_assets.orchestration import announce as announcing
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
 from lakehouse_assets_tests.support import heal, land, readings
@@ -39,6 +42,32 @@ def server():
     threading.Thread(target=found.serve_forever, daemon=True).start()
     yield found
     found.shutdown()
+
+
+def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_trouble(settings, monkeypatch):
+    spec = readings(alerts={"webhooks": ["OPS"]})
+    answers = [(1, []), (0, ["nobody listens"]), (1, []), (0, []), (0, [])]
+    monkeypatch.setattr(announcing, "announce", lambda *_: answers.pop(0))
+    cursor = None
+
+    def looked(*specs: TableSpec) -> bool:
+        nonlocal cursor
+        left = len(answers)
+        with dg.DagsterInstance.ephemeral() as instance:
+            context = dg.build_sensor_context(instance=instance, cursor=cursor)
+            cursor = announcing.announcer_sensor(settings, [*specs]).evaluate_tick(context).cursor
+        return len(answers) < left
+
+    write(settings, [decided(1)])
+    announcing.complete_results(settings)
+    assert [looked(spec), looked(spec)] == [True, False]
+    write(settings, [decided(2)])
+    announcing.complete_results(settings)
+    assert [looked(spec), looked(spec), looked(spec)] == [True, True, False], "there was trouble"
+    # Whom to tell is another matter now; and so are results that somebody has deleted.
+    assert [looked(readings(alerts={"slack": ["OPS"]})), looked(readings(alerts={"slack": ["OPS"]}))] == [True, False]
+    shutil.rmtree(settings.path("ops", "check_results"))
+    assert looked(readings(alerts={"slack": ["OPS"]}))
 
 
 def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(spark, settings, server):

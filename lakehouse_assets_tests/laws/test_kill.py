@@ -103,7 +103,7 @@ def test_killed_at(step, spark, jvm, tmp_path, began, clean):
         env=os.environ | ({} if step in WITH_ITS_JVM else jvm),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=500,
         check=False,
     )
     assert child.returncode == -9, child.stderr[-2000:]

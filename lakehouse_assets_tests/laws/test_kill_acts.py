@@ -63,7 +63,7 @@ def test_a_run_in_one_process_and_an_act_in_another_come_one_after_the_other(oth
     child = subprocess.Popen(command, env=os.environ | jvm, stderr=subprocess.PIPE, text=True)
     middle = {"before_silver", "silver_compacted"}
     act(run_of(spark, here, lambda reached: time.sleep(4 if reached in middle else 0)), other)
-    _, told = child.communicate(timeout=180)
+    _, told = child.communicate(timeout=500)
     assert child.returncode == 0, told[-2000:]
     found = end(spark, here, other)
     for table in ("silver", "bronze", "held", "unapplied"):

@@ -95,6 +95,7 @@ def test_a_late_check_that_fails_is_told(gold):
     gold.change("update {silver} set value = 5 where sensor = 'a2'")
     decision = gold.publish(checks=[{"check": "unique", "columns": ["n"], "severity": "warning"}])
     assert [(o["check"], o["status"]) for o in decision.checks] == [("unique_n", "failed")]
+    assert [text.endswith(" rows") for text in decision.checks[0]["observed"]["examples"]] == [True]
     assert decision.verdict == "published_with_warnings"
     kept = rows_of(gold.settings.path("ops", "check_results"), ["check", "status"])
     assert kept == [{"check": "unique_n", "status": "failed"}]

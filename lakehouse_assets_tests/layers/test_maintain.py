@@ -133,6 +133,28 @@ def test_dagster_forgets_old_runs_that_made_nothing_and_no_others(settings):
         assert instance.get_latest_materialization_event(dg.AssetKey("made"))
 
 
+def test_runs_that_stay_do_not_keep_the_clean_up_from_those_behind_them(settings):
+    definitions = build_definitions(settings, [LakehouseTable(SPEC, Path("nowhere"))])
+    with dg.DagsterInstance.local_temp(str(settings.dagster_home)) as instance:
+
+        @dg.asset(name="made")
+        def made():
+            return 1
+
+        later = datetime.now(UTC) + timedelta(days=91)
+        for _ in range(3):
+            dg.materialize([made], instance=instance, resources={"io_manager": dg.mem_io_manager})
+        assert definitions.resolve_job_def("sweep_staging").execute_in_process(instance=instance).success
+        assert [forget_runs(instance, settings, [SPEC], later, at_once=2) for _ in range(4)] == [0, 1, 0, 0]
+        assert len(instance.get_runs()) == 3
+        # The run at which it has stopped may be gone by the next time.
+        forget_runs(instance, settings, [SPEC], later, at_once=2)
+        for run in instance.get_runs():
+            instance.delete_run(run.run_id)
+        assert definitions.resolve_job_def("sweep_staging").execute_in_process(instance=instance).success
+        assert forget_runs(instance, settings, [SPEC], later, at_once=2) == 1
+
+
 def test_each_table_has_its_run_once_a_week(settings):
     definitions = build_definitions(settings, [LakehouseTable(SPEC, Path("nowhere"))])
     schedule = definitions.resolve_schedule_def("maintain_weekly")

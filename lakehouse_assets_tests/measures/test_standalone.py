@@ -101,7 +101,8 @@ def test_failing_rows_and_metrics_of_each_window(typed):
 def test_the_key_counts_contradicting_rows(typed):
     (check,) = checks({"check": "unique", "columns": ["sensor", "hour"]})
     found = measure_checks(typed, [check], CONTEXT)
-    assert [found[batch].metrics[check.id] for batch in (FIRST, SECOND)] == [{"duplicates": 1}, {"duplicates": 0}]
+    told = [{"duplicates": 1, "examples": ["(b, 1)"]}, {"duplicates": 0}]
+    assert [found[batch].metrics[check.id] for batch in (FIRST, SECOND)] == told
     assert (found[FIRST].rows_in, found[FIRST].newest, found[FIRST].key_conflicts) == (4, 3, 1)
 
 

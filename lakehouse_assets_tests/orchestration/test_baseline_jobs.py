@@ -4,6 +4,7 @@ Belongs here: what goes through Dagster and what shows there. Does not: the acts
 """
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import dagster as dg
 import pytest
 
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.layers.release import release
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.headless import run_job
+from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import land, readings
+from lakehouse_assets_tests.support import land, readings, runner, window
 
 WHO = {"table": "readings", "by": "ann", "because": "a new sensor"}
 FEATURES = ["value", {"name": "site", "expr": "left(sensor, 1)"}]
@@ -57,6 +60,22 @@ def test_release_and_teach_is_a_way_out_of_a_cold_start(world):
     assert act(world, "reset_baseline", "reset")["windows"] == 2
 
 
+def test_a_release_whose_process_died_before_it_could_say_so_is_told_once(world):
+    spec, who = world.tables[0].spec, {name: WHO[name] for name in ("by", "because")}
+    key = dg.AssetKey("silver_readings")
+    run = replace(runner(world.spark, world.settings, spec), clock=lambda: datetime.now(UTC))
+    release(run, window(1).start, None, waived=["drift"], **who)
+    before = world.instance.get_latest_materialization_event(key).timestamp
+    config = {**WHO, "window": "2024-01-01", "override": ["drift"]}
+    run_job(world.definitions, world.instance, "release_quarantine", "release", config)
+    told = world.instance.get_latest_materialization_event(key)
+    assert told.timestamp > before and told.asset_materialization.partition == "2024-01-01"
+    assert len([d for d in logs.decisions(world.settings, "readings") if d.kind == "released"]) == 1
+    for again in (config, {**config, "override": ["*"]}, {**config, "by": "bob"}):
+        with pytest.raises(RefusedError, match="none of its rows is held"):
+            run_job(world.definitions, world.instance, "release_quarantine", "release", again)
+
+
 def test_a_seed_is_the_other_and_the_check_shows_what_it_compared(world, tmp_path):
     path = str(tmp_path / "old")
     days = "timestampadd(DAY, cast(floor(id / 100) AS int), timestamp'2023-12-01') AS taken"
@@ -68,8 +87,8 @@ def test_a_seed_is_the_other_and_the_check_shows_what_it_compared(world, tmp_pat
     assert observed.metadata["because"].value == "a new sensor"
     with pytest.raises(RefusedError, match="seeded already"):
         act(world, "seed_baseline", "seed", source=path, window_column="taken")
-    for window in ("2024-01-01", "2024-01-02"):
-        run_job(world.definitions, world.instance, "release_quarantine", "release", {**WHO, "window": window})
+    for day in ("2024-01-01", "2024-01-02"):
+        run_job(world.definitions, world.instance, "release_quarantine", "release", {**WHO, "window": day})
     assert [verdict.startswith("published") for verdict in verdicts(world)] == [True, True]
     check = dg.AssetCheckKey(dg.AssetKey("silver_readings"), "drift")
     record = world.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]

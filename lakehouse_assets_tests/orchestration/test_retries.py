@@ -196,7 +196,7 @@ def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, set
         from lakehouse_assets.orchestration.watcher import look
 
         now = datetime.now(UTC)
-        _, seen, _ = look(shop.instance, settings, [SPEC], {}, now)
+        seen = look(shop.instance, settings, [SPEC], {}, now).seen
         shop.versions |= {int(key[-2:]): print_ for key, print_ in seen.get("readings", {}).items()}
         return run_once(shop.definitions, shop.instance, settings, tables, chosen)
 
@@ -220,12 +220,21 @@ def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, set
     assert shop.check() is True
 
 
-def test_where_nothing_failed_nothing_of_the_lake_is_read(shop, monkeypatch):
+def test_where_nothing_failed_the_lake_is_read_once_an_hour(shop, monkeypatch):
     shop.arrives([1])
     assert shop.run_days(1, 1)
-    monkeypatch.setattr(logs, "decisions", None)
+    read = []
+    for name in ("decisions", "extractions"):
+        real = getattr(logs, name)
+        monkeypatch.setattr(logs, name, lambda *given, name=name, real=real, **more: read.append(name) or real(*given, **more))
+    shop.later = timedelta(hours=1) - timedelta(minutes=datetime.now(UTC).minute)  # an hour's beginning
     assert shop.look() == 0
+    assert sorted(read) == ["decisions", "extractions"]
     assert shop.look() == 0
+    assert len(read) == 2
+    shop.later += timedelta(hours=1)
+    assert shop.look() == 0
+    assert len(read) == 4
 
 
 def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop, monkeypatch):
@@ -264,3 +273,15 @@ def test_heal_status(shop, monkeypatch):
     shown = CliRunner().invoke(cli.app, ["heal", "status"], env={"COLUMNS": "200"}).output
     assert "try 1 of 5 failed; next try" in shown
     assert "2024-01-06..2024-01-31" in shown
+
+
+def test_a_release_that_was_killed_half_way_is_to_be_carried_out(shop):
+    shop.arrives([1, 2])
+    assert shop.run_days(1, 2)
+    assert (shop.next(), shop.look()) == ({}, 0)
+    same = {"p_extracted_at": window(1).start, "verdict": "published", "counts": Counts(3, 3), "reasons": (), "checks": ()}
+    logbook.write(shop.settings, [logbook.decided(3, kind="released", **same)], applied=False)
+    assert shop.next() == {1: "daemon"}
+    shop.later = timedelta(hours=7)
+    assert shop.look() == 1
+    assert shop.next() == {}

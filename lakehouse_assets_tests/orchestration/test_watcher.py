@@ -4,6 +4,7 @@ Belongs here: looks at sources, and the sensor. Does not: what a source's finger
 """
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -11,10 +12,11 @@ from pydantic import ValidationError
 
 from lakehouse_assets.decisions.healing import overdue
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration import watching
+from lakehouse_assets.layers.source import source_of
+from lakehouse_assets.orchestration import watcher, watching
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.overdue import CHECK
-from lakehouse_assets.orchestration.watcher import look
+from lakehouse_assets.orchestration.watcher import look, patience
 from lakehouse_assets_tests.support import land, readings, window
 
 NOW = datetime(2024, 1, 3, tzinfo=UTC)
@@ -29,11 +31,59 @@ def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
         readings(),
     ]
     with dg.DagsterInstance.ephemeral() as instance:
-        _, seen, troubles = look(instance, settings, specs, {}, NOW)
-        events, _, _ = look(instance, settings, specs, seen, NOW)
+        first = look(instance, settings, specs, {}, NOW)
+        events = look(instance, settings, specs, first.seen, NOW).events
     assert [event.asset_key.to_user_string() for event in events] == ["source_readings"]
-    assert [text.partition(":")[0] for text in troubles] == ["by_jdbc", "by_kafka"]
-    assert "LAKEHOUSE_JDBC_SHOP_URL" in troubles[0] and "LAKEHOUSE_KAFKA_BOOTSTRAP" in troubles[1]
+    assert [text.partition(":")[0] for text in first.troubles] == ["by_jdbc", "by_kafka"]
+    assert "LAKEHOUSE_JDBC_SHOP_URL" in first.troubles[0] and "LAKEHOUSE_KAFKA_BOOTSTRAP" in first.troubles[1]
+
+
+def test_a_source_that_fails_as_nobody_thought_is_passed_over_and_none_of_its_words_are_told(settings, monkeypatch):
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    specs = [readings(name="odd"), readings()]
+
+    def opened(spec, *given):
+        if spec.name == "odd":
+            raise ValueError("jdbc:postgresql://10.0.0.7/secret")
+        return source_of(spec, *given)
+
+    monkeypatch.setattr(watcher, "source_of", opened)
+    with dg.DagsterInstance.ephemeral() as instance:
+        found = look(instance, settings, specs, {}, NOW)
+    assert list(found.seen) == ["readings"]
+    assert found.troubles == ["odd: its source could not be looked at (ValueError)"]
+
+
+def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings):
+    """Each source is looked at in its turn, and a window is reported at the second look at its own source."""
+    here = readings().source.model_dump()
+    specs = [readings(name=name, source={**here, "path": "readings/{window:%Y-%m-%d}.csv"}) for name in ("a", "b", "c")]
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    seen, start, told = {}, None, []
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(6):
+            spent = iter([False, True])  # two sources, then no more
+            looked = look(instance, settings, specs, seen, NOW, spent.__next__, start)
+            seen, start = looked.seen, looked.next
+            told.append(("".join(spec.name for spec in looked.tables), [e.asset_key.to_user_string() for e in looked.events]))
+            for event in looked.events:
+                instance.report_runless_asset_event(event)
+        assert told == [
+            ("ab", []),
+            ("ca", ["source_a"]),
+            ("bc", ["source_b", "source_c"]),
+            ("ab", []),
+            ("ca", []),
+            ("bc", []),
+        ]
+        assert seen == {}
+        # The table that was next is no more: from the first one on.
+        assert look(instance, settings, specs[:1], {}, NOW, start="c").tables == specs[:1]
+
+
+def test_a_tick_ends_when_its_processor_time_is_spent_or_its_time():
+    assert not patience(processor=60, seconds=60)()
+    assert patience(processor=-1, seconds=60)() and patience(processor=60, seconds=-1)()
 
 
 DAYS = [window(day) for day in range(1, 6)]
@@ -75,11 +125,12 @@ def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
     asked = readings(extraction=extraction(overdue_after="6h"))
     other = readings(name="quiet", source={**readings().source.model_dump(), "path": "quiet/{window:%Y-%m-%d}.csv"})
     sensor = watching.watcher_sensor(settings, [asked, other])
+    definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in (asked, other)])
     cursor = None
 
     def tick() -> list[tuple[bool, str]]:
         nonlocal cursor
-        found = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor))
+        found = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
         cursor = found.cursor
         for event in found.asset_events:
             instance.report_runless_asset_event(event)

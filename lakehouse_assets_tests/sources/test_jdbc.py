@@ -7,6 +7,7 @@ from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from pydantic import ValidationError
 
@@ -234,6 +235,9 @@ def test_nothing_of_the_connection_is_shown(spark, database, reader, capfd) -> N
     [
         ("postgresql://h/d", "is not written as jdbc:postgresql://"),
         ("jdbc:postgresql://h:5432", "is not written as"),
+        ("jdbc:postgresql://h1:5432,h2:5432/d", "is not written as jdbc:postgresql://host:5432/database, of one host"),
+        ("jdbc:postgresql://h:five/d", "is not written as"),
+        ("jdbc:postgresql://[h/d", "is not written as"),
         ("jdbc:postgresql://h/d?user=me&password=word", "holds a user or a password"),
         ("jdbc:postgresql://me:word@h/d", "holds a user or a password"),
     ],
@@ -243,6 +247,32 @@ def test_addresses_that_are_refused(url, said) -> None:
     with pytest.raises(EnvironmentMissing, match=said) as caught:
         JdbcReader(source(), settings).fingerprints([day(1)])
     assert "word@" not in str(caught.value) and "=word" not in str(caught.value)
+
+
+def test_who_waits_for_a_lock_waits_so_long_and_no_longer(database, reader) -> None:
+    reader()
+    database.run("CREATE TABLE t (at timestamptz)", "INSERT INTO t VALUES ('2024-03-01')")
+    settings = settings_of(database)
+    hurried = JdbcReader(source(), settings, seconds=2)
+    assert hurried.fingerprints([day(1)])
+    where = {"host": "127.0.0.1", "port": database.port, "dbname": database.name}
+    with psycopg.connect(**where, user=database.user, password=database.password) as holder:
+        holder.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(SourceError, match="SHOP: t: canceling statement due to lock timeout"):
+            hurried.fingerprints([day(1)])
+    assert hurried.fingerprints([day(1)]) == JdbcReader(source(), settings).fingerprints([day(1)])
+
+
+def test_an_answer_takes_so_long_and_no_longer(database, reader) -> None:
+    reader()
+    database.run(
+        "CREATE OR REPLACE FUNCTION slowly() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS "
+        "$$ BEGIN PERFORM pg_sleep(20); RETURN '2024-03-01'; END $$",
+        "CREATE OR REPLACE VIEW slow AS SELECT slowly() AS at",
+    )
+    with pytest.raises(SourceError, match="SHOP: slow: canceling statement due to statement timeout"):
+        JdbcReader(source(table="slow"), settings_of(database), seconds=1).fingerprints([day(1)])
+    database.run("DROP VIEW slow")
 
 
 def test_a_connection_that_nobody_named() -> None:

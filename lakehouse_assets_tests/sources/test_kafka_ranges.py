@@ -42,6 +42,36 @@ def test_a_window_begins_where_the_one_before_it_ended() -> None:
     assert looked(log, recorded, 3) == first, "the 3rd ends before the first message of the 4th"
 
 
+@given(
+    st.dictionaries(st.integers(0, 2), st.lists(st.integers(-30, 400), max_size=12), min_size=1),
+    st.integers(1, 12),
+)
+def test_windows_of_which_nobody_is_asked_end_where_they_would(log: Log, days: int) -> None:
+    found = looked(log, {}, days)
+    ends = {p: len(times) for p, times in log.items()}
+    low = {p: next((n for n, t in enumerate(times) if t >= 0), ends[p]) for p, times in log.items()}
+    for number in range(1, days + 1):
+        high = {p: max(low[p], next((n for n, t in enumerate(times) if t >= 24 * number), ends[p])) for p, times in log.items()}
+        assert found.get(day(number)) == ({p: (low[p], high[p]) for p in sorted(log)} if high != low else None)
+        low = high
+
+
+def test_years_without_a_message_are_a_few_questions() -> None:
+    asked = []
+    windows = [window_at(START + timedelta(days=n), "daily") for n in range(3000)]
+
+    def at(moment: datetime) -> dict[int, int]:
+        asked.append(moment)
+        return {0: 0} if moment <= windows[2990].start else {0: 7} if moment <= windows[2994].end else {}
+
+    assert ranges(windows, {}, at, {0: 9}) == {windows[2990]: {0: (0, 7)}, windows[2995]: {0: (7, 9)}}
+    assert len(asked) < 40
+    # Of a topic that has nothing more, nobody is asked at all.
+    asked.clear()
+    assert list(ranges(windows, {windows[0].start: {0: (0, 9)}}, at, {0: 9})) == [windows[0]]
+    assert asked == []
+
+
 def test_a_new_partition_begins_at_its_beginning() -> None:
     recorded = {day(1).start: {0: (0, 2)}}
     assert looked({0: [1, 2, 30], 1: [3, 30]}, recorded, 2)[day(2)] == {0: (2, 3), 1: (0, 2)}

@@ -53,7 +53,7 @@ def test_globs_in_folders(tmp_path: Path) -> None:
     land(tmp_path, "station-b/2024-03-01.csv", "a\n1\n")
     land(tmp_path, "other/2024-03-02.csv", "a\n1\n")
     source = csv_source(path="station-?/{window:%Y-%m-%d}.csv")
-    assert [file.path for file in Landing(str(tmp_path)).files(source, DAYS)] == [
+    assert [file.path for file in Landing(str(tmp_path)).files(source.pattern, DAYS)] == [
         "station-a/2024-03-01.csv",
         "station-b/2024-03-01.csv",
     ]
@@ -67,10 +67,15 @@ def test_a_link_that_leads_out_is_a_file_that_must_not_be_opened(tmp_path: Path)
     (landing / "t" / "2024-03-03.csv").symlink_to(landing / "t" / "2024-03-01.csv")
     (landing / "t" / "2024-03-04.csv").symlink_to("nowhere")
     (landing / "t" / "loop").symlink_to(landing)
-    files = {file.window.start.day: file.refused for file in Landing(str(landing)).files(csv_source(), DAYS)}
+    (landing / "t" / "2024-03-05.csv").symlink_to("2024-03-01.csv/under_a_file")
+    (landing / "t" / "2024-03-06.csv").symlink_to("2024-03-06.csv")
+    (landing / "itself").symlink_to("itself")
+    files = {file.window.start.day: file.refused for file in Landing(str(landing)).files(csv_source().pattern, DAYS)}
     assert files == {1: None, 2: "it is a link that leads out of the landing folder", 3: None}
+    deep = csv_source(path="*/{window:%Y-%m-%d}.csv").pattern
+    assert {file.path for file in Landing(str(landing)).files(deep, DAYS)} == {f"t/2024-03-0{n}.csv" for n in (1, 2, 3)}
     (tmp_path / "alias").symlink_to(landing)
-    assert [file.refused for file in Landing(str(tmp_path / "alias")).files(csv_source(), [day(1)])] == [None]
+    assert [file.refused for file in Landing(str(tmp_path / "alias")).files(csv_source().pattern, [day(1)])] == [None]
 
 
 def test_a_folder_that_leads_out(tmp_path: Path) -> None:
@@ -78,7 +83,7 @@ def test_a_folder_that_leads_out(tmp_path: Path) -> None:
     land(outside, "2024-03-01.csv", "a\n1\n")
     landing.mkdir()
     (landing / "t").symlink_to(outside)
-    [file] = Landing(str(landing)).files(csv_source(), DAYS)
+    [file] = Landing(str(landing)).files(csv_source().pattern, DAYS)
     assert file.refused and "leads out" in file.refused
 
 
@@ -87,7 +92,7 @@ def test_permission_is_part_of_the_fingerprint(tmp_path: Path, monkeypatch: pyte
     allowed = prints(tmp_path)
     with monkeypatch.context() as patch:  # root may read everything
         patch.setattr(os, "access", lambda *_: False)
-        [file] = Landing(str(tmp_path)).files(csv_source(), DAYS)
+        [file] = Landing(str(tmp_path)).files(csv_source().pattern, DAYS)
         assert file.refused == "permission denied"
         assert prints(tmp_path) != allowed
     assert prints(tmp_path) == allowed
@@ -97,8 +102,9 @@ def test_names_that_spark_cannot_read_or_that_are_no_text(tmp_path: Path) -> Non
     source = csv_source(path="{window:%Y-%m-%d}/*.csv")
     land(tmp_path, "2024-03-01/a:b.csv", "a\n1\n")
     Path(os.fsdecode(os.fsencode(tmp_path / "2024-03-01") + b"/bad\xff.csv")).write_text("a\n1\n")
-    [file] = Landing(str(tmp_path)).files(source, DAYS)
-    assert file.path.endswith("a:b.csv") and file.refused and "colon" in file.refused
+    for place in (str(tmp_path), tmp_path.as_uri()):
+        [file] = Landing(place).files(source.pattern, DAYS)
+        assert file.path.endswith("a:b.csv") and file.refused and "colon" in file.refused
 
 
 def test_a_missing_landing_folder_names_the_variable(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_refused_settings(settings: dict, message: str) -> None:
     ],
 )
 def test_window_of_a_file(path: str, file: str, start: datetime | None) -> None:
-    assert csv_source(path=path).window_start(file) == start
+    assert csv_source(path=path).pattern.window_start(file) == start
 
 
 def test_a_cadence_finer_than_the_names_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_every_accepted_pattern_ends_on_the_longest_values(spark):
         check = ANY.validate_python({"check": "matches", "column": "v", "pattern": pattern})
         started = time.monotonic()
         rows.select(F.count_if(F.expr(check.failing(CONTEXT)))).collect()
-        if time.monotonic() - started > 30:
+        if time.monotonic() - started > 120:
             slow.append(pattern)
     assert not slow
 

@@ -116,7 +116,7 @@ for _ in range(3):
 def test_processes_at_once_add_each_decision_once(settings):
     write(settings, [decided(n) for n in range(1, 30)])
     children = [subprocess.Popen([sys.executable, "-c", CHILD, settings.root, "never"]) for _ in range(4)]
-    assert [child.wait(60) for child in children] == [0] * 4
+    assert [child.wait(300) for child in children] == [0] * 4
     rows = projected(settings)
     assert len({(r["number"], r["check"]) for r in rows}) == len(rows) == 58
 

@@ -67,7 +67,7 @@ for number in range(10):
 
 def test_processes_that_append_at_once_lose_nothing(settings):
     children = [subprocess.Popen([sys.executable, "-c", WRITE, settings.root, name]) for name in "abcd"]
-    assert [child.wait(60) for child in children] == [0] * 4
+    assert [child.wait(300) for child in children] == [0] * 4
     for name in "abcd":
         assert [record.bronze_version for record in logs.extractions(settings, name)] == list(range(10))
 

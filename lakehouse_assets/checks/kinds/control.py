@@ -43,7 +43,7 @@ class ControlTotal(BatchCheck):
         return value
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """Those of the aggregate."""
         return tuple(sorted(columns_of(self._tree)))
 

@@ -16,10 +16,13 @@ from lakehouse_assets.checks.types import uncastable
 
 
 class NullShare(BatchCheck):
-    """The share of the batch's clean rows in which the column is NULL is at most ``max``. A batch without rows has none."""
+    """The share of the batch's clean rows (with ``where``, of those) in which the column is NULL is at most ``max``. A batch
+    without rows has none.
+    """
 
     summary: ClassVar[str] = "at most so large a share of the values is NULL"
     example: ClassVar[str] = "{check: null_share, column: tail_number, max: 0.02}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["null_share"]
     column: str
@@ -28,13 +31,16 @@ class NullShare(BatchCheck):
     """The greatest share that passes. 1 could never be missed."""
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``nulls`` among ``rows``."""
-        return {"nulls": f"count_if(_clean AND {identifier(self.column)} IS NULL)", "rows": "count_if(_clean)"}
+        return {
+            "nulls": f"count_if({self.looked_at} AND {identifier(self.column)} IS NULL)",
+            "rows": f"count_if({self.looked_at})",
+        }
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails above the share."""
@@ -42,12 +48,13 @@ class NullShare(BatchCheck):
         observed = {"nulls": nulls, "rows": rows, "share": nulls / rows if rows else 0.0, "max": self.max}
         if nulls <= self.max * rows:
             return Judgement("passed", observed)
-        text = f"{nulls} of {rows} values of {self.column} are NULL, promised at most {self.max:.4%}"
+        text = f"{nulls} of {rows} values of {self.column}{self.of_where} are NULL, promised at most {self.max:.4%}"
         return Judgement("failed", observed, text)
 
 
 class Statistic(BatchCheck):
-    """A statistic of the column over the batch's clean rows lies between ``min`` and ``max``, both included.
+    """A statistic of the column over the batch's clean rows (with ``where``, over those) lies between ``min`` and ``max``, both
+    included.
 
     NULLs are ignored; without any value the check fails. NaN is a value: it makes mean, sum and deviation NaN, which fails, and
     is above all numbers for the others. A statistic that is infinite fails, whatever the bounds. ``stddev`` is the sample's.
@@ -56,6 +63,7 @@ class Statistic(BatchCheck):
 
     summary: ClassVar[str] = "a statistic of the column is between min and max"
     example: ClassVar[str] = "{check: statistic, column: humidity_percent, of: quantile, quantile: 0.95, max: 99}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["statistic"]
     column: str
@@ -79,7 +87,7 @@ class Statistic(BatchCheck):
         return self
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
 
@@ -99,7 +107,7 @@ class Statistic(BatchCheck):
             "min": f"min({value})",
             "max": f"max({value})",
         }.get(self.of, f"percentile_approx({value}, {rank!r}D, 10000)")
-        return {"value": f"{call} FILTER (WHERE _clean)"}
+        return {"value": f"{call} FILTER (WHERE {self.looked_at})"}
 
     def misfit(self, types: Mapping[str, str]) -> str:
         """The column is cast."""
@@ -107,5 +115,5 @@ class Statistic(BatchCheck):
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails outside the bounds."""
-        what = f"the {self.of if self.quantile is None else f'{self.quantile:g} quantile'} of {self.column}"
+        what = f"the {self.of if self.quantile is None else f'{self.quantile:g} quantile'} of {self.column}{self.of_where}"
         return judge_bounds(what, values.get("value"), self.min, self.max)

@@ -18,11 +18,12 @@ class NoGaps(BatchCheck):
     """Sorted, the batch's different values are at most ``step`` apart: numbers by a number, times by a duration.
 
     With ``by``, each group of these columns is a sequence of its own. NULLs are ignored. What is missing before the first value
-    or after the last one is not seen: ask `row_count` or `freshness` for that.
+    or after the last one is not seen: ask `row_count` or `freshness` for that. With ``where``, only those rows are looked at.
     """
 
     summary: ClassVar[str] = "neighbouring values are at most one step apart"
     example: ClassVar[str] = "{check: no_gaps, column: time_hour, step: 1h, by: [origin]}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["no_gaps"]
     column: str
@@ -42,7 +43,7 @@ class NoGaps(BatchCheck):
         return self
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """The column, then those of ``by``."""
         return (self.column, *self.by)
 
@@ -53,7 +54,7 @@ class NoGaps(BatchCheck):
         value = f"unix_micros(CAST({column} AS TIMESTAMP)) / 1e6D" if timed else f"CAST({column} AS DOUBLE)"
         step = duration(self.step).total_seconds() if isinstance(self.step, str) else float(self.step)
         groups = ", ".join(["p_extracted_at", *(identifier(name) for name in self.by)])
-        inner = f"SELECT DISTINCT {groups}, {value} AS _v FROM {identifier(context.batch_view)} WHERE {column} IS NOT NULL"
+        inner = f"SELECT DISTINCT {groups}, {value} AS _v FROM {self.rows(context)} WHERE {column} IS NOT NULL"
         steps = f"SELECT p_extracted_at, _v - lag(_v) OVER (PARTITION BY {groups} ORDER BY _v) AS _step FROM ({inner})"
         return (
             f"SELECT p_extracted_at, count_if(_step > {step!r}D) AS gaps, max(_step) AS widest FROM ({steps})"
@@ -75,6 +76,10 @@ class NoGaps(BatchCheck):
             return Judgement("error", {}, "the steps were not measured")
         gaps, widest = int(values["gaps"]), values.get("widest")
         unit = " s" if isinstance(self.step, str) else ""
-        text = f"{gaps} gap(s) of more than {self.step} in {self.column}, the widest {widest:.10g}{unit}" if gaps else ""
+        text = (
+            f"{gaps} gap(s) of more than {self.step} in {self.column}{self.of_where}, the widest {widest:.10g}{unit}"
+            if gaps
+            else ""
+        )
         observed = {"gaps": gaps, "widest": widest, "step": self.step}
         return Judgement("failed" if gaps else "passed", observed, text)

@@ -87,7 +87,7 @@ class Anomaly(HistoryCheck):
         return value
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """Those of the aggregate."""
         return tuple(sorted(columns_of(parse_aggregate(self.sql, "sql"))))
 

@@ -71,11 +71,13 @@ class InFuture(_Relative):
 
 class Freshness(BatchCheck):
     """The newest value of ``column`` among the batch's clean rows is at most ``max_age`` older than the end of the window.
-    NULLs are ignored; no value at all fails. A value after the end counts as fresh, unless `in_past` removes its row.
+    NULLs are ignored, and with ``where`` all other rows; no value at all fails. A value after the end counts as fresh, unless
+    `in_past` removes its row.
     """
 
     summary: ClassVar[str] = "the newest value is at most max_age older than the window's end"
     example: ClassVar[str] = "{check: freshness, column: time_hour, max_age: 6h}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["freshness"]
     column: str
@@ -84,13 +86,13 @@ class Freshness(BatchCheck):
     """`30s`, `90m`, `6h`, `2d`."""
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``age_seconds`` of the newest value at the window's end; ``newest`` as text."""
-        newest = f"max(CAST({identifier(self.column)} AS TIMESTAMP)) FILTER (WHERE _clean)"
+        newest = f"max(CAST({identifier(self.column)} AS TIMESTAMP)) FILTER (WHERE {self.looked_at})"
         end = f"max({context.window_end_sql})"
         return {
             "age_seconds": f"CAST((unix_micros({end}) - unix_micros({newest})) / 1000000 AS DOUBLE)",
@@ -106,9 +108,11 @@ class Freshness(BatchCheck):
         age, newest = values.get("age_seconds"), values.get("newest")
         observed = {"newest": newest.isoformat() if isinstance(newest, datetime) else newest, "max_age": self.max_age}
         if age is None:
-            return Judgement("failed", observed, f"{self.column} has no value")
+            return Judgement("failed", observed, f"{self.column} has no value{self.of_where}")
         if timedelta(seconds=age) > duration(self.max_age):
             return Judgement(
-                "failed", observed, f"the newest {self.column} is {newest}, older than {self.max_age} at the window's end"
+                "failed",
+                observed,
+                f"the newest {self.column}{self.of_where} is {newest}, older than {self.max_age} at the window's end",
             )
         return Judgement("passed", observed)

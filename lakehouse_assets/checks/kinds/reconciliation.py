@@ -79,7 +79,7 @@ class Reconcile(BatchCheck):
         return value
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """Columns of the batch that it measures or groups by."""
         used = columns_of(parse_aggregate(self.measure, "measure"))
         for own in self.by:
@@ -89,7 +89,7 @@ class Reconcile(BatchCheck):
     @property
     def parts(self) -> tuple[str, ...]:
         """The other table, and what is measured."""
-        return (self.table, *self.columns_used)
+        return (self.table, *self.own_columns)
 
     @property
     def reads(self) -> Reads:

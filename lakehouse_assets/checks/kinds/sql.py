@@ -22,7 +22,7 @@ class Sql(RowCheck):
 
     A plain filter (``select … from batch where …``) rides along in the scan and removes failing rows as any row check
     does. Anything more (joins, groups, windows, subqueries) is one query per window over its clean rows: those that no check
-    removes, older ones of their key among them. It judges the batch as a whole.
+    removes, older ones of their key among them. It judges the batch as a whole, and tells three of the rows with a failure.
     A row for which the filter is NULL is not returned, and passes.
     """
 
@@ -96,9 +96,11 @@ class Sql(RowCheck):
         if "failing" not in values:
             return Judgement("error", {}, "the query was not run")
         found = int(values.get("failing") or 0)
-        return Judgement(
-            "failed" if found else "passed", {"rows_returned": found}, f"{found} row(s) returned" if found else "", found
-        )
+        if not found:
+            return Judgement("passed", {"rows_returned": 0})
+        observed = {"rows_returned": found, "examples": values.get("examples", [])}
+        # Which rows these are may hang on their order, and a message is part of the decision: it is the same when replayed.
+        return Judgement("failed", observed, f"{found} row(s) returned", found)
 
     def message(self) -> str:
         """What is promised."""
@@ -168,7 +170,7 @@ class Metric(BatchCheck):
         return self
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """Those of the aggregate."""
         return tuple(sorted(columns_of(parse_aggregate(self.sql, "sql"))))
 

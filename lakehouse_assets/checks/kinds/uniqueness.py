@@ -19,18 +19,20 @@ class Unique(BatchCheck):
     """No two clean rows of the batch share ``columns``; a row with a NULL among them is not compared; NaN equals NaN.
 
     On the table's own key it counts keys whose rows have the same `last_modified` and different content, in the
-    deduplication's own pass: a mere repetition is superseded, and a newer row is an update.
+    deduplication's own pass: a mere repetition is superseded, and a newer row is an update. With ``where``, only those rows are
+    compared (on the key: only keys whose newest row is one of them). Three of the values are told with a failure.
     """
 
     summary: ClassVar[str] = "no two rows share these columns (on the key: no contradicting twins)"
     example: ClassVar[str] = "{check: unique, columns: [origin, time_hour]}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["unique"]
     columns: Columns = Field(min_length=1)
     """The columns, together."""
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """The columns."""
         return self.columns
 
@@ -40,17 +42,33 @@ class Unique(BatchCheck):
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``duplicates``: of the key, keys in conflict; other columns take a query."""
-        return {"duplicates": "count_if(_conflict)"} if self.is_key(context) else {}
+        conflict = f"_conflict AND {self.where_sql}" if self.where else "_conflict"
+        return {"duplicates": f"count_if({conflict})"} if self.is_key(context) else {}
 
     def query_by_window(self, context: CheckContext) -> str | None:
         """``duplicates``: values that occur more than once per window. None for the key, which rides along."""
         if self.is_key(context):
             return None
+        grouped = f"SELECT p_extracted_at FROM {self._repeated(context)}"
+        return f"SELECT p_extracted_at, count(1) AS duplicates FROM ({grouped}) GROUP BY p_extracted_at"
+
+    def _repeated(self, context: CheckContext) -> str:
         names = [identifier(name) for name in self.columns]
         known = " AND ".join(f"{name} IS NOT NULL" for name in names)
-        grouped = f"SELECT p_extracted_at FROM {identifier(context.batch_view)} WHERE {known} "
-        grouped += f"GROUP BY p_extracted_at, {', '.join(names)} HAVING count(1) > 1"
-        return f"SELECT p_extracted_at, count(1) AS duplicates FROM ({grouped}) GROUP BY p_extracted_at"
+        return f"{self.rows(context)} WHERE {known} GROUP BY p_extracted_at, {', '.join(names)} HAVING count(1) > 1"
+
+    def examples(self, context: CheckContext) -> str | None:
+        """Values that occur more than once, with the number of their rows; keys in conflict."""
+        values = f"concat_ws(', ', {', '.join(f'CAST({identifier(name)} AS STRING)' for name in self.columns)})"
+        if self.is_key(context):
+            return f"SELECT p_extracted_at, concat('(', {values}, ')') AS value FROM {self.rows(context)} WHERE _conflict"
+        return (
+            f"SELECT p_extracted_at, concat('(', {values}, ') on ', count(1), ' rows') AS value FROM {self._repeated(context)}"
+        )
+
+    def fails(self, values: Mapping[str, Any]) -> bool:
+        """Where anything occurs twice."""
+        return bool(values.get("duplicates"))
 
     @property
     def no_answer(self) -> dict[str, Any]:
@@ -65,19 +83,24 @@ class Unique(BatchCheck):
         found = int(values.get("duplicates") or 0)
         what = f"({', '.join(self.columns)})"
         contradicting = "with contradicting rows" if self.is_key(context) else "on more than one row"
-        text = f"{found} value(s) of {what} {contradicting}" if found else ""
-        return Judgement("failed" if found else "passed", {"duplicates": found}, text, 0)
+        if not found:
+            return Judgement("passed", {"duplicates": 0})
+        text = f"{found} value(s) of {what}{self.of_where} {contradicting}"
+        examples = values.get("examples", [])
+        text += f", such as {'; '.join(examples)}" if examples else ""
+        return Judgement("failed", {"duplicates": found, "examples": examples}, text)
 
 
 class DistinctCount(BatchCheck):
     """The number of different values of ``columns`` among the batch's clean rows lies between ``min`` and
     ``max``. Counted in full.
 
-    A row with a NULL among them is not counted.
+    A row with a NULL among them is not counted; with ``where``, only those rows are.
     """
 
     summary: ClassVar[str] = "the number of different values is between min and max"
     example: ClassVar[str] = "{check: distinct_count, columns: [origin], min: 3, max: 3}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["distinct_count"]
     columns: Columns = Field(min_length=1)
@@ -93,7 +116,7 @@ class DistinctCount(BatchCheck):
         return self
 
     @property
-    def columns_used(self) -> tuple[str, ...]:
+    def own_columns(self) -> tuple[str, ...]:
         """The columns."""
         return self.columns
 
@@ -101,7 +124,7 @@ class DistinctCount(BatchCheck):
         """``distinct`` values per window."""
         names = ", ".join(identifier(name) for name in self.columns)
         return (
-            f"SELECT p_extracted_at, count(DISTINCT {names}) AS distinct_values FROM {identifier(context.batch_view)}"
+            f"SELECT p_extracted_at, count(DISTINCT {names}) AS distinct_values FROM {self.rows(context)}"
             " GROUP BY p_extracted_at"
         )
 
@@ -114,5 +137,5 @@ class DistinctCount(BatchCheck):
         """Fails outside the bounds."""
         if "distinct_values" not in values:
             return Judgement("error", {}, "the values were not counted")
-        what = f"the number of different ({', '.join(self.columns)})"
+        what = f"the number of different ({', '.join(self.columns)}){self.of_where}"
         return judge_bounds(what, int(values["distinct_values"]), self.min, self.max)

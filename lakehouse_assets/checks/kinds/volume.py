@@ -31,10 +31,13 @@ class NotEmpty(BatchCheck):
 
 
 class RowCount(BatchCheck):
-    """The number of rows lies between ``min`` and ``max``, both included. A row counts whatever is NULL in it."""
+    """The number of rows lies between ``min`` and ``max``, both included. A row counts whatever is NULL in it, and whether or
+    not it fails other checks; with ``where``, if that is true of it.
+    """
 
     summary: ClassVar[str] = "the number of rows is between min and max"
     example: ClassVar[str] = "{check: row_count, min: 24, max: 75}"
+    takes_where: ClassVar[bool] = True
 
     check: Literal["row_count"]
     min: int | None = Field(default=None, ge=0)
@@ -49,7 +52,7 @@ class RowCount(BatchCheck):
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         """``rows``."""
-        return {"rows": "count(1)"}
+        return {"rows": f"count_if({self.where_sql})" if self.where else "count(1)"}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         """Fails outside the bounds; no rows count as 0."""
@@ -57,6 +60,8 @@ class RowCount(BatchCheck):
         low = self.min is not None and rows < self.min
         high = self.max is not None and rows > self.max
         text = (
-            f"{rows} rows, promised {'at least ' + str(self.min) if low else 'at most ' + str(self.max)}" if low or high else ""
+            f"{rows} rows{self.of_where}, promised {f'at least {self.min}' if low else f'at most {self.max}'}"
+            if low or high
+            else ""
         )
         return Judgement("failed" if text else "passed", {"rows": rows, "min": self.min, "max": self.max}, text)
