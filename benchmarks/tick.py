@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.decision import Counts, Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.announce import announcer_sensor
+from lakehouse_assets.orchestration.automation import HEALS
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.publish import publisher_sensor, state_of
 from lakehouse_assets.orchestration.retries import look_at_failed
@@ -114,6 +115,7 @@ def main(
         settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home)
         specs = [table(f"t{number:02d}", windows) for number in range(tables)]
         definitions = build_definitions(settings, [LakehouseTable(spec, home) for spec in specs])
+        repository = definitions.get_repository_def()
         with dg.DagsterInstance.local_temp(str(home)) as instance:
             for spec in specs:
                 done(instance, home, settings, spec)
@@ -122,9 +124,10 @@ def main(
             looked: list[int] = []
 
             def conditions() -> int:
-                result = dg.evaluate_automation_conditions(definitions, instance, cursor=cursors["conditions"])
+                context = dg.build_sensor_context(instance=instance, cursor=cursors["conditions"], repository_def=repository)
+                result = repository.get_sensor_def(HEALS).evaluate_tick(context)
                 cursors["conditions"] = result.cursor
-                return result.total_requested
+                return len(result.run_requests or ())
 
             def retries() -> int:
                 found = look_at_failed(instance, settings, specs, cursors["retries"], datetime.now(UTC))

@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.readers import readers_of
 from lakehouse_assets.orchestration.announce import announcer_sensor
 from lakehouse_assets.orchestration.assets import table_definitions
 from lakehouse_assets.orchestration.audits import audit_definitions
+from lakehouse_assets.orchestration.automation import healing_sensor
 from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
@@ -20,7 +21,6 @@ from lakehouse_assets.orchestration.maintenance import maintenance_schedule
 from lakehouse_assets.orchestration.migrations import migrate_job
 from lakehouse_assets.orchestration.publish import publisher_sensor
 from lakehouse_assets.orchestration.retries import retry_sensor
-from lakehouse_assets.orchestration.scattered import HEALS
 from lakehouse_assets.orchestration.spark import spark_resource
 from lakehouse_assets.orchestration.tables import golds_of, load_tables
 from lakehouse_assets.orchestration.trials import trial_job
@@ -40,14 +40,13 @@ def build_definitions(
     golds = golds_of(tables)
     readers = {spec.name: readers_of(spec, golds) for spec in specs}
     jobs = [*act_jobs(settings, specs, readers), migrate_job(settings, specs, readers)]
-    automation = dg.AutomationConditionSensorDefinition(
-        HEALS,
-        target=dg.AssetSelection.all(),
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=30,
-        description="Asks for windows that are missing or stale, and for gold after its inputs.",
-    )
-    sensors = [watcher_sensor(settings, specs), announcer_sensor(settings, specs), publisher_sensor(settings), automation]
+    each = [*(table_definitions(t, settings, specs, golds) for t in tables), audit_definitions(settings, tables)]
+    sensors = [
+        watcher_sensor(settings, specs),
+        announcer_sensor(settings, specs),
+        publisher_sensor(settings),
+        healing_sensor(each),
+    ]
     if specs:
         sensors.append(retry_sensor(settings, specs))
     shared = dg.Definitions(
@@ -58,8 +57,7 @@ def build_definitions(
         # One process per run: the default would start a JVM for every step.
         executor=dg.in_process_executor,
     )
-    each = [table_definitions(t, settings, specs, golds) for t in tables]
-    return dg.Definitions.merge(*each, audit_definitions(settings, tables), shared)
+    return dg.Definitions.merge(*each, shared)
 
 
 @dg.definitions

@@ -15,12 +15,11 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import contiguous
 from lakehouse_assets.decisions.healing import SCATTERED, at_rest, bridged
 from lakehouse_assets.layers.others import tables_read
+from lakehouse_assets.orchestration.automation import HEALS
 from lakehouse_assets.orchestration.healing import healing_of
 from lakehouse_assets.orchestration.retries import request_of
 from lakehouse_assets.orchestration.watcher import VERSION_TAG
 from lakehouse_assets.settings import Settings
-
-HEALS = "heal_and_follow"
 
 
 def is_healed(instance: dg.DagsterInstance) -> bool:

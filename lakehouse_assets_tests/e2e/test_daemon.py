@@ -3,6 +3,7 @@
 Belongs here: that nothing is lost and nothing done twice. Does not: which windows are asked for (orchestration).
 """
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +23,29 @@ PARTITION, START, END = (
     f"dagster/{name}" for name in ("partition", "asset_partition_range_start", "asset_partition_range_end")
 )
 SILVER, GOLD = dg.AssetKey("silver_weather"), dg.AssetKey("gold_daily_weather")
+# Nine windows reported by a daemon like this one take longer than it lets pass between two evaluations of conditions.
+SLOW_DAEMON = """
+import sys
+if "dagster._daemon" in sys.orig_argv:
+    import time
+    from dagster import DagsterInstance
+    report = DagsterInstance.report_runless_asset_event
+
+    def slowly(self, event):
+        time.sleep(4)
+        report(self, event)
+
+    DagsterInstance.report_runless_asset_event = slowly
+"""
+
+
+def slowed(home: Path, variables: dict[str, str]) -> dict[str, str]:
+    """What Python imports at its start."""
+    place = home / "startup"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(SLOW_DAEMON)
+    path = os.pathsep.join([str(place), *filter(None, [variables.get("PYTHONPATH")])])
+    return {**variables, "PYTHONPATH": path}
 
 
 def land(settings: Settings, days: Iterable[int], corrected: bool = False) -> None:
@@ -68,7 +92,7 @@ def quiet(instance: dg.DagsterInstance, settings: Settings, expected: list[tuple
 def test_what_came_while_the_daemon_was_off(spark, tmp_path):
     home = tmp_path / "dev"
     home.mkdir()
-    variables = environment(home)
+    variables = slowed(home, environment(home))
     settings = Settings.from_environment(variables)
     nine = range(1, 10)
     land(settings, nine)
