@@ -196,6 +196,6 @@ def test_it_is_evaluated_as_a_sensor(settings):
         (request,) = first.run_requests
         asked = request.asset_graph_subset
         found = {key.to_user_string(): set(asked.get_partitions_subset(key).get_partition_keys()) for key in asked.asset_keys}
-        assert found == dict.fromkeys(OWN, set(months))
+        assert found == {name: set(months) for name in OWN}
         again = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=first.cursor, repository_def=repository))
         assert not again.run_requests
