@@ -19,8 +19,8 @@ from lakehouse_assets.contracts.decision import Counts, Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.announce import announcer_sensor
-from lakehouse_assets.orchestration.automation import HEALS
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.healer import HEALS
 from lakehouse_assets.orchestration.publish import publisher_sensor, state_of
 from lakehouse_assets.orchestration.retries import look_at_failed
 from lakehouse_assets.orchestration.watcher import VERSION_TAG, look, patience

@@ -13,9 +13,9 @@ from lakehouse_assets.contracts.readers import readers_of
 from lakehouse_assets.orchestration.announce import announcer_sensor
 from lakehouse_assets.orchestration.assets import table_definitions
 from lakehouse_assets.orchestration.audits import audit_definitions
-from lakehouse_assets.orchestration.automation import healing_sensor
 from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.healer import healing_sensor
 from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
 from lakehouse_assets.orchestration.maintenance import maintenance_schedule
 from lakehouse_assets.orchestration.migrations import migrate_job
@@ -45,10 +45,10 @@ def build_definitions(
         watcher_sensor(settings, specs),
         announcer_sensor(settings, specs),
         publisher_sensor(settings),
-        healing_sensor(each),
+        healing_sensor(settings, each),
     ]
     if specs:
-        sensors.append(retry_sensor(settings, specs))
+        sensors.append(retry_sensor(settings, specs, [(gold, golds[gold.name]) for spec in specs for gold in spec.gold]))
     shared = dg.Definitions(
         sensors=sensors,
         jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, tables)],

@@ -155,6 +155,11 @@ class Check(Closed):
         return tuple(dict.fromkeys([*self.own_columns, *more]))
 
     @property
+    def columns_named(self) -> tuple[str, ...]:
+        """Columns that it may read: those that it needs, or any name in a query that may be one."""
+        return self.columns_used
+
+    @property
     def where_sql(self) -> str:
         """`where`, as Spark SQL that is never NULL; TRUE without it."""
         return "TRUE" if not self.where else f"coalesce({parse_expression(self.where, 'where').sql(dialect='spark')}, FALSE)"

@@ -35,7 +35,7 @@ def quarantine_show(
 ) -> None:
     """Rows that are held of a window, or of a gold table (`gold_…`), each with its reasons. Columns marked pii are masked."""
     from lakehouse_assets.layers.held import held_gold_sample, held_sample
-    from lakehouse_assets.orchestration.assets import personal_columns
+    from lakehouse_assets.orchestration.component import personal_columns
     from lakehouse_assets.orchestration.tables import golds_of
 
     settings, tables = Settings.from_environment(), tables_of()

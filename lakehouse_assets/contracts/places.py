@@ -102,7 +102,25 @@ class Places:
             return "defs.yaml:1", name
         if keys and defaults and not self.document.has(["attributes", *keys]) and defaults.has(["tables", *keys]):
             return defaults.at(["tables", *keys]), f"tables.{name}"
+        shared = self._in_defaults(keys)
+        if defaults and shared and defaults.has(shared):
+            return defaults.at(shared), ".".join(map(str, shared))
         return self.document.at(["attributes", *keys]), name
+
+    def _in_defaults(self, keys: Keys) -> Keys:
+        """Where defaults would say what a check of the table does not say itself; nothing for any other key."""
+        at = next((place for place, key in enumerate(keys[:-2]) if key == "checks" and isinstance(keys[place + 1], int)), None)
+        node: Any = self.document.data.get("attributes") if self.document and at is not None else None
+        try:
+            for key in keys[: (at or 0) + 2]:
+                node = node[key]
+            kind = node["check"]
+        except (KeyError, IndexError, TypeError):
+            return ()
+        # Pydantic puts the kind between the check and its key.
+        rest = keys[(at or 0) + 2 :]
+        rest = rest[1:] if rest[0] == kind else rest
+        return ("checks", kind, *rest) if rest and rest[0] not in node else ()
 
     def of_pack(self, keys: Sequence[str | int]) -> bool:
         """Whether it is a pack's check that these keys are told of, and not what the table says of it itself."""

@@ -196,8 +196,11 @@ class TableSpec(Closed):
 
     @property
     def pii_columns(self) -> frozenset[str]:
-        """Columns whose values are never shown."""
-        return frozenset(name for name, column in self.columns.items() if column.pii)
+        """Columns whose values are never shown: those that are marked, and others that are made of the same column of the
+        source.
+        """
+        personal = {self.source_column(name).lower() for name, column in self.columns.items() if column.pii}
+        return frozenset(name for name in self.columns if personal and self.source_column(name).lower() in personal)
 
     @property
     def declared(self) -> "TableSpec":

@@ -53,7 +53,7 @@ def built_in(spec: TableSpec, numbers: BatchNumbers) -> list[Outcome]:
     for name, column in spec.columns.items():
         failed = numbers.failed_rows.get(f"cast_{name}", 0)
         message = f"{failed} value(s) of {name} are no {column.type}"
-        found.append(_counted(f"cast_{name}", "cast", failed, "rows", message, numbers, column.pii))
+        found.append(_counted(f"cast_{name}", "cast", failed, "rows", message, numbers, name in spec.pii_columns))
     if spec.key:
         failed = numbers.failed_rows.get("key_not_null", 0)
         message = f"{failed} row(s) without a whole key"
@@ -78,10 +78,12 @@ def judge_checks(
     waived: Collection[str] = (),
     before: Callable[[HistoryCheck], Sequence[Past]] = lambda _: (),
     judged: Iterable[Outcome] = (),
+    lacking: Collection[str] = (),
 ) -> list[Outcome]:
     """Outcomes of these checks, in their order. One that depends on another is judged after it, or skipped.
 
     ``before``: the windows that a check compares its batch with. ``judged``: outcomes of checks that were judged already.
+    ``lacking``: columns that the batch does not have, of which no check says that it passed.
     """
     found = {outcome.check: outcome for outcome in judged}
     for check in in_order(checks):
@@ -89,19 +91,21 @@ def judge_checks(
         if why:
             found[check.id] = Outcome(check.id, check.check, check.severity, "skipped", "none", 0, f"not judged: {why}")
         else:
-            found[check.id] = _judged(check, context, numbers, pii, before)
+            found[check.id] = _of_columns(check, _judged(check, context, numbers, pii, before), lacking)
     return [found[check.id] for check in checks]
 
 
-def without_columns(outcomes: Sequence[Outcome], checks: Sequence[Check], lacking: Collection[str]) -> list[Outcome]:
-    """Outcomes of these checks, of which none says *passed* of a column that the batch does not have."""
-    used = {check.id: sorted(set(check.columns_used) & set(lacking)) for check in checks}
-    return [
-        replace(o, status="skipped", message=f"not judged: the batch lacks {', '.join(used[o.check])}")
-        if o.status == "passed" and used.get(o.check)
-        else o
-        for o in outcomes
-    ]
+def _of_columns(check: Check, outcome: Outcome, lacking: Collection[str]) -> Outcome:
+    named = {name.lower() for name in check.columns_named} if lacking else set()
+    if outcome.status != "passed" or not (used := sorted(name for name in lacking if name.lower() in named)):
+        return outcome
+    return replace(outcome, status="skipped", message=f"not judged: the batch lacks {', '.join(used)}")
+
+
+def is_hidden(check: Check, pii: Collection[str]) -> bool:
+    """Whether what a check tells may quote a value of these columns: what SQL over a whole batch reads is not known."""
+    of_batch = isinstance(check, RowCheck) and check.scope != "row"
+    return bool(set(check.columns_used) & set(pii)) or (of_batch and bool(pii))
 
 
 def _in_the_way(check: Check, checks: Sequence[Check], found: Mapping[str, Outcome], waived: Collection[str]) -> str:
@@ -142,8 +146,7 @@ def _judged(
     except Exception as error:
         # Fail closed: whatever a check stumbles over, the batch has not passed it.
         judged = Judgement("error", {}, f"{type(error).__name__}: {error}", 0)
-    # What SQL over a whole batch reads is not known by column.
-    hidden = bool(set(check.columns_used) & set(pii)) or (isinstance(check, RowCheck) and not by_row and bool(pii))
+    hidden = is_hidden(check, pii)
     return Outcome(
         check=check.id,
         kind=check.check,
@@ -151,8 +154,7 @@ def _judged(
         status=judged.status,
         effect=consequence(check, judged),
         failed_rows=judged.failed_rows,
-        # A row check counts; what else is said of a batch, or of an error, may quote a value.
-        message=MASKED if hidden and judged.message and not (by_row and judged.status != "error") else judged.message,
+        message=_said(check, judged.status, judged.message, hidden),
         observed={name: MASKED if hidden else finite(value) for name, value in judged.observed.items()},
     )
 
@@ -183,9 +185,14 @@ def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:
 
 
 def waive(outcomes: Sequence[Outcome], waived: Collection[str]) -> list[Outcome]:
-    """Take the effect from the checks that an override names (``*``: all that can be waived)."""
+    """Take the effect from the checks that an override names (``*``: all that can be waived).
+
+    A column whose expression stops the scan is not among them: its values are not known, and no later reading could have them.
+    """
     return [
-        replace(o, effect="none", waived=True) if o.effect in ("rows", "batch") and is_waived(o.check, waived) else o
+        replace(o, effect="none", waived=True)
+        if o.effect in ("rows", "batch") and (o.kind, o.status) != ("cast", "error") and is_waived(o.check, waived)
+        else o
         for o in outcomes
     ]
 
@@ -211,6 +218,28 @@ def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verd
     counts = Counts(numbers.rows_in, numbers.newest, numbers.older, numbers.failing, 0)
     troubled = any(outcome.status in ("failed", "error") for outcome in outcomes)
     return ("published_with_warnings" if troubled else "published"), counts
+
+
+def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]) -> Decision:
+    """The decision as it is shown: what its checks told of columns that have been marked since is masked."""
+    hidden = {check.id: check for check in checks if pii and is_hidden(check, pii)}
+    shown = tuple(
+        {
+            **told,
+            "observed": dict.fromkeys(told["observed"], MASKED),
+            "message": _said(hidden[told["check"]], told["status"], told["message"], True),
+        }
+        if told["check"] in hidden
+        else told
+        for told in decision.checks
+    )
+    return replace(decision, checks=shown) if hidden else decision
+
+
+def _said(check: Check, status: str, message: str, hidden: bool) -> str:
+    # A row check counts; what else is said of a batch, or of an error, may quote a value.
+    counts = isinstance(check, RowCheck) and check.scope == "row" and status != "error"
+    return MASKED if hidden and message and not counts else message
 
 
 def completed(decision: Decision, later: Sequence[Outcome]) -> Decision:

@@ -69,8 +69,13 @@ def rejected(decision: Decision) -> bool:
 
 def lacking_columns(spec: TableSpec, record: ExtractionRecord) -> list[str]:
     """Silver's columns of which the batch, if it has rows, does not have the source's column in any of its files."""
-    came = {name.lower() for name in record.columns}
-    if not record.rows or not came:
+    return without(spec, record.columns) if record.rows else []
+
+
+def without(spec: TableSpec, columns: Collection[str]) -> list[str]:
+    """Silver's columns whose column is not among these of a source (safe names); of a source that tells none, nothing."""
+    came = {name.lower() for name in columns}
+    if not came:
         return []
     return [name for name in spec.columns if safe_name(spec.source_column(name)).lower() not in came]
 

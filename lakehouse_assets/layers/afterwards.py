@@ -32,11 +32,12 @@ def results_afterwards(
     made: Sequence[tuple[Decision, Batch]],
     pii: Collection[str],
     bounds: Callable[[Decision], CheckContext],
+    lacking: Callable[[Decision], Collection[str]] = lambda _: (),
 ) -> list[tuple[Decision, list[gate.Outcome]]]:
     """What the late checks say of each decision's batch; nothing for a table that has none. One query for each of them.
 
     ``made``: decisions with all that their checks said, and where their rows stand in the staging. ``bounds``: the context of
-    one batch.
+    one batch. ``lacking``: the columns that it does not have.
     """
     late = [check for check in checks if runs_afterwards(check, context)]
     # A discarded batch was looked at when it was judged.
@@ -54,5 +55,8 @@ def results_afterwards(
     for decision, batch in made:
         numbers = BatchNumbers(metrics=found[batch], errors=errors.get(batch, {}))
         judged = [gate.Outcome(**outcome) for outcome in decision.checks]
-        results.append((decision, gate.judge_checks(late, bounds(decision), numbers, pii, decision.waived, judged=judged)))
+        told = gate.judge_checks(
+            late, bounds(decision), numbers, pii, decision.waived, judged=judged, lacking=lacking(decision)
+        )
+        results.append((decision, told))
     return results

@@ -6,6 +6,7 @@ Belongs here: the order of the writes and what makes each safe to repeat. Does n
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
@@ -14,13 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.sql_text import identifier, literal
-from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.decision import ACCEPTED, Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.spark_types import parse_type, type_of_json
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.evolution import effective
 from lakehouse_assets.decisions.exchange import may_merge
+from lakehouse_assets.decisions.schema_gate import lacking_columns
 from lakehouse_assets.layers.afterwards import results_afterwards
 from lakehouse_assets.layers.fold import clean_rows, empty_silver, fold, order, silver_columns
 from lakehouse_assets.layers.judge import context_at
@@ -66,6 +68,11 @@ def apply(
 def check_afterwards(run: Run, made: Sequence[Decision], staged: DataFrame, *, log: bool = True) -> list[Decision]:
     """These decisions with what their late checks say, which is logged before the mark, so that a recovery cannot miss it."""
     placed = [(d, (d.p_extracted_at, d.extraction_seq)) for d in made if d.p_extracted_at]
+
+    @cache
+    def records() -> dict[Batch, ExtractionRecord]:
+        return {(r.p_extracted_at, r.extraction_seq): r for r in logs.extractions(run.settings, run.spec.name)}
+
     told = results_afterwards(
         run.spec.checks,
         check_context(run.spec),
@@ -73,6 +80,7 @@ def check_afterwards(run: Run, made: Sequence[Decision], staged: DataFrame, *, l
         placed,
         run.spec.pii_columns,
         lambda d: context_at(run, d.p_extracted_at) if d.p_extracted_at else check_context(run.spec),
+        lambda d: lacking_columns(run.spec, records()[d.batch]),
     )
     if log and told:
         logs.log_checked(run.settings, told)
@@ -230,7 +238,8 @@ def _rebuild_keys(run: Run, touched: Sequence[Decision], known: Sequence[Decisio
     """The sure path: every key that these batches, or the extractions they replaced, speak of is folded anew."""
     spec, path = run.spec, run.path("silver")
     windows = {d.p_extracted_at for d in touched}
-    involved = {d.batch: d for d in known if d.p_extracted_at in windows}
+    # What was never accepted left nothing in silver; it may be held since its key cannot even be evaluated.
+    involved = {d.batch: d for d in known if d.p_extracted_at in windows and d.verdict in ACCEPTED}
     rows = clean_rows(run, live)
     if _is_empty(path):
         delta.append(fold(rows, spec, live), path)

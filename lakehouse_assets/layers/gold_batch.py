@@ -131,9 +131,10 @@ def flag_and_keep(
     number: int,
     others: Mapping[str, DataFrame],
     keep: Callable[[DataFrame], DataFrame],
+    missing: Collection[str] = (),
 ) -> tuple[DataFrame, dict[str, str]]:
     """These rows as one batch with a staging's flags, kept once; and what went wrong in row checks that stop the scan, which
-    are then not evaluated.
+    are then not evaluated. Nor are the ``missing``, whose table is not there.
     """
     columns, checks = [identifier(c) for c in rows.columns], run.spec.checks
     rows = rows.select(
@@ -145,7 +146,7 @@ def flag_and_keep(
     )
 
     def frame(some: Sequence[Check], broken: Collection[str] = ()) -> DataFrame:
-        return flag_duplicates(flagged(rows, some, _context(), run.pii, others, broken), run.spec.key, None)
+        return flag_duplicates(flagged(rows, some, _context(), run.pii, others, {*broken, *missing}), run.spec.key, None)
 
     def alone(check: Check) -> None:
         evaluate(frame([*rows_passed_over(check, checks), check]))

@@ -72,10 +72,12 @@ def held_values(settings: Settings, spec: TableSpec, held: Sequence[Decision]) -
     if not newest:
         return found
     wanted = [("decision_id", "in", [decision.decision_id for decision in newest])]
+    # A record that could not be read may have any column's value.
+    personal = {*spec.pii_columns, "_corrupt_record"} if spec.pii_columns else set()
     for row in delta.head_arrow(settings.path("quarantine", spec.name), LOOKED_AT, ["reasons"], wanted).to_pylist():
         for reason in row["reasons"] or []:
             values, value = found.setdefault(reason["check"], []), reason["value"]
-            if value is not None and reason["column"] in spec.pii_columns:
+            if value is not None and personal & set(reason["column"].split(", ")):
                 value = MASKED
             if value is not None and len(values) < SHOWN and value not in values:
                 values.append(value)

@@ -195,8 +195,10 @@ def decide(
         uncast = {name: n.failed_rows.get(f"cast_{name}", 0) for name in stands.columns}
         outcomes = gate.built_in(planned.spec, n) + schema_outcomes(stands, record, planned, ever, uncast)
         context, before = context_at(run, record.p_extracted_at, record.control), partial(history.before, record.p_extracted_at)
-        judged = gate.judge_checks(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before)
-        outcomes += gate.without_columns(judged, spec.checks, lacking_columns(stands, record))
+        outcomes += gate.judge_checks(
+            *(at_once(spec.checks, context), context, n, spec.pii_columns, act.waived, before),
+            lacking=lacking_columns(stands, record),
+        )
         outcomes += gate.drift_outcome(drift)
         if "drift" in n.errors:
             outcomes.append(gate.Outcome("drift", "drift", "critical", "error", "batch", 0, n.errors["drift"]))

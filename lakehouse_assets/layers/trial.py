@@ -23,10 +23,11 @@ from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.schema_gate import lacking_columns, without
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.bronze import bronze_rows
 from lakehouse_assets.layers.judge import context_at
-from lakehouse_assets.layers.others import others_now
+from lakehouse_assets.layers.others import Others, others_now
 from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.source import only_in_bronze, source_of
 from lakehouse_assets.measures.isolate import culprits
@@ -76,13 +77,16 @@ class Tried:
 
 @dataclass(frozen=True)
 class _Data:
-    """Staged rows by batch, the rules whose flags they carry, and what the source says of their windows."""
+    """Staged rows by batch, the rules whose flags they carry, what the source says of their windows, and the columns that
+    these lack.
+    """
 
     frame: DataFrame
     spec: TableSpec
     place: str
     batches: tuple[Batch, ...]
     control: Mapping[datetime, ControlTotals | None] = field(default_factory=dict)
+    lacking: Mapping[datetime, Sequence[str]] = field(default_factory=dict)
 
 
 def with_check(spec: Spec, check: Check) -> Spec:
@@ -125,7 +129,9 @@ def try_checks(run: Run, checks: Sequence[Check], windows: Sequence[Window], pla
             return history.before(start, past)
 
         judged = gate.judge_checks(
-            wanted, context_at(run, start, data.control.get(start)), numbers[batch], spec.pii_columns, before=before
+            *(wanted, context_at(run, start, data.control.get(start)), numbers[batch], spec.pii_columns),
+            before=before,
+            lacking=data.lacking.get(start, ()),
         )
         window, old = window_at(start, spec.extraction.cadence), standing.get(start)
         found += [Trial(window, numbers[batch].rows_in, outcome, old) for outcome in judged if outcome.check in names]
@@ -159,7 +165,9 @@ def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str
         extraction = source.read(run.spark, arrived)
         rows = bronze_rows(extraction.frame, dict.fromkeys(arrived, 1))
         told = {window.start: totals for window, totals in extraction.control.items()}
-        return _Data(rows, spec, place, tuple((window.start, 1) for window in arrived), told)
+        came = {window.start: extraction.columns.get(window, ()) for window in arrived}
+        lacks = {start: without(spec, columns) for start, columns in came.items()}
+        return _Data(rows, spec, place, tuple((window.start, 1) for window in arrived), told, lacks)
     if place == "silver":
         as_came = HistoryCheck | ControlTotal
         if looking := [check.id for check in spec.checks if isinstance(check, as_came) and check.id in names]:
@@ -170,20 +178,25 @@ def _data(run: Run, windows: Sequence[Window], place: str, names: Collection[str
         if not batches or not delta.exists(run.path("silver")):
             raise RefusedError(f"{spec.name}: none of these windows is published")
         rows = run.spark.read.format("delta").load(run.path("silver"))
-        return _Data(rows, spec, place, tuple((start, seq) for start, seq in batches if start))
+        accepted = {(r.p_extracted_at, r.extraction_seq): r for r in logs.extractions(run.settings, spec.name)}
+        lacks = {start: lacking_columns(spec, accepted[start, seq]) for start, seq in batches if start}
+        return _Data(rows, spec, place, tuple((start, seq) for start, seq in batches if start), lacking=lacks)
     records = ledger.latest_extractions(logs.extractions(run.settings, spec.name))
     batches = tuple((start, record.extraction_seq) for start, record in records.items() if start in starts)
     if not batches:
         raise RefusedError(f"{spec.name}: none of these windows is in bronze; see `lakehouse verdicts`, or try --on source")
     told = {start: record.control for start, record in records.items()}
-    return _Data(run.spark.read.format("delta").load(run.path("bronze")), spec, place, batches, told)
+    lacks = {start: lacking_columns(spec, records[start]) for start, _ in batches}
+    return _Data(run.spark.read.format("delta").load(run.path("bronze")), spec, place, batches, told, lacks)
 
 
-def _staged(data: _Data, batches: Sequence[Batch], others: Mapping[str, DataFrame]) -> DataFrame:
+def _staged(data: _Data, batches: Sequence[Batch], others: Others) -> DataFrame:
     rows, spec = select_batches(data.frame, batches), data.spec
+    # As at the gate: what cannot be looked up fails no row.
+    broken = others.errors(spec.checks)
     if data.place == "silver":
-        return flagged(rows, spec.checks, check_context(spec), others, pii=spec.pii_columns)
-    return stage(rows, spec, others=others)
+        return flagged(rows, spec.checks, check_context(spec), others.frames, broken, spec.pii_columns)
+    return stage(rows, spec, others=others.frames, broken=dict.fromkeys(broken, batches))
 
 
 def _measure(
@@ -199,7 +212,7 @@ def _measure(
     def measured(some: Sequence[Batch], data: _Data = data, asked: Sequence[Check] = wanted) -> None:
         rules = declared_rules(data.spec.checks, context) if data.place == "silver" else row_rules(data.spec)
         along = riding(asked, context, [rule.id for rule in rules])
-        staged = _staged(data, some, others.frames).persist()
+        staged = _staged(data, some, others).persist()
         try:
             scanned = scan(staged, [rule.id for rule in rules], along)
             extra = query_failures(staged, asked, context, some, errors, scanned)

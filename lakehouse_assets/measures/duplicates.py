@@ -19,7 +19,9 @@ BATCH = ("p_extracted_at", "extraction_seq")
 def flag_duplicates(rows: DataFrame, key: Sequence[str], last_modified: str | None) -> DataFrame:
     """`_newest`: the clean row of its key that the batch publishes. `_conflict`: one row of each key with unequal twins."""
     if not key:
-        ordinal = F.row_number().over(W.partitionBy(*BATCH, "_content_hash").orderBy("_clean"))
+        # Equal rows have equal flags. To order by one would evaluate every check wherever the rows are read again, the one that
+        # stopped the scan of their batch too.
+        ordinal = F.row_number().over(W.partitionBy(*BATCH, "_content_hash").orderBy(F.lit(1)))
         return rows.select("*", F.col("_clean").alias("_newest"), F.lit(False).alias("_conflict"), ordinal.alias("_ordinal"))
     same_key = W.partitionBy(*BATCH, *[identifier(name) for name in key], "_clean")
     moment = F.col(identifier(last_modified)) if last_modified else F.lit(None).cast("timestamp")

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.readers import readers_of
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.schema_gate import rejected
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.layers.bronze import extract
@@ -29,7 +29,7 @@ from lakehouse_assets.layers.silver import publish
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.automation import gold_follows, heal_windows
 from lakehouse_assets.orchestration.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.component import LakehouseTable, personal_columns
 from lakehouse_assets.orchestration.maintenance import maintenance_asset
 from lakehouse_assets.orchestration.overdue import overdue_check
 from lakehouse_assets.orchestration.partitions import partitions_of
@@ -61,14 +61,6 @@ def table_definitions(
     checks += [overdue_check(spec)] if spec.extraction.overdue_after else []
     checks += [gold_schema_check(settings, gold) for gold in spec.gold]
     return dg.Definitions(assets=assets, asset_checks=checks)
-
-
-def personal_columns(query: GoldQuery, specs: Sequence[TableSpec]) -> frozenset[str]:
-    """Columns of a gold table that are made of columns marked `pii`, of whatever spelling: Spark knows no letter case."""
-    personal = {(f"silver_{spec.name}", column.lower()) for spec in specs for column in spec.pii_columns}
-    return frozenset(
-        name for name, sources in query.lineage.items() if {(table, column.lower()) for table, column in sources} & personal
-    )
 
 
 def _common(spec: TableSpec, layer: str) -> dict[str, Any]:
@@ -204,6 +196,7 @@ def silver_check_results(
     newest = sorted(ledger.standing(known).values(), key=lambda d: d.extraction_seq)
     shown |= {d.p_extracted_at: d for d in newest if d.p_extracted_at in starts}
     told = logs.with_evidence(settings, spec.name, [shown[start] for start in sorted(start for start in shown if start)])
+    told = [gate.masked_now(decision, spec.checks, spec.pii_columns) for decision in told]
     keyed = {window_at(d.p_extracted_at, spec.extraction.cadence).key: d for d in told if d.p_extracted_at}
     # What is still held shows its values too, though an earlier run has found it.
     samples = {**held_values(settings, spec, held), **samples}

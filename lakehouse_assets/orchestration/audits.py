@@ -17,8 +17,7 @@ from lakehouse_assets.decisions.audit import percent
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.layers.audit import AuditRun, Known, Report, audit_layer
 from lakehouse_assets.layers.audit_pages import page, write_pages
-from lakehouse_assets.orchestration.assets import personal_columns
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.component import LakehouseTable, personal_columns
 from lakehouse_assets.reports.audit_site import page_of
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import AUDIT_PORT, Settings

@@ -1,4 +1,4 @@
-"""The named conditions by which tables heal and gold follows, and the sensor that evaluates them.
+"""The named conditions by which tables heal and gold follows.
 
 Belongs here: when Dagster asks for a materialization, and the failure modes that shaped it. Does not: what one does.
 """
@@ -10,9 +10,6 @@ import dagster as dg
 
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 
-HEALS = "heal_and_follow"
-# Dagster evaluates no more conditions than these in one tick of a sensor like the others.
-MOST_CONDITIONS = 500
 RETRY_CRON = "0 */6 * * *"
 _STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}
 
@@ -61,31 +58,3 @@ def gold_follows() -> dg.AutomationCondition:
     retry = ac.execution_failed() & ac.cron_tick_passed(RETRY_CRON).since(done)
     begun = ac.all_deps_match(~ac.missing())
     return ((changed | retry) & begun & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")
-
-
-def healing_sensor(definitions: Sequence[dg.Definitions]) -> dg.SensorDefinition:
-    """The sensor `heal_and_follow`, on by default, over the conditions of all these.
-
-    Dagster's daemon takes sensors in turn, but evaluates conditions beside them unless they are evaluated as one of them is:
-    while `watch_sources` reports what it saw, window by window, half of a gap would be asked for, and the other half later, in
-    a run of its own. Over more than `MOST_CONDITIONS` conditions (some hundred tables) they have to be evaluated beside.
-    """
-    return dg.AutomationConditionSensorDefinition(
-        HEALS,
-        target=dg.AssetSelection.all(),
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=30,
-        description="Asks for windows that are missing or stale, and for gold after its inputs.",
-        use_user_code_server=sum(map(_conditions, definitions)) <= MOST_CONDITIONS,
-    )
-
-
-def _conditions(definitions: dg.Definitions) -> int:
-    specs = [spec for part in [*(definitions.assets or ()), *(definitions.asset_checks or ())] for spec in _specs(part)]
-    return sum(spec.automation_condition is not None for spec in specs)
-
-
-def _specs(part: object) -> list[dg.AssetSpec | dg.AssetCheckSpec]:
-    if isinstance(part, dg.AssetsDefinition):
-        return [*part.specs, *part.check_specs]
-    return [part] if isinstance(part, dg.AssetSpec) else []

@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import BaseModel, ConfigDict
 
+from lakehouse_assets.checks.sql_text import columns_of, parse_expression
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
 from lakehouse_assets.contracts.places import MISSING, Places, places_of, shared_of
@@ -21,6 +22,14 @@ from lakehouse_assets.settings import Settings
 def silver_schemas(specs: Sequence[TableSpec]) -> dict[str, dict[str, str]]:
     """``{silver_<table>: {column: type}}``, for reading gold's SQL."""
     return {f"silver_{s.name}": {n: c.type for n, c in s.columns.items()} | {"p_extracted_at": "timestamp"} for s in specs}
+
+
+def personal_columns(query: GoldQuery, specs: Sequence[TableSpec]) -> frozenset[str]:
+    """Columns of a gold table that are made of columns marked `pii`, of whatever spelling: Spark knows no letter case."""
+    personal = {(f"silver_{spec.name}", column.lower()) for spec in specs for column in spec.pii_columns}
+    return frozenset(
+        name for name, sources in query.lineage.items() if {(table, column.lower()) for table, column in sources} & personal
+    )
 
 
 class Written(BaseModel):
@@ -59,7 +68,23 @@ class LakehouseTable(dg.Component):
                     f"{self._place(gold, key)}: gold.{gold.name}.{key}: the SELECT in {gold.sql} has no column"
                     f" {', '.join(missing)}; it has {', '.join(query.types)}"
                 )
+        self._refuse_personal_grain(gold, query, [self.spec, *known])
         return query
+
+    def _refuse_personal_grain(self, gold: GoldSpec, query: GoldQuery, known: Sequence[TableSpec]) -> None:
+        grain = gold.grain
+        if grain is None:
+            return
+        of_input = {f"silver_{spec.name}": {name.lower() for name in spec.pii_columns} for spec in known}
+        personal = grain.column in personal_columns(query, known) or any(
+            {name.lower() for name in columns_of(parse_expression(sql, table))} & of_input.get(table, set())
+            for table, sql in grain.inputs.items()
+        )
+        if personal:
+            raise ConfigError(
+                f"{self._place(gold, 'grain')}: gold.{gold.name}.grain: its values are kept with each decision and shown, and"
+                f" {grain.column} is made of a column marked pii; take another grain, or none"
+            )
 
     def _place(self, gold: GoldSpec, key: str) -> str:
         return self.places.at(["gold", self.spec.gold.index(gold), key])

@@ -12,24 +12,21 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import at_rest, ranges
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, LockedError, RunFailedError
-from lakehouse_assets.layers.gold_batch import inputs_of, ruleset_hash
 from lakehouse_assets.layers.others import tables_read
 from lakehouse_assets.measures.isolate import plain
 from lakehouse_assets.orchestration.announce import announce
 from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.following import gold_is_current
 from lakehouse_assets.orchestration.healing import assets_of, healing_of
 from lakehouse_assets.orchestration.in_process import execute_assets
 from lakehouse_assets.orchestration.publish import publish_decisions
 from lakehouse_assets.orchestration.retries import evaluation, range_tags
 from lakehouse_assets.orchestration.watcher import Unsettled, look
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
 
 SETTLING_SECONDS = 1.0
 
@@ -133,20 +130,6 @@ def in_order(tables: Sequence[LakehouseTable]) -> list[LakehouseTable]:
     by_name = {table.spec.name: table for table in sorted(tables, key=lambda t: t.spec.name)}
     before = {name: [t for t in tables_read(table.spec.checks) if t in by_name] for name, table in by_name.items()}
     return [by_name[name] for name in TopologicalSorter(before).static_order()]
-
-
-def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
-    """Whether gold was judged on today's input versions by today's rules, and is on record; or cannot be made yet."""
-    name = f"gold_{gold.name}"
-    places = {i: settings.path(*i.split("_", 1)) for i in inputs_of(gold, query)}
-    if not all(delta.exists(path) for path in places.values()):
-        return True
-    last = max(logs.decisions(settings, name, evidence=False), key=lambda d: d.number, default=None)
-    if last is None or last.applied_at is None or instance.get_latest_materialization_event(dg.AssetKey(name)) is None:
-        return False
-    if last.ruleset_hash != ruleset_hash(gold, query):
-        return False
-    return last.inputs == {i: delta.version(path) for i, path in places.items()}
 
 
 # The log of a run is kept by the instance; on the terminal it would bury what a person wants to know.

@@ -21,7 +21,7 @@ from lakehouse_assets.layers.run import Run
 from lakehouse_assets.layers.upkeep import sweep
 from lakehouse_assets.orchestration import metadata as show
 from lakehouse_assets.orchestration.assets import silver_check_results
-from lakehouse_assets.orchestration.maintenance import forget_runs
+from lakehouse_assets.orchestration.maintenance import forget_evaluations, forget_runs
 from lakehouse_assets.orchestration.schema import Readers
 from lakehouse_assets.orchestration.spark import table_run
 from lakehouse_assets.settings import Settings
@@ -204,6 +204,7 @@ def housekeeping(settings: Settings, specs: Sequence[TableSpec]) -> list[dg.Sche
 
         if gone := forget_runs(context.instance, settings, specs, datetime.now(UTC)):
             context.log.info(f"forgot {gone} runs that ended 90 days ago and made nothing")
+        forget_evaluations(context.instance, datetime.now(UTC))
 
     @dg.job(name="sweep_staging", description="Remove scratch folders of killed runs, and old runs that made nothing.")
     def sweep_staging() -> None:

@@ -19,6 +19,7 @@ from lakehouse_assets.settings import Settings
 
 WEEKLY = "30 2 * * 0"
 HISTORY = timedelta(days=90)
+EVALUATIONS_KEPT = timedelta(days=7)
 AT_ONCE = 2000
 # Where the instance keeps the last run that was looked at and stays.
 LOOKED_AT = "lakehouse_runs_looked_at"
@@ -69,6 +70,15 @@ def maintenance_schedule(specs: Sequence[TableSpec]) -> list[dg.ScheduleDefiniti
             yield dg.RunRequest(run_key=f"{key.to_user_string()} {context.scheduled_execution_time}", asset_selection=[key])
 
     return [maintain_weekly]
+
+
+def forget_evaluations(instance: dg.DagsterInstance, now: datetime) -> None:
+    """Delete what conditions were evaluated to more than a week ago: over a megabyte for each window that was asked for.
+
+    Dagster does so by itself only where conditions are evaluated beside the sensors.
+    """
+    if instance.schedule_storage:
+        instance.schedule_storage.purge_asset_evaluations((now - EVALUATIONS_KEPT).timestamp())
 
 
 def forget_runs(

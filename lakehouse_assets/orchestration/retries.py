@@ -17,10 +17,12 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import Healing, due
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.checks import silver_check_specs
+from lakehouse_assets.orchestration.following import Golds, overlooked_gold
 from lakehouse_assets.orchestration.healing import FAILED, assets_of, healing_of, perhaps_overlooked, selection_of
 from lakehouse_assets.reports.healings import healing_rows
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
 
 CHECK = "no_window_left_failed"
 SHOWN = 50
@@ -62,7 +64,12 @@ class Look:
 
 
 def look_at_failed(
-    instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec], cursor: str | None, now: datetime
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    specs: Sequence[TableSpec],
+    cursor: str | None,
+    now: datetime,
+    golds: Golds = (),
 ) -> Look:
     """Which windows are to be run again now. Where no run has failed it asks the instance once, and reads nothing of the lake;
     once an hour it asks some more, and reads what was taken and decided.
@@ -75,12 +82,14 @@ def look_at_failed(
     names = {*before["left"], *failed_since(instance, by_name, before["since"])} & set(by_name)
     if hour != before["hour"]:
         names |= {name for name, spec in by_name.items() if perhaps_overlooked(instance, settings, spec)}
+        look.requests += overlooked_gold(instance, settings, golds)
     for name in sorted(names):
         spec = by_name[name]
         found = healing_of(instance, settings, spec, now)
         failed = [h for h in found if h.tries]
         stopped = [h.window.key for h in failed if h.next == "stopped"]
-        look.requests += [_request(spec, windows, found) for windows in due(found, now)]
+        number = max((d.number for d in logs.decisions(settings, name, evidence=False)), default=0)
+        look.requests += [_request(spec, windows, found, number) for windows in due(found, now)]
         look.waiting += len(failed) - len(stopped)
         if stopped != before["left"].get(name, []):
             look.told.append(evaluation(spec, found))
@@ -90,19 +99,20 @@ def look_at_failed(
     return look
 
 
-def retry_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
+def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = ()) -> dg.SensorDefinition:
     """`retry_failed`, on by default."""
+    derived = dg.AssetSelection.assets(*(f"gold_{gold.name}" for gold, _ in golds))
 
     @dg.sensor(
         name="retry_failed",
-        asset_selection=selection_of(specs),
+        asset_selection=selection_of(specs) | derived if golds else selection_of(specs),
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Runs failed windows again, later each time and in ever smaller ranges, until their tries are used up; "
-        "and those that nobody has run within six hours.",
+        "and those that nobody has run within six hours, and gold that its inputs have left behind.",
     )
     def retry_failed(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        look = look_at_failed(context.instance, settings, specs, context.cursor, datetime.now(UTC))
+        look = look_at_failed(context.instance, settings, specs, context.cursor, datetime.now(UTC), golds)
         if not look.requests and not look.told:
             context.update_cursor(look.cursor)
             return dg.SkipReason(
@@ -113,10 +123,12 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDef
     return retry_failed
 
 
-def _request(spec: TableSpec, windows: Sequence[Window], found: Sequence[Healing]) -> dg.RunRequest:
+def _request(spec: TableSpec, windows: Sequence[Window], found: Sequence[Healing], number: int) -> dg.RunRequest:
     tries = next(h for h in found if h.window == windows[0])
-    # The same try of the same windows is asked for once, even if a tick is repeated.
-    return request_of(spec, windows, f"{tries.tries} {tries.at}", {"lakehouse/try": str(tries.tries + 1)})
+    # The same try of the same windows is asked for once, even if a tick is repeated. One that follows no failure follows a
+    # decision that was not carried out, or a change: of these there may be another.
+    why = f"{tries.tries} {tries.at}" if tries.tries else f"0 {tries.at} {number}"
+    return request_of(spec, windows, why, {"lakehouse/try": str(tries.tries + 1)})
 
 
 def failed_since(instance: dg.DagsterInstance, specs: dict[str, TableSpec], since: str | None) -> set[str]:

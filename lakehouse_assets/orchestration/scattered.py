@@ -9,25 +9,15 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import dagster as dg
-from dagster._core.definitions.run_request import InstigatorType
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import contiguous
 from lakehouse_assets.decisions.healing import SCATTERED, at_rest, bridged
 from lakehouse_assets.layers.others import tables_read
-from lakehouse_assets.orchestration.automation import HEALS
 from lakehouse_assets.orchestration.healing import healing_of
 from lakehouse_assets.orchestration.retries import request_of
 from lakehouse_assets.orchestration.watcher import VERSION_TAG
 from lakehouse_assets.settings import Settings
-
-
-def is_healed(instance: dg.DagsterInstance) -> bool:
-    """Whether nobody has switched off the sensor that asks for windows: then nothing is to be asked for here either."""
-    if instance.schedule_storage is None:
-        return True  # an instance without a daemon
-    states = instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
-    return all(state.is_running for state in states if state.instigator_name == HEALS)
 
 
 def scattered(

@@ -19,8 +19,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.layers.gold_batch import GoldRun
 from lakehouse_assets.layers.gold_trial import try_gold_checks
 from lakehouse_assets.layers.trial import Trial, try_checks
-from lakehouse_assets.orchestration.assets import personal_columns
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.component import LakehouseTable, personal_columns
 from lakehouse_assets.orchestration.jobs import spec_named
 from lakehouse_assets.orchestration.metadata import samples_markdown
 from lakehouse_assets.orchestration.spark import table_run

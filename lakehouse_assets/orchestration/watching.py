@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.orchestration.healer import is_healed
 from lakehouse_assets.orchestration.healing import selection_of
 from lakehouse_assets.orchestration.overdue import tell_overdue
-from lakehouse_assets.orchestration.scattered import is_healed, scattered
+from lakehouse_assets.orchestration.scattered import scattered
 from lakehouse_assets.orchestration.watcher import ANSWER_SECONDS, Looked, look, patience
 from lakehouse_assets.settings import Settings
 

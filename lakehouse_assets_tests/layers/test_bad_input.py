@@ -14,8 +14,9 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.decisions.evolution import plan
 from lakehouse_assets.decisions.schema_gate import schema_outcomes
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.layers.release import rebuild, release
 from lakehouse_assets.settings import Settings
-from lakehouse_assets_tests.support import heal, land, readings, rows_of, silver, window
+from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
 
 HEADER = "sensor,hour,value,updated"
 COLUMNS = {"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp"}
@@ -192,6 +193,54 @@ def test_an_expression_that_divides_by_zero_in_one_window(spark, settings):
         assert len(held(settings, day)) == 3
     assert_nothing_is_lost(settings, found)
     assert [row["value"] for row in silver(settings)] == [10.0, 5.0]
+
+
+@pytest.mark.parametrize("severity", ["critical", "warning"])
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_check_that_stops_the_scan_stops_nothing_later(spark, settings, mode, severity):
+    """The window is corrected, and silver is rebuilt: neither asks the check again of what it has stopped at."""
+    keys = {"append": {"key": [], "last_modified": None}, "upsert": {}}[mode]
+    checks = [{"check": "expression", "name": "divides", "expr": "10 / hour > 0", "severity": severity}]
+    extraction = {"cadence": "daily", "start": "2024-01-01", "mode": mode}
+    spec = readings(**keys, extraction=extraction, checks=checks)
+    place(settings, 1, content(*good(1)))
+    place(settings, 2, content(*good(2), "z2,0,5,2024-01-02T03:00:00Z"))
+    found = heal(spark, settings, [1, 2], spec)
+    assert verdicts(found) == {1: "published", 2: "quarantined" if severity == "critical" else "published_with_warnings"}
+    assert rebuild(runner(spark, settings, spec)).rows == (2 if severity == "critical" else 5)
+    assert_it_heals(spark, settings, spec, {2: content(*good(2))})
+    assert [row["sensor"] for row in silver(settings)] == ["a1", "a2", "b1", "b2"]
+    proof = rebuild(runner(spark, settings, spec))
+    assert (proof.gained, proof.lost) == (0, 0)
+
+
+def test_a_key_that_stops_the_scan_is_corrected(spark, settings):
+    columns = {**COLUMNS, "hour": {"type": "int", "expr": "cast(24 / value as int)"}}
+    spec = readings(columns=columns, checks=[])
+    place(settings, 1, content(*good(1)))
+    place(settings, 2, content(*good(2), "z2,0,5,2024-01-02T03:00:00Z"))
+    assert verdicts(heal(spark, settings, [1, 2], spec)) == {1: "published", 2: "quarantined"}
+    assert_it_heals(spark, settings, spec, {2: content(*good(2))})
+    # And in the other order: what was accepted is replaced by what cannot be evaluated, which is held, and that is corrected.
+    place(settings, 1, content(*good(1), "z1,0,5,2024-01-01T03:00:00Z"))
+    assert verdicts(heal(spark, settings, [1], spec)) == {1: "quarantined"}
+    place(settings, 1, content("n1,1,5,2024-01-01T03:00:00Z"))
+    assert verdicts(heal(spark, settings, [1], spec)) == {1: "published"}
+    assert [row["sensor"] for row in silver(settings)] == ["a2", "b2", "n1"]
+
+
+@pytest.mark.parametrize("waived", ["casts", "cast_value", "*"])
+def test_values_that_cannot_be_known_cannot_be_published(spark, settings, waived):
+    """An override of a column whose expression stops the scan: it stays held, and nothing behind it is stopped."""
+    spec = readings(columns={**COLUMNS, "value": {"type": "double", "expr": "100 / value"}}, checks=[])
+    place(settings, 1, content(*good(1), "z1,1,0,2024-01-01T03:00:00Z"))
+    heal(spark, settings, [1], spec)
+    made = release(runner(spark, settings, spec), window(1).start, None, waived=[waived], by="ann", because="I say so")
+    assert (made.verdict, [(r.check, r.status, r.effect) for r in made.reasons]) == (
+        "quarantined",
+        [("cast_value", "error", "batch")],
+    )
+    assert_it_heals(spark, settings, spec, {1: content(*good(1))})
 
 
 def test_a_column_that_no_source_has(spark, settings):

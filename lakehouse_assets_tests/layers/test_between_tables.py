@@ -10,6 +10,7 @@ from lakehouse_assets.layers.bronze import extract
 from lakehouse_assets.layers.release import rebuild, release
 from lakehouse_assets.layers.replay import replay
 from lakehouse_assets.layers.silver import publish
+from lakehouse_assets.layers.trial import try_checks
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
@@ -89,6 +90,23 @@ def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, 
     assert decision.verdict == verdict
     assert [(r.check, r.status) for r in decision.reasons] == [("known_sensor", "error"), ("reconcile_sensors", "error")]
     assert all("sensors has never been published" in r.message for r in decision.reasons)
+
+
+def test_others_are_tried_as_at_the_gate_where_a_key_has_nothing_to_look_into(spark, settings):
+    """That no key is found there says nothing of its rows."""
+    more = [{"check": "not_null", "column": "sensor"}, {"check": "null_share", "column": "sensor", "max": 0.0}]
+    more += [
+        {"check": "statistic", "column": "value", "of": "mean", "min": 0, "max": 9},
+        {"check": "unique", "columns": ["hour"]},
+    ]
+    both = readings(checks=[{**KEY, "severity": "critical"}, *more])
+    place(settings, 1, ["a", "b"])
+    decision = judged(spark, settings, 1, both)
+    said = {told["check"]: told["status"] for told in decision.checks if told["check"] in {check.id for check in both.checks}}
+    assert said == {check.id: "error" if check.id == "known_sensor" else "passed" for check in both.checks}
+    for check in both.checks:
+        (tried,) = try_checks(runner(spark, settings, both), [check], [window(1)]).trials
+        assert (tried.outcome.status, tried.outcome.failed_rows) == (said[check.id], 0), check.id
 
 
 def test_a_table_of_which_nothing_was_accepted_is_no_pass_and_wedges_nobody(spark, settings):

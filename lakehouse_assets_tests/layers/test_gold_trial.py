@@ -96,6 +96,9 @@ def test_what_it_depends_on_and_what_another_table_lacks(spark, lake):
     told, found = tried(spark, lake, "after", elsewhere, checks=[first, after])
     assert {name: status for name, (status, _, _) in told.items()} == {"after": "passed", "elsewhere": "error"}
     assert "nowhere has never been published" in str([t.outcome.message for t in found.trials])
+    mean = {"check": "statistic", "column": "n", "of": "mean", "min": 0, "name": "mean"}
+    told, _ = tried(spark, lake, "mean", elsewhere, checks=[mean])
+    assert {name: status for name, (status, _, _) in told.items()} == {"mean": "passed", "elsewhere": "error"}
 
 
 def test_a_column_that_is_not_published_yet(spark, lake):

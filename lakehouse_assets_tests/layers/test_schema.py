@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.schema_gate import differences_of, rejected
 from lakehouse_assets.layers.release import rebuild, release
 from lakehouse_assets.layers.replay import replay
+from lakehouse_assets.layers.trial import try_checks
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
 
@@ -284,6 +285,32 @@ def test_no_check_passes_on_a_column_that_the_batch_does_not_have(spark, setting
     told = by_day[2]["in_range_value"]
     assert (told["status"], told["message"]) == ("skipped", "not judged: the batch lacks value")
     assert (by_day[2]["not_null_value"]["status"], by_day[2]["not_empty"]["status"]) == ("failed", "passed")
+
+
+def test_nor_does_one_that_runs_later_or_alone_or_depends_on_it(spark, settings):
+    """Late checks, SQL over the whole batch, a dependent; and the same checks by themselves, at each place."""
+    checks = [
+        {"check": "in_range", "column": "value", "min": 0},
+        {"check": "in_range", "column": "hour", "min": 0, "depends_on": ["in_range_value"]},
+        {"check": "unique", "columns": ["value"], "severity": "warning"},
+        {"check": "no_gaps", "column": "value", "step": 1, "severity": "warning"},
+        {"check": "sql", "name": "crowd", "sql": "select sensor from batch group by sensor having max(VALUE) > 10"},
+        {"check": "sql", "name": "twice", "sql": "select sensor from batch group by sensor having count(*) > 9"},
+    ]
+    spec = readings(checks=checks, schema={"missing_columns": "keep"})
+    land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
+    land(settings, 2, ["b,1,2024-01-02T00:00:00Z"], header="sensor,hour,updated")
+    heal(spark, settings, [1, 2], spec)
+    by_day = {d.p_extracted_at.day: {c["check"]: c["status"] for c in d.checks} for d in logs.decisions(settings, "readings")}
+    without = {"in_range_value", "in_range_hour", "unique_value", "no_gaps_value", "crowd"}
+    names = [check.id for check in spec.checks]
+    expected = {name: "skipped" if name in without else "passed" for name in names}
+    assert {name: by_day[1][name] for name in names} == dict.fromkeys(names, "passed")
+    assert {name: by_day[2][name] for name in names} == expected
+    for place in ("source", "bronze", "silver"):
+        for check in spec.checks:
+            (tried,) = try_checks(runner(spark, settings, spec), [check], [window(2)], place).trials
+            assert tried.outcome.status == expected[check.id], (place, check.id)
 
 
 def test_what_a_window_replaced_stays_replaced_for_those_after_a_change_of_the_contract(spark, settings):

@@ -8,14 +8,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
-from dagster._core.definitions.sensor_definition import SensorType
 
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration import automation
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.headless import in_order
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.e2e.world import keys
 from lakehouse_assets_tests.support import readings
 
@@ -165,37 +161,3 @@ def test_runs_at_once_never_write_one_table(clockwork):
     pools = {key.to_user_string(): graph.get(key).pools for key in graph.executable_asset_keys}
     assert pools["bronze_readings"] == pools["silver_readings"] == pools["baseline_readings"] == {"table_readings"}
     assert pools["silver_sensors"] == {"table_sensors"}
-
-
-def test_conditions_take_turns_with_the_watcher(settings, monkeypatch):
-    """Evaluated beside it, they would see half of what it reports. What that leads to: e2e/test_daemon."""
-    tables = [LakehouseTable(spec, Path("nowhere")) for spec in (READINGS, SENSORS)]
-    definitions = build_definitions(settings, tables)
-    assert definitions.resolve_sensor_def("heal_and_follow").sensor_type is SensorType.AUTOMATION
-    assert yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text())["sensors"] == {"use_threads": False}
-    # As many as Dagster counts; it refuses more.
-    graph = definitions.resolve_asset_graph()
-    conditioned = [key for key in graph.get_all_asset_keys() | graph.asset_check_keys if graph.get(key).automation_condition]
-    monkeypatch.setattr(automation, "MOST_CONDITIONS", len(conditioned))
-    assert build_definitions(settings, tables).resolve_sensor_def("heal_and_follow").sensor_type is SensorType.AUTOMATION
-    monkeypatch.setattr(automation, "MOST_CONDITIONS", len(conditioned) - 1)
-    assert build_definitions(settings, tables).resolve_sensor_def("heal_and_follow").sensor_type is SensorType.AUTO_MATERIALIZE
-
-
-def test_it_is_evaluated_as_a_sensor(settings):
-    """A whole tick: what was missing is asked for as one range, and not again."""
-    definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {"spark": Broken()})
-    sensor = definitions.resolve_sensor_def("heal_and_follow")
-    months = ("2024-01-01", "2024-02-01", "2024-03-01")
-    with dg.DagsterInstance.ephemeral() as instance:
-        for month in months:
-            instance.report_runless_asset_event(dg.AssetMaterialization("source_sensors", partition=month))
-        repository = definitions.get_repository_def()
-        context = dg.build_sensor_context(instance, repository_def=repository)
-        first = sensor.evaluate_tick(context)
-        (request,) = first.run_requests
-        asked = request.asset_graph_subset
-        found = {key.to_user_string(): set(asked.get_partitions_subset(key).get_partition_keys()) for key in asked.asset_keys}
-        assert found == {name: set(months) for name in OWN}
-        again = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=first.cursor, repository_def=repository))
-        assert not again.run_requests

@@ -95,6 +95,27 @@ def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
     assert personal_columns(query, [table.spec]) == {"who"}
 
 
+@pytest.mark.parametrize(
+    ("select", "grain", "refused"),
+    [
+        ("sensor as who", "{column: who, inputs: {silver_readings: sensor}}", True),
+        ("'all' as who", "{column: who, inputs: {silver_readings: 'left(SENSOR, 1)'}}", True),
+        ("'all' as who", "{column: who, inputs: {silver_readings: 'int(value)'}}", False),
+    ],
+)
+def test_a_grain_is_made_of_no_personal_column(load, select, grain, refused):
+    """Its values stand in each decision, and are shown."""
+    text = GOLD.replace("    sensor: string", "    sensor: {type: string, pii: true}")
+    text = text.replace("key: [sensor]}", f"key: [who], grain: {grain}}}")
+    if not refused:
+        load(text, means=f"select {select}, value from silver_readings")
+        return
+    with pytest.raises(ConfigError) as caught:
+        load(text, means=f"select {select}, value from silver_readings")
+    assert names(str(caught.value), 15), caught.value
+    assert "gold.means.grain: its values are kept with each decision and shown" in str(caught.value)
+
+
 def test_what_the_mistakes_are_made_from_loads(load):
     (table,), file = load(GOOD)
     assert (table.spec.name, table.folder) == ("readings", file.parent)

@@ -16,8 +16,9 @@ from lakehouse_assets.contracts.windows import contiguous
 from lakehouse_assets.decisions.healing import BRIDGED, SCATTERED, bridged
 from lakehouse_assets.orchestration.component import LakehouseTable
 from lakehouse_assets.orchestration.headless import run_once
+from lakehouse_assets.orchestration.healer import is_healed
 from lakehouse_assets.orchestration.retries import checks_of
-from lakehouse_assets.orchestration.scattered import is_healed, scattered
+from lakehouse_assets.orchestration.scattered import scattered
 from lakehouse_assets.orchestration.watcher import look
 from lakehouse_assets.orchestration.watching import watcher_sensor
 from lakehouse_assets_tests.orchestration.test_retries import SPEC, Shop

@@ -228,6 +228,7 @@ def test_what_the_source_does_not_say_is_no_pass():
 
 
 HOURS = [START + timedelta(hours=hour) for hour in (3, 0, 1, 2, 2)]
+CENTS = [Decimal(n) / 100 for n in range(105, 130, 5)]
 # kind and parameters | column type | batches that pass | batches that fail
 BATCHES = [
     ({"check": "null_share", "max": 0.5}, "int", [[1, None], [1], []], [[None], [1, None, None]]),
@@ -255,6 +256,15 @@ BATCHES = [
     ({"check": "distinct_count", "columns": ["v"], "min": 2, "max": 2}, "string", [["a", "b", "b", None]], [["a"], [], [None]]),
     ({"check": "no_gaps", "step": 1}, "int", [[1, 3, 2, 2], [5], [], [None]], [[1, 3]]),
     ({"check": "no_gaps", "step": 0.5}, "double", [[0.5, 1.0]], [[0.5, 1.5]]),
+    # Tenths are not exact: 0.4 - 0.3 is more than 0.1.
+    ({"check": "no_gaps", "step": 0.1}, "double", [[n / 10 for n in range(11)], [-0.3, -0.2]], [[0.1, 0.2, 0.301]]),
+    (
+        {"check": "no_gaps", "step": 0.05},
+        "decimal(5,2)",
+        [[Decimal(n) / 100 for n in range(105, 130, 5)]],
+        [[Decimal("1.05"), Decimal("1.11")]],
+    ),
+    ({"check": "no_gaps", "step": 1}, "bigint", [[10**12, 10**12 + 1]], [[10**12, 10**12 + 2]]),
     ({"check": "no_gaps", "step": "1h"}, "timestamp", [HOURS], [[HOURS[0], HOURS[1]]]),
     ({"check": "no_gaps", "step": "1d"}, "date", [[START.date()]], [[START.date(), (START + timedelta(days=2)).date()]]),
     ({"check": "metric", "name": "m", "sql": "max(v) - min(v)", "max": 3}, "int", [[1, 4]], [[1, 5], []]),

@@ -9,9 +9,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import model_validator
 
 from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
+from lakehouse_assets.checks.bounds import ROUNDING
 from lakehouse_assets.checks.durations import duration
 from lakehouse_assets.checks.sql_text import identifier
 from lakehouse_assets.checks.types import uncastable
+
+# By what share of itself a double may be off, four times over: two were subtracted.
+EXACT = 4 * 2.0**-52
 
 
 class NoGaps(BatchCheck):
@@ -55,9 +59,11 @@ class NoGaps(BatchCheck):
         step = duration(self.step).total_seconds() if isinstance(self.step, str) else float(self.step)
         groups = ", ".join(["p_extracted_at", *(identifier(name) for name in self.by)])
         inner = f"SELECT DISTINCT {groups}, {value} AS _v FROM {self.rows(context)} WHERE {column} IS NOT NULL"
-        steps = f"SELECT p_extracted_at, _v - lag(_v) OVER (PARTITION BY {groups} ORDER BY _v) AS _step FROM ({inner})"
+        steps = f"SELECT p_extracted_at, _v, _v - lag(_v) OVER (PARTITION BY {groups} ORDER BY _v) AS _step FROM ({inner})"
+        # Fractions such as 0.1 are not exact, and 0.4 - 0.3 is more than that.
+        most = f"{step * (1 + ROUNDING)!r}D + {EXACT!r}D * abs(_v)"
         return (
-            f"SELECT p_extracted_at, count_if(_step > {step!r}D) AS gaps, max(_step) AS widest FROM ({steps})"
+            f"SELECT p_extracted_at, count_if(_step > {most}) AS gaps, max(_step) AS widest FROM ({steps})"
             " GROUP BY p_extracted_at"
         )
 

@@ -68,6 +68,11 @@ class Sql(RowCheck):
         """Columns of the filter; a query over the whole batch may name columns of its own making."""
         return () if self.filter is None else tuple(sorted(columns_of(self.filter)))
 
+    @property
+    def columns_named(self) -> tuple[str, ...]:
+        """Those of the whole query, with names of its own making."""
+        return (*self.columns_used, *sorted(columns_of(self.tree)))
+
     def unknown_columns(self, columns: Collection[str]) -> list[str]:
         """Those of the filter, or those that the whole query names and cannot have."""
         return super().unknown_columns(columns) if self.scope == "row" else unknown_columns(self.tree, columns)
