@@ -81,8 +81,8 @@ class Column(Closed):
     description: str | None = None
     """Shown in the column schema."""
     pii: bool = False
-    """Keeps the values out of reasons, samples, listings, metadata and alerts, also those of other columns that are made `from` the
-    same one. Refused in drift features and in gold's grain. Bronze, silver and quarantine still hold them."""
+    """Keeps the values out of reasons, samples, listings, metadata and alerts, also those of other columns that are made `from`
+    the same one. Refused in drift features and in gold's grain. Bronze, silver and quarantine still hold them."""
 
     @field_validator("type")
     @classmethod

@@ -22,16 +22,20 @@ Unsettled = dict[str, dict[str, str]]
 PROCESSOR_SECONDS, SECONDS = 0.5, 20.0
 # Dagster gives a tick a minute, after which all that it saw is lost.
 ANSWER_SECONDS = 30
+TOO_LATE = 55.0
 
 
 class Looked(NamedTuple):
-    """``tables``: those whose source was looked at. ``next``: that which the next look begins with, where some were not."""
+    """``tables``: those whose source was looked at. ``next``: that which the next look begins with, where some were not.
+    ``slowest``: the table whose source took longest.
+    """
 
     tables: Sequence[TableSpec]
     events: list[dg.AssetMaterialization]
     seen: Unsettled
     troubles: list[str]
     next: str | None = None
+    slowest: str | None = None
 
 
 def look(
@@ -55,11 +59,16 @@ def look(
     troubles: list[str] = []
     first = next((place for place, spec in enumerate(specs) if spec.name == start), 0)
     turn = [*specs[first:], *specs[:first]]
+    took: dict[str, float] = {}
+    began, last = time.monotonic(), None
     for place, spec in enumerate(turn):
+        if last:
+            took[last], began = time.monotonic() - began, time.monotonic()
         if place and tired():
             later = {each.name for each in turn[place:]}
             kept = {name: prints for name, prints in before.items() if name in later}
-            return Looked(turn[:place], events, seen | kept, troubles, spec.name)
+            return Looked(turn[:place], events, seen | kept, troubles, spec.name, _most(took))
+        last = spec.name
         key = dg.AssetKey(f"source_{spec.name}")
         recorded = recorded_versions(instance, key)
         try:
@@ -87,7 +96,13 @@ def look(
                 )
             else:
                 seen.setdefault(spec.name, {})[window.key] = print_
-    return Looked(turn, events, seen, troubles)
+    if last:
+        took[last] = time.monotonic() - began
+    return Looked(turn, events, seen, troubles, slowest=_most(took))
+
+
+def _most(took: Mapping[str, float]) -> str | None:
+    return max(took, key=lambda name: took[name], default=None)
 
 
 def patience(processor: float = PROCESSOR_SECONDS, seconds: float = SECONDS) -> Callable[[], bool]:

@@ -5,6 +5,7 @@ Belongs here: the sensor and its cursor. Does not: looking (watcher), what is ov
 """
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -15,12 +16,14 @@ from lakehouse_assets.orchestration.healer import is_healed
 from lakehouse_assets.orchestration.healing import selection_of
 from lakehouse_assets.orchestration.overdue import tell_overdue
 from lakehouse_assets.orchestration.scattered import scattered
-from lakehouse_assets.orchestration.watcher import ANSWER_SECONDS, Looked, look, patience
+from lakehouse_assets.orchestration.watcher import ANSWER_SECONDS, TOO_LATE, Looked, look, patience
 from lakehouse_assets.settings import Settings
 
 
 def watcher_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
     """The sensor, on by default: it costs a listing of the landing place."""
+    # Where it is kept, beside a cursor that is lost, whose source took too long.
+    place = f"watch_sources {settings.root}"
 
     @dg.sensor(
         name="watch_sources",
@@ -32,10 +35,23 @@ def watcher_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorD
     )
     def watch_sources(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         before = json.loads(context.cursor) if context.cursor else {}
-        now = datetime.now(UTC)
+        now, began = datetime.now(UTC), time.monotonic()
+        stored = context.instance.daemon_cursor_storage
+        slow = stored.get_cursor_values({place}).get(place)
+        # One that takes too long would take all that was seen of the others with it, again and again.
+        turn = [spec for spec in specs if spec.name != slow]
         looked = look(
-            context.instance, settings, specs, before.get("seen", {}), now, patience(), before.get("next"), ANSWER_SECONDS
+            context.instance, settings, turn, before.get("seen", {}), now, patience(), before.get("next"), ANSWER_SECONDS
         )
+        late = looked.slowest if time.monotonic() - began > TOO_LATE else None
+        if slow or late:
+            stored.set_cursor_values({place: late or ""})
+        if slow:
+            looked.seen.update({name: prints for name, prints in before.get("seen", {}).items() if name == slow})
+            looked.troubles.append(
+                f"{slow}: its source took so long that Dagster gave the look up (after a minute): it is left out of this one."
+                " Put fewer folders into its path, or let extraction.start be later"
+            )
         results, overdue = tell_overdue(context.instance, specs, looked.tables, before.get("overdue", {}), now)
         for trouble in looked.troubles:
             context.log.warning(trouble)

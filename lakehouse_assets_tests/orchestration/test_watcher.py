@@ -3,6 +3,7 @@
 Belongs here: looks at sources, and the sensor. Does not: what a source's fingerprints are (sources).
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -79,6 +80,38 @@ def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings
         assert seen == {}
         # The table that was next is no more: from the first one on.
         assert look(instance, settings, specs[:1], {}, NOW, start="c").tables == specs[:1]
+
+
+def test_a_source_that_takes_too_long_keeps_the_others_from_being_watched_once(settings, monkeypatch):
+    """Dagster gives a tick up after a minute, with its cursor; so the next one leaves out what has taken so long."""
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    specs = [readings(name="fast"), readings(name="slow")]
+    definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in specs])
+    sensor = definitions.resolve_sensor_def("watch_sources")
+    spent = {"fast": 1.0, "slow": 60.0}
+    clock = [0.0]
+
+    def opened(spec, *given):
+        clock[0] += spent[spec.name]
+        return source_of(spec, *given)
+
+    monkeypatch.setattr(watcher, "source_of", opened)
+    monkeypatch.setattr(watcher.time, "monotonic", lambda: clock[0])
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def tick(cursor):
+            told = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
+            return list(json.loads(told.cursor)["seen"]), told.cursor, [e.asset_key.to_user_string() for e in told.asset_events]
+
+        assert tick(None)[0] == ["fast", "slow"], "which comes too late"
+        seen, cursor, _ = tick(None)
+        assert seen == ["fast"]
+        # Then it is looked at again, too late.
+        assert tick(cursor)[2] == ["source_fast"]
+        spent["slow"] = 2.0
+        seen, cursor, events = tick(cursor)
+        assert (seen, events) == ([], ["source_fast"]), "left out once more"
+        assert tick(cursor)[0] == ["fast", "slow"]
 
 
 def test_a_tick_ends_when_its_processor_time_is_spent_or_its_time():
