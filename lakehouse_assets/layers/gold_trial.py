@@ -43,9 +43,10 @@ def try_gold_checks(run: GoldRun, checks: Sequence[Check]) -> Tried:
             has = ", ".join(rows.columns)
             raise RefusedError(f"{run.table} as it is published has no column {', '.join(missing)} ({check.id}); it has {has}")
     others = others_now(run.settings, wanted, spark)
-    staged, broken = flag_and_keep(run, rows, at, number, others.frames, _in_memory, others.errors(wanted))
+    absent = others.errors(wanted)
+    staged, broken = flag_and_keep(run, rows, at, number, others.frames, _in_memory, absent)
     try:
-        numbers = measure_gold(run, wanted, staged, {**broken, **others.errors(wanted)}, at, number)
+        numbers = measure_gold(run, wanted, staged, {**broken, **absent}, at, number)
         failing = any(numbers.failed_rows.get(name) for name in names)
         samples = failing_samples(staged) if failing else {}
     finally:

@@ -88,8 +88,7 @@ def look_at_failed(
         found = healing_of(instance, settings, spec, now)
         failed = [h for h in found if h.tries]
         stopped = [h.window.key for h in failed if h.next == "stopped"]
-        number = max((d.number for d in logs.decisions(settings, name, evidence=False)), default=0)
-        look.requests += [_request(spec, windows, found, number) for windows in due(found, now)]
+        look.requests += [_request(settings, spec, windows, found) for windows in due(found, now)]
         look.waiting += len(failed) - len(stopped)
         if stopped != before["left"].get(name, []):
             look.told.append(evaluation(spec, found))
@@ -123,11 +122,13 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
     return retry_failed
 
 
-def _request(spec: TableSpec, windows: Sequence[Window], found: Sequence[Healing], number: int) -> dg.RunRequest:
+def _request(settings: Settings, spec: TableSpec, windows: Sequence[Window], found: Sequence[Healing]) -> dg.RunRequest:
     tries = next(h for h in found if h.window == windows[0])
-    # The same try of the same windows is asked for once, even if a tick is repeated. One that follows no failure follows a
-    # decision that was not carried out, or a change: of these there may be another.
-    why = f"{tries.tries} {tries.at}" if tries.tries else f"0 {tries.at} {number}"
+    # The same try of the same windows is asked for once, even if a tick is repeated.
+    why = f"{tries.tries} {tries.at}"
+    if not tries.tries:
+        # What follows no failure follows a decision that was not carried out, or a change: of these there may be another.
+        why += f" {max((d.number for d in logs.decisions(settings, spec.name, evidence=False)), default=0)}"
     return request_of(spec, windows, why, {"lakehouse/try": str(tries.tries + 1)})
 
 

@@ -60,17 +60,13 @@ def look(
     first = next((place for place, spec in enumerate(specs) if spec.name == start), 0)
     turn = [*specs[first:], *specs[:first]]
     took: dict[str, float] = {}
-    began, last = time.monotonic(), None
     for place, spec in enumerate(turn):
-        if last:
-            took[last], began = time.monotonic() - began, time.monotonic()
         if place and tired():
             later = {each.name for each in turn[place:]}
             kept = {name: prints for name, prints in before.items() if name in later}
             return Looked(turn[:place], events, seen | kept, troubles, spec.name, _most(took))
-        last = spec.name
         key = dg.AssetKey(f"source_{spec.name}")
-        recorded = recorded_versions(instance, key)
+        recorded, began = recorded_versions(instance, key), time.monotonic()
         try:
             windows = spec.extraction.windows(now)
             prints = source_of(spec, settings, seconds).fingerprints(windows)
@@ -82,6 +78,8 @@ def look(
             # Nor one that fails in a way that nobody thought of, whose words may hold an address.
             troubles.append(f"{spec.name}: its source could not be looked at ({type(error).__name__})")
             continue
+        finally:
+            took[spec.name] = time.monotonic() - began
         for window, print_ in sorted(prints.items()):
             if recorded.get(window.key) == print_:
                 continue
@@ -96,8 +94,6 @@ def look(
                 )
             else:
                 seen.setdefault(spec.name, {})[window.key] = print_
-    if last:
-        took[last] = time.monotonic() - began
     return Looked(turn, events, seen, troubles, slowest=_most(took))
 
 
