@@ -4,7 +4,11 @@ VENV := .venv
 PY := $(VENV)/bin/python
 export DAGSTER_HOME := $(CURDIR)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test lint bench chaos clean-data
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# What needs no Spark, and one story on Dagster, Spark and Delta.
+QUICK := $(addprefix lakehouse_assets_tests/,checks contracts decisions reports e2e/test_run_checks.py)
+SEED ?= $(shell git rev-parse HEAD)
+.PHONY: help setup demo dev check test test-slice test-all lint ruff types imports bench chaos clean-data
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -13,7 +17,6 @@ setup: $(VENV)/.ready ## the environment alone
 
 $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	@bash scripts/setup.sh $(VENV)
-	@touch $@
 
 demo: setup ## the main job on real weather data, from source to gold, healing itself
 	@$(PY) scripts/demo.py
@@ -21,14 +24,28 @@ demo: setup ## the main job on real weather data, from source to gold, healing i
 dev: setup ## Dagster's UI on port 3000 of this machine, with the daemon, everything on
 	@$(PY) scripts/dev.py
 
-test: setup ## lint, types, import rules, tests
-	@$(MAKE) --no-print-directory lint
-	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
+check: lint ## lint, types, import rules, the tests without Spark and one story: three minutes
+	@$(PYTEST) $(QUICK)
+
+test: lint ## lint, types, import rules, the tests: twenty minutes
+	@$(PYTEST) --durations=20
+
+test-slice: setup ## about five minutes of the exhaustive tests, drawn by SEED (default: the commit)
+	@$(PY) -m pytest -n 2 -v -m exhaustive --slice=$(SEED) lakehouse_assets_tests
+
+test-all: lint ## make test with all exhaustive tests: hours
+	@$(PYTEST) --durations=20 -m ""
 
 lint: setup
+	@$(MAKE) --no-print-directory -j 3 --output-sync=target ruff types imports
+
+ruff types imports: setup
+ruff:
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
+types:
 	@$(VENV)/bin/pyright
+imports:
 	@$(VENV)/bin/lint-imports --no-cache
 
 bench: setup ## the benchmarks, as a table: ratios of paired runs

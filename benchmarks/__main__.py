@@ -66,8 +66,8 @@ def run(
                 for result in benchmark(lab):
                     results.append(result)
                     if json_file:  # after each: a long run that is stopped leaves what it has found
-                        found = as_json(seen, {"pairs": pairs, "scale": scale}, results)
-                        json_file.write_text(json.dumps(found, indent=2) + "\n")
+                        outcomes = as_json(seen, {"pairs": pairs, "scale": scale}, results)
+                        json_file.write_text(json.dumps(outcomes, indent=2) + "\n")
     finally:
         lab.close()
     draw(out, seen, results)

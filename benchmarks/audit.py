@@ -16,12 +16,12 @@ from scipy.stats import binom
 from benchmarks.data import CHECKS, COLUMNS, read_all, table, write_typed
 from benchmarks.gate import PLACES
 from benchmarks.harness import Result, Sample, Side, run_pairs, timed
-from benchmarks.lab import Lab, told
+from benchmarks.lab import Lab, public_properties
 from benchmarks.memory import PeakMemory
+from lakehouse_assets.audit.run import AuditRun, DeclaredTable, audit_table
+from lakehouse_assets.audit.sample import count_groups, draw_sample
 from lakehouse_assets.contracts.audit import AuditRule, AuditRules
-from lakehouse_assets.decisions.audit_share import group_weights, inclusion, of_uniform, of_weighted
-from lakehouse_assets.layers.audit import AuditRun, Known, audit_table
-from lakehouse_assets.measures.sample import count_groups, draw
+from lakehouse_assets.decisions.audit.share import group_weights, inclusion_probability, uniform_share, weighted_share
 from lakehouse_assets.settings import Settings
 
 ROWS = 10_000_000
@@ -42,7 +42,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     def sample(_: Any) -> None:
         rows = frame.select(*COLUMNS)
         groups = count_groups(rows, "status", count, weighted=True)
-        drawn = draw(rows, [F.col("reading_id")], 1000, 7, count, column="status", groups=groups)
+        drawn = draw_sample(rows, [F.col("reading_id")], 1000, 7, count, column="status", groups=groups)
         drawn.release()
 
     def scan(_: Any) -> None:
@@ -59,7 +59,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         assert repeated.count() == 0  # noqa: S101
         step("uniqueness")
 
-    sizes, versions = {"rows": count, "columns": len(COLUMNS), "sampled": 1000}, told(settings)
+    sizes, versions = {"rows": count, "columns": len(COLUMNS), "sampled": 1000}, public_properties(settings)
     pairs = [
         ("audit, the draw", "sample and raw distribution", sample, "plain scan of the columns", scan, AT_MOST_SCAN),
         ("audit, whole", "audit with one uniqueness", audit, "scan and uniqueness by hand", by_hand, AT_MOST_BY_HAND),
@@ -83,13 +83,13 @@ def _write(lab: Lab, settings: Settings, path: str, count: int) -> None:
 def _rules() -> AuditRules:
     rules = [AuditRule.model_validate({"name": "key_unique", "key": True, "check": {"check": "unique"}})]
     for n, check in enumerate(c for c in CHECKS if "column" in c):
-        given = {name: value for name, value in check.items() if name != "column"} | {"threshold": 0.98}
-        rules.append(AuditRule.model_validate({"name": f"rule_{n}", "columns": [check["column"]], "check": given}))
+        values = {name: value for name, value in check.items() if name != "column"} | {"threshold": 0.98}
+        rules.append(AuditRule.model_validate({"name": f"rule_{n}", "columns": [check["column"]], "check": values}))
     return AuditRules(tuple(rules))
 
 
 def _run(lab: Lab, settings: Settings, rules: AuditRules) -> AuditRun:
-    known = {"silver/readings": Known(("reading_id",)), "silver/wide": Known(("id",))}
+    known = {"silver/readings": DeclaredTable(("reading_id",)), "silver/wide": DeclaredTable(("id",))}
     return AuditRun(settings, rules, lambda: lab.spark, "bench", known, seed=7)
 
 
@@ -109,7 +109,7 @@ def _wide(lab: Lab, settings: Settings) -> Result:
 
     sample = timed(audit, lab.cpu)()
     sizes = {"rows": rows, "columns": columns, "rules": found[-1]}
-    return Result("audit, wide", "one audit", (sample,), sizes=sizes, settings=told(settings))
+    return Result("audit, wide", "one audit", (sample,), sizes=sizes, settings=public_properties(settings))
 
 
 def memory_benchmark(lab: Lab) -> Iterator[Result]:
@@ -135,7 +135,7 @@ def memory_benchmark(lab: Lab) -> Iterator[Result]:
         "Python and JVM",
         tuple(samples[-1:]),
         sizes={"rows": lab.sized(MEMORY_ROWS[-1], 1000)},
-        settings=told(settings),
+        settings=public_properties(settings),
         figures=peaks,
         note=f"heap {lab.memory}",
     )
@@ -146,7 +146,7 @@ def near_a_threshold(rows: int = 1000) -> dict[str, float]:
     """The worst over thresholds: an answer that is wrong at one point off, and one that is open at five."""
     wrong = open_ = 0.0
     for threshold in (0.35, 0.5, 0.9, 0.95, 0.98):
-        answers = np.array([of_uniform(rows, failed, 10**9).answer(threshold) for failed in range(rows + 1)])
+        answers = np.array([uniform_share(rows, failed, 10**9).answer(threshold) for failed in range(rows + 1)])
         for points, is_bad in ((0.01, "wrong"), (0.05, "inconclusive")):
             for share in (threshold - points, threshold + points):
                 if share > 1:
@@ -167,12 +167,12 @@ def coverage(draws: int = 2000) -> dict[str, float]:
     for _ in range(draws):
         failed = dice.random(sum(sizes)) < np.repeat((0.02, 0.1, 0.3), sizes)
         true = 1 - failed.mean()
-        plain = of_uniform(300, int(failed[dice.choice(len(failed), 300, replace=False)].sum()), len(failed))
+        plain = uniform_share(300, int(failed[dice.choice(len(failed), 300, replace=False)].sum()), len(failed))
         held["uniform"] += plain.low <= true <= plain.high
         order = -np.log(dice.random(len(failed))) / weights
         least = np.argpartition(order, 300)[:301]
         cut = order[least].max()
         taken = least[order[least] < cut]
-        share = of_weighted(failed[taken].tolist(), [inclusion(w, cut) for w in weights[taken]], len(failed))
+        share = weighted_share(failed[taken].tolist(), [inclusion_probability(w, cut) for w in weights[taken]], len(failed))
         held["weighted"] += share.low <= true <= share.high
     return {f"coverage, {name}": float(count) / draws for name, count in held.items()}

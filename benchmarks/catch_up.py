@@ -9,11 +9,11 @@ from pathlib import Path
 
 from benchmarks.data import table, windows, write_csv
 from benchmarks.harness import Result, Side, run_pairs, timed
-from benchmarks.lab import Lab, told
+from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.contracts.windows import Cadence, Window
-from lakehouse_assets.layers.bronze import extract
-from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.silver import publish
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver import publish
 
 ROWS, HOURS, LIMIT = 2_000_000, 720, 1.5
 HOURLY = "hourly/{window:%Y-%m-%dT%H}.csv"
@@ -30,7 +30,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     b = _side(lab, "the same rows as one window", "monthly", "whole/{window:%Y-%m}.csv", 1)
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"catch-up: {text}"))
     sizes = {"rows": count, "windows": hours, "files": hours}
-    settings = told(lab.settings("catch-up"))
+    settings = public_properties(lab.settings("catch-up"))
     yield Result("catch-up", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, settings)
     lab.clear(str(landing.parent))
 
@@ -47,5 +47,5 @@ def _side(lab: Lab, label: str, cadence: Cadence, path: str, count: int) -> Side
 def bring_in(run: Run, taken: Sequence[Window]) -> None:
     """These windows from the landing folder to silver, in one run of the project's steps."""
     extract(run, taken)
-    if not publish(run, taken).standing:
+    if not publish(run, taken).current:
         raise RuntimeError(f"{run.spec.name}: nothing was decided")

@@ -70,11 +70,11 @@ def table(cadence: Cadence, path: str, checks: Sequence[Mapping[str, Any]] = CHE
 
 def windows(count: int, cadence: Cadence) -> list[Window]:
     """So many windows, the first of which starts at FIRST."""
-    found, start = [], FIRST
+    results, start = [], FIRST
     for _ in range(count):
-        found.append(window_at(start, cadence))
+        results.append(window_at(start, cadence))
         start = next_start(start, cadence)
-    return found
+    return results
 
 
 def rows(spark: SparkSession, count: int, count_windows: int, cadence: Cadence, slices: int = 8) -> DataFrame:
@@ -119,9 +119,9 @@ def _bell(name: str) -> Column:
 def write_bronze(spark: SparkSession, settings: Settings, count: int, taken: list[Window], cadence: Cadence) -> None:
     """Bronze as `layers.bronze` leaves it: the same columns in the same order, partitioned by window, a hash per row."""
     names = sorted(COLUMNS)
-    given = rows(spark, count, len(taken), cadence)
+    inputs = rows(spark, count, len(taken), cadence)
     cells = [F.concat(F.lit(f"{name}="), F.col(name)) for name in names]
-    frame = given.select(
+    frame = inputs.select(
         "p_extracted_at",
         F.lit(1).alias("extraction_seq"),
         F.md5(F.concat_ws("\x1f", *cells)).alias("_content_hash"),
@@ -137,9 +137,9 @@ def write_bronze(spark: SparkSession, settings: Settings, count: int, taken: lis
 
 def write_typed(spark: SparkSession, path: str, count: int, spec: TableSpec) -> None:
     """The rows of one month with their types, as Parquet that any Spark reads; by which batch they are stands beside them."""
-    given = rows(spark, count, 1, "monthly")
-    cells = [F.expr(column.value).alias(column.name) for column in typed_columns(spec, set(given.columns))]
-    given.select(*cells, "p_extracted_at", F.lit(1).alias("extraction_seq")).write.parquet(path)
+    inputs = rows(spark, count, 1, "monthly")
+    cells = [F.expr(column.value).alias(column.name) for column in typed_columns(spec, set(inputs.columns))]
+    inputs.select(*cells, "p_extracted_at", F.lit(1).alias("extraction_seq")).write.parquet(path)
 
 
 def read_all(frame: DataFrame) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.harness import Result, Sample
-from benchmarks.lab import Lab, own_instance, told
+from benchmarks.lab import Lab, own_instance, public_properties
 from benchmarks.memory import PeakMemory
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
@@ -33,5 +33,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home)
     sizes = {"windows": len(list((home / "landing" / "weather").glob("*.csv")))}
     figures = {"peak_memory_mb": peak.megabytes}
-    yield Result("demo", "scripts/demo.py", (Sample(seconds),), sizes=sizes, settings=told(settings), figures=figures)
+    yield Result(
+        "demo", "scripts/demo.py", (Sample(seconds),), sizes=sizes, settings=public_properties(settings), figures=figures
+    )
     lab.clear(str(home))

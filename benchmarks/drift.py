@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
+from benchmarks.drift_categories import FAULTS as CATEGORY_FAULTS
+from benchmarks.drift_categories import SCENES, simulate
 from benchmarks.drift_simulation import (
     FAMILIES,
     FAULTS,
@@ -37,11 +39,11 @@ from benchmarks.drift_simulation import (
 )  # fmt: skip
 from benchmarks.drift_weather import year
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.baseline import Book
-from lakehouse_assets.decisions.drift import judge_drift
-from lakehouse_assets.decisions.lasting import lasting
-from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.decisions.relations import relations_of
+from lakehouse_assets.decisions.drift.baseline_state import BaselineState
+from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
+from lakehouse_assets.decisions.drift.profiles import Profile
+from lakehouse_assets.decisions.drift.relations import compute_relations
 
 SPEC = DriftSpec(features=("a", "b", "c"))
 MANY = 100
@@ -67,8 +69,8 @@ class Rate:
     @property
     def interval(self) -> tuple[float, float]:
         """Clopper and Pearson's, 95 %; tries that share a baseline are counted as if independent."""
-        found = stats.binomtest(self.hits, self.tries).proportion_ci(method="exact")
-        return float(found.low), float(found.high)
+        outcomes = stats.binomtest(self.hits, self.tries).proportion_ci(method="exact")
+        return float(outcomes.low), float(outcomes.high)
 
     @property
     def reached(self) -> bool | None:
@@ -82,8 +84,8 @@ def _clean_one(name: str, seed: int) -> tuple[list[tuple[int, str]], Floats, Flo
     rng = np.random.default_rng([11, sorted(FAMILIES).index(name), seed])
     draw = FAMILIES[name]
     learnt = learn([draw(rng, rng.normal(size=(ROWS, 3))) for _ in range(HISTORY)])
-    found = [measure(draw(rng, rng.normal(size=(ROWS, 3))), learnt) for _ in range(JUDGED)]
-    return learnt.names, learnt.statistics, np.array([f[0] for f in found]), np.array([f[1] for f in found])
+    outcomes = [measure(draw(rng, rng.normal(size=(ROWS, 3))), learnt) for _ in range(JUDGED)]
+    return learnt.names, learnt.statistics, np.array([f[0] for f in outcomes]), np.array([f[1] for f in outcomes])
 
 
 def false_alarms(baselines: int, pool: ProcessPoolExecutor, families: Sequence[str]) -> Iterator[Rate]:
@@ -97,42 +99,42 @@ def false_alarms(baselines: int, pool: ProcessPoolExecutor, families: Sequence[s
         # Tables of many columns share them: they tell no more than as many as have none in common.
         apart = min(len(many), 3 * len(runs) // MANY * JUDGED) or JUDGED
         for alpha in (0.05, 0.01):
-            for label, found, tries in (("3 columns", few, len(few)), (f"{MANY} columns", many, apart)):
+            for label, outcomes, tries in (("3 columns", few, len(few)), (f"{MANY} columns", many, apart)):
                 bounds = (least * alpha if least else None, 1.5 * alpha)
-                hits = round(tries * sum(p <= alpha for p in found) / len(found))
+                hits = round(tries * sum(p <= alpha for p in outcomes) / len(outcomes))
                 yield Rate(f"false alarms, {name}, {label}, α {alpha:g}", hits, tries, *bounds)
 
 
 def _three(runs) -> list[float]:
-    found = []
+    outcomes = []
     for names, history, now, effects in runs:
         at = ranked(names)
-        found += [p_value(history[:, at], row[at], e[at], -1.0) for row, e in zip(now, effects, strict=True)]
-    return found
+        outcomes += [p_value(history[:, at], row[at], e[at], -1.0) for row, e in zip(now, effects, strict=True)]
+    return outcomes
 
 
 def _many(runs) -> list[float]:
     """A hundred columns drawn from those that were simulated: they are independent, so that any hundred are a table."""
-    rng, found = np.random.default_rng(5), []
+    rng, outcomes = np.random.default_rng(5), []
     columns = [(run, i) for run in range(len(runs)) for i in range(3)]
     for _ in range(len(runs)):
         chosen = [columns[k] for k in rng.choice(len(columns), min(MANY, len(columns)), replace=False)]
         parts = [(runs[run], ranked(runs[run][0], [i])) for run, i in chosen]
         history, now = (np.hstack([part[k][:, at] for part, at in parts]) for k in (1, 2))
-        found += [p_value(history, row, np.ones(row.size), -1.0) for row in now]
-    return found
+        outcomes += [p_value(history, row, np.ones(row.size), -1.0) for row in now]
+    return outcomes
 
 
 def _faults_one(seed: int) -> dict[str, list[float]]:
     rng = np.random.default_rng([13, seed])
     learnt = learn([correlated(rng, ROWS) for _ in range(HISTORY)])
-    at, found = ranked(learnt.names), {}
+    at, outcomes = ranked(learnt.names), {}
     for name, fault in FAULTS.items():
-        found[name] = []
+        outcomes[name] = []
         for _ in range(5):
             now, effects = measure(fault(rng, correlated(rng, ROWS)), learnt)
-            found[name].append(p_value(learnt.statistics[:, at], now[at], effects[at], SPEC.min_effect))
-    return found
+            outcomes[name].append(p_value(learnt.statistics[:, at], now[at], effects[at], SPEC.min_effect))
+    return outcomes
 
 
 def power(baselines: int, pool: ProcessPoolExecutor) -> Iterator[Rate]:
@@ -142,6 +144,22 @@ def power(baselines: int, pool: ProcessPoolExecutor) -> Iterator[Rate]:
         for alpha in (0.05, 0.01):
             hits = sum(p <= alpha for run in runs for p in run[name])
             yield Rate(f"power, {name}, α {alpha:g}", hits, 5 * baselines, 0.95 if "correlation" in name else 0.99)
+
+
+def categories(baselines: int, pool: ProcessPoolExecutor) -> Iterator[Rate]:
+    """Texts of many categories, by the gate's own decision: clean windows without the effect floor, faults with it."""
+    for windows, scenes in ((HISTORY, SCENES), (3 * HISTORY, SCENES[1:2])):
+        for scene in scenes:
+            runs = list(pool.map(partial(simulate, scene, windows, JUDGED), range(baselines)))
+            name = f"{scene}, {windows} windows of history"
+            outcomes = [p for p_values, _ in runs for p in p_values]
+            for alpha in (0.05, 0.01):
+                hits = sum(p <= alpha for p in outcomes)
+                yield Rate(f"false alarms, {name}, α {alpha:g}", hits, len(outcomes), 0.5 * alpha, 1.5 * alpha)
+            for fault in CATEGORY_FAULTS:
+                found_faults = [p for _, by_fault in runs for p in by_fault[fault]]
+                hits = sum(p <= SPEC.hold_at for p in found_faults)
+                yield Rate(f"power, {fault}, {name}, α {SPEC.hold_at:g}", hits, len(found_faults))
 
 
 def _sketched(rng: np.random.Generator, rows: int, shift: float = 0.0) -> Profile:
@@ -154,22 +172,22 @@ def large(pool: ProcessPoolExecutor, rows: int) -> Iterator[Rate]:
     """Windows so large that only the sketch's rank error is left of chance: that error is the same at any number of rows."""
     held = list(pool.map(partial(_large_one, rows), range(4)))
     for shift, bounds in ((0.02, (None, 0.0)), (0.1, (1.0, None))):
-        hits = sum(found[shift] for found in held)
+        hits = sum(outcomes[shift] for outcomes in held)
         note = f"sketches of {rows:,} rows, whose error is that of 10⁸"
         yield Rate(f"held, shift of {shift:g} sd in very large windows", hits, 10 * len(held), *bounds, note)
 
 
 def _large_one(rows: int, seed: int) -> dict[float, int]:
     rng, spec = np.random.default_rng([17, seed]), DriftSpec(features=("a",))
-    book = Book(spec)
+    state = BaselineState(spec)
     for i in range(spec.hold_from):
         measured = [_sketched(rng, rows)]
-        book.learn(i, measured, judge_drift(measured, book.baseline, book.history, spec).statistics)
+        state.learn(i, measured, judge_drift(measured, state.baseline, state.history, spec).statistics)
     judged = {
-        shift: [judge_drift([_sketched(rng, rows, shift)], book.baseline, book.history, spec) for _ in range(10)]
+        shift: [judge_drift([_sketched(rng, rows, shift)], state.baseline, state.history, spec) for _ in range(10)]
         for shift in (0.02, 0.1)
     }
-    return {shift: sum(verdict.action == "hold" for verdict in found) for shift, found in judged.items()}
+    return {shift: sum(verdict.action == "hold" for verdict in outcomes) for shift, outcomes in judged.items()}
 
 
 def _lasting_one(windows: int, seed: int) -> tuple[int, int]:
@@ -179,17 +197,19 @@ def _lasting_one(windows: int, seed: int) -> tuple[int, int]:
     names, rows, alarms = [learnt.names[k] for k in signed], learnt.statistics[:, signed], 0
     for _ in range(windows):
         now, _ = measure(correlated(rng, ROWS), learnt)
-        found = lasting(as_results(names, now[signed]), as_history(names, rows), SPEC.model_copy(update={"min_effect": 0.0}))
-        alarms += found is not None and found.p_value <= SPEC.lasting_at
+        outcomes = find_largest_sum(
+            as_results(names, now[signed]), as_history(names, rows), SPEC.model_copy(update={"min_effect": 0.0})
+        )
+        alarms += outcomes is not None and outcomes.p_value <= SPEC.lasting_at
         rows = np.vstack([rows, now[signed]])[-SPEC.remember :]
     return alarms, windows
 
 
 def evidence(runs: int, windows: int, pool: ProcessPoolExecutor) -> Iterator[Rate]:
     """How often what adds up alarms in a long clean time, and how far a slow drift comes."""
-    found = list(pool.map(partial(_lasting_one, windows), range(runs)))
+    outcomes = list(pool.map(partial(_lasting_one, windows), range(runs)))
     name = f"evidence over windows, {windows:,} clean windows, α {SPEC.lasting_at:g}"
-    yield Rate(name, sum(f[0] for f in found), sum(f[1] for f in found), None, SPEC.lasting_at * 1.1)
+    yield Rate(name, sum(f[0] for f in outcomes), sum(f[1] for f in outcomes), None, SPEC.lasting_at * 1.1)
     shifts = list(pool.map(_slow_one, range(2 * runs)))
     seen = [shift for shift in shifts if shift is not None]
     note = f"found at {min(seen):.2f} to {max(seen):.2f} sd, median {np.median(seen):.2f}" if seen else ""
@@ -200,18 +220,18 @@ def evidence(runs: int, windows: int, pool: ProcessPoolExecutor) -> Iterator[Rat
 def _slow_one(seed: int) -> float | None:
     """The shift at which two windows in a row are warned of or held, for the first time: one alone may be a false alarm."""
     rng, spec = np.random.default_rng([23, seed]), DriftSpec(features=("a",))
-    book, before = Book(spec), False
+    state, before = BaselineState(spec), False
     for i in range(HISTORY + 120):
         shift = max(0.0, 0.005 * (i - HISTORY))
         values = np.sort(rng.normal(shift, 1.0, ROWS))
         measured = [Profile("a", None, ROWS, counts=tuple(zip(values.tolist(), [1] * ROWS, strict=True)))]
-        verdict = judge_drift(measured, book.baseline, book.history, spec, window=i)
+        verdict = judge_drift(measured, state.baseline, state.history, spec, window=i)
         off = i >= HISTORY and verdict.action != "pass"
         if off and before:
             return shift
         before = off
         if verdict.action != "hold":
-            book.learn(i, measured, verdict.statistics)
+            state.learn(i, measured, verdict.statistics)
     return None
 
 
@@ -228,26 +248,26 @@ def cost() -> Iterator[str]:
     """What a decision takes: 20 features, 400 windows of history, no Spark."""
     rng, names = np.random.default_rng(0), [f"f{i}" for i in range(20)]
     spec = DriftSpec(features=tuple(names))
-    book = Book(spec)
+    state = BaselineState(spec)
 
     def window() -> list:
         values = {name: rng.normal(size=ROWS) for name in names}
-        found = []
+        outcomes = []
         for name, column in values.items():
             sketch = kll_doubles_sketch(spec.sketch_k)
             sketch.update(column)
-            found.append(Profile(name, None, ROWS, sketch=bytes(sketch.serialize())))
-        return [*found, relations_of(values)]
+            outcomes.append(Profile(name, None, ROWS, sketch=bytes(sketch.serialize())))
+        return [*outcomes, compute_relations(values)]
 
     for i in range(400):
         measured = window()
-        found = judge_drift(measured, book.baseline, book.history, spec) if i > spec.warn_from else None
-        book.learn(i, measured, found.statistics if found else {})
+        outcomes = judge_drift(measured, state.baseline, state.history, spec) if i > spec.warn_from else None
+        state.learn(i, measured, outcomes.statistics if outcomes else {})
     took = []
     for _ in range(20):
         measured = window()
         start = time.perf_counter()
-        judge_drift(measured, book.baseline, book.history, spec)
+        judge_drift(measured, state.baseline, state.history, spec)
         took.append(time.perf_counter() - start)
     yield f"a decision on 20 features and their relations, 400 windows of history: median {1000 * np.median(took):.0f} ms"
 
@@ -266,9 +286,9 @@ def draw(rates: list[Rate], lines: list[str]) -> None:
             )
             if text
         )
-        said = {True: "reached", False: "not reached", None: ""}[rate.reached]
+        output = {True: "reached", False: "not reached", None: ""}[rate.reached]
         low, high = rate.interval
-        table.add_row(rate.name, f"{rate.share:.4f}", f"{low:.4f}–{high:.4f}", f"{rate.tries:,}", asked, said, rate.note)
+        table.add_row(rate.name, f"{rate.share:.4f}", f"{low:.4f}–{high:.4f}", f"{rate.tries:,}", asked, output, rate.note)
     out.print(table)
     for line in lines:
         out.print(line, markup=False)
@@ -276,7 +296,8 @@ def draw(rates: list[Rate], lines: list[str]) -> None:
 
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Any of alarms, power, large, evidence, weather, cost; without one, all.")
+        list[str] | None,
+        typer.Argument(help="Any of alarms, categories, power, large, evidence, weather, cost; without one, all."),
     ] = None,
     baselines: Annotated[int, typer.Option(min=2, help="Baselines for false alarms and power; each judges 200 windows.")] = 100,
     rows: Annotated[int, typer.Option(min=10_000, help="Rows of a very large window.")] = 1_000_000,
@@ -286,7 +307,7 @@ def run(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there as JSON as well.")] = None,
 ) -> None:
     """False alarms, power and cost of the statistical gate, on seeded draws and on the example's real year."""
-    wanted = names or ["alarms", "power", "large", "evidence", "weather", "cost"]
+    wanted = names or ["alarms", "categories", "power", "large", "evidence", "weather", "cost"]
     if unknown := set(family or ()) - set(FAMILIES):
         raise typer.BadParameter(f"there is no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
     rates: list[Rate] = []
@@ -294,6 +315,7 @@ def run(
     with ProcessPoolExecutor() as pool:
         parts = {
             "alarms": lambda: false_alarms(baselines, pool, family or list(FAMILIES)),
+            "categories": lambda: categories(max(2, baselines // 5), pool),
             "power": lambda: power(baselines, pool),
             "large": lambda: large(pool, rows),
             "evidence": lambda: evidence(max(2, baselines // 10), 1000, pool),
@@ -309,8 +331,8 @@ def run(
             lines += cost()
     draw(rates, lines)
     if json_file:
-        found = [asdict(r) | {"share": r.share, "interval": r.interval, "reached": r.reached} for r in rates]
-        json_file.write_text(json.dumps({"rates": found, "lines": lines}, indent=2, ensure_ascii=False) + "\n")
+        outcomes = [asdict(r) | {"share": r.share, "interval": r.interval, "reached": r.reached} for r in rates]
+        json_file.write_text(json.dumps({"rates": outcomes, "lines": lines}, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

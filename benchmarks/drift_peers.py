@@ -28,7 +28,7 @@ from benchmarks.peers import drift_naive
 from benchmarks.peers.asked import PeerFailed
 from benchmarks.peers.drift_environments import DRIFT_PEERS, ask
 from benchmarks.peers.drift_served import Said
-from lakehouse_assets.decisions.ranks import largest, standardized
+from lakehouse_assets.decisions.drift.statistic_history import row_maxima, standardize
 
 OURS, FALSE_ALARMS, ALLOWANCE = "ours", 0.05, 0.02
 THRESHOLD, CLEAN, DEPENDENT = "clean, for the threshold", "clean", ("AR(1) 0.9", "batch effect 0.1 sd")
@@ -83,14 +83,14 @@ def _spread(baselines: int, count: int) -> int:
 
 def ours(windows: list[Floats], batches: list[Floats]) -> Said:
     """The score is the largest standardized statistic, without the effect floor; the decision a warning, with it."""
-    learnt, said = learn(windows), Said([], [])
+    learnt, output = learn(windows), Said([], [])
     at = ranked(learnt.names)
     history = learnt.statistics[:, at]
     for batch in batches:
         now, effects = measure(batch, learnt)
-        said.scores.append(float(largest(standardized(history, now[at]))[-1]))
-        said.alarms.append(p_value(history, now[at], effects[at], SPEC.min_effect) <= SPEC.warn_at)
-    return said
+        output.scores.append(float(row_maxima(standardize(history, now[at]))[-1]))
+        output.alarms.append(p_value(history, now[at], effects[at], SPEC.min_effect) <= SPEC.warn_at)
+    return output
 
 
 def _one(folder: Path, case: Case) -> tuple[str, dict[str, Said]]:
@@ -101,13 +101,13 @@ def _one(folder: Path, case: Case) -> tuple[str, dict[str, Said]]:
 
 def gather(asked: Iterable[Case], answers: Iterable[tuple[str, Mapping[str, Said]]]) -> Judged:
     """What each method said, by the kind of batch, over all baselines."""
-    kinds, found = {case.name: case.kinds for case in asked}, defaultdict(lambda: defaultdict(lambda: Said([], [])))
+    kinds, results = {case.name: case.kinds for case in asked}, defaultdict(lambda: defaultdict(lambda: Said([], [])))
     for name, methods in answers:
-        for method, said in methods.items():
-            for i, (kind, alarm) in enumerate(zip(kinds[name], said.alarms, strict=True)):
-                found[method][kind].alarms.append(alarm)
-                found[method][kind].scores.extend(said.scores[i : i + 1])
-    return {method: dict(by_kind) for method, by_kind in found.items()}
+        for method, output in methods.items():
+            for i, (kind, alarm) in enumerate(zip(kinds[name], output.alarms, strict=True)):
+                results[method][kind].alarms.append(alarm)
+                results[method][kind].scores.extend(output.scores[i : i + 1])
+    return {method: dict(by_kind) for method, by_kind in results.items()}
 
 
 def threshold(clean: Sequence[float], share: float) -> float:
@@ -118,29 +118,29 @@ def threshold(clean: Sequence[float], share: float) -> float:
 
 def at_threshold(judged: Judged) -> Rates:
     """Alarms at 5 % false alarms; of ours is asked the best peer's power, less an allowance."""
-    found: Rates = {}
-    for method, said in judged.items():
-        if said[THRESHOLD].scores:
-            limit = threshold(said[THRESHOLD].scores, FALSE_ALARMS)
+    results: Rates = {}
+    for method, output in judged.items():
+        if output[THRESHOLD].scores:
+            limit = threshold(output[THRESHOLD].scores, FALSE_ALARMS)
             for kind in (CLEAN, *FAULTS):
-                hits = sum(score > limit for score in said[kind].scores)
-                found[kind, method] = Rate(f"{kind}, {method}, 5 % false alarms", hits, len(said[kind].scores))
+                hits = sum(score > limit for score in output[kind].scores)
+                results[kind, method] = Rate(f"{kind}, {method}, 5 % false alarms", hits, len(output[kind].scores))
     for kind in FAULTS:
-        peers = [rate.share for (of, method), rate in found.items() if of == kind and method != OURS]
+        peers = [rate.share for (of, method), rate in results.items() if of == kind and method != OURS]
         if peers:
-            found[kind, OURS] = replace(found[kind, OURS], least=round(max(0.0, max(peers) - ALLOWANCE), 9))
-    return found
+            results[kind, OURS] = replace(results[kind, OURS], least=round(max(0.0, max(peers) - ALLOWANCE), 9))
+    return results
 
 
 def at_defaults(judged: Judged) -> Rates:
     """Each method's own decisions; all clean draws count, since nothing was chosen by them."""
-    found: Rates = {}
-    for method, said in judged.items():
-        alarms = {kind: one.alarms for kind, one in said.items() if kind != THRESHOLD}
-        alarms[CLEAN] = said[CLEAN].alarms + said[THRESHOLD].alarms
+    results: Rates = {}
+    for method, output in judged.items():
+        alarms = {kind: one.alarms for kind, one in output.items() if kind != THRESHOLD}
+        alarms[CLEAN] = output[CLEAN].alarms + output[THRESHOLD].alarms
         for kind in (CLEAN, *DEPENDENT, *FAULTS):
-            found[kind, method] = Rate(f"{kind}, {method}, defaults", sum(alarms[kind]), len(alarms[kind]))
-    return found
+            results[kind, method] = Rate(f"{kind}, {method}, defaults", sum(alarms[kind]), len(alarms[kind]))
+    return results
 
 
 def drawn(title: str, rates: Rates) -> Table:
@@ -189,22 +189,22 @@ def run(
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor() as pool:
         err.print(f"ours and naive: {len(asked)} baselines, {sum(len(case.kinds) for case in asked):,} batches", style="dim")
         judged = gather(asked, pool.map(partial(_one, Path(scratch)), asked))
-        for found in _peers(Path(scratch), asked, set_up, left_out):
-            judged |= found
+        for results in _peers(Path(scratch), asked, set_up, left_out):
+            judged |= results
     settings = {"5 % false alarms": at_threshold(judged), "defaults": at_defaults(judged)}
     for title, rates in settings.items():
         out.print(drawn(f"At {title}" if title != "defaults" else "At their own defaults", rates), "")
     for title, why in left_out.items():
         out.print(f"{title} is left out: {why}", markup=False)
     if json_file:
-        told = [
+        report = [
             asdict(rate) | {"at": at, "kind": kind, "method": method, "share": rate.share, "interval": rate.interval}
             for at, rates in settings.items()
             for (kind, method), rate in rates.items()
         ]
         reached = {kind: rate.reached for (kind, _), rate in settings["5 % false alarms"].items() if rate.reached is not None}
-        found = {"rates": told, "reached": reached, "left_out": left_out}
-        json_file.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        results = {"rates": report, "reached": reached, "left_out": left_out}
+        json_file.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ Belongs here: generating batches and measuring them against a baseline. Does not
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from lakehouse_assets.decisions.compared import FeatureResult, family
-from lakehouse_assets.decisions.distances import MOST_STEPS, Steps, distances
-from lakehouse_assets.decisions.measured_history import History
-from lakehouse_assets.decisions.ranks import largest, rank, standardized
-from lakehouse_assets.decisions.relations import Relations, apart, merge_relations, relations_of
+from lakehouse_assets.decisions.drift.distances import MOST_STEPS, Ecdf, compare_ecdfs
+from lakehouse_assets.decisions.drift.feature_result import FeatureResult, family_of
+from lakehouse_assets.decisions.drift.relations import Relations, compare_relations, compute_relations
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, conformal_p_value, row_maxima, standardize
 
 Floats = NDArray[np.float64]
 ROWS, HISTORY, JUDGED = 5_000, 100, 200
@@ -61,28 +61,28 @@ def correlated(rng: np.random.Generator, rows: int, correlation: float = CORRELA
 class Learnt:
     """A baseline of windows, with each window's own statistics against the others."""
 
-    steps: list[Steps]
+    steps: list[Ecdf]
     relations: Relations
     names: list[tuple[int, str]]
     statistics: Floats
     windows: list[Floats]
 
 
-def steps_of_values(values: Floats) -> Steps:
+def steps_of_values(values: Floats) -> Ecdf:
     """Exact; quicker where no value is twice there."""
     ordered = np.sort(values)
     if (np.diff(ordered) > 0).all():
-        return Steps(ordered, np.ones(ordered.size), np.arange(1.0, ordered.size + 1.0))
-    return Steps.of(values)
+        return Ecdf(ordered, np.ones(ordered.size), np.arange(1.0, ordered.size + 1.0))
+    return Ecdf.of(values)
 
 
-def _thinned(steps: Steps) -> Steps:
-    """As `Steps.plus` does it for a baseline of many values."""
+def _thinned(steps: Ecdf) -> Ecdf:
+    """As `Ecdf.plus` does it for a baseline of many values."""
     return steps.thinned(MOST_STEPS) if steps.values.size > 2 * MOST_STEPS else steps
 
 
 def _relations(window: Floats) -> Relations:
-    return relations_of({str(i): window[:, i] for i in range(window.shape[1])})
+    return compute_relations({str(i): window[:, i] for i in range(window.shape[1])})
 
 
 def learn(windows: list[Floats]) -> Learnt:
@@ -91,49 +91,49 @@ def learn(windows: list[Floats]) -> Learnt:
     parts = [[steps_of_values(window[:, i]) for i in columns] for window in windows]
     merged = [_thinned(steps_of_values(np.concatenate([window[:, i] for window in windows]))) for i in columns]
     each = [_relations(window) for window in windows]
-    together = merge_relations(each)
+    together = reduce(Relations.plus, each)
     rows: list[dict[tuple[int, str], tuple[float, float]]] = []
     for own, related in zip(parts, each, strict=True):
-        found: dict[tuple[int, str], tuple[float, float]] = {}
+        outcomes: dict[tuple[int, str], tuple[float, float]] = {}
         for i in columns:
-            distance = distances(own[i], merged[i], batch_is_inside=True)
-            found |= {(i, name): (value, distance.tail) for name, value in distance._asdict().items()}
-        found |= _apart(related, together.minus(related))
-        rows.append(found)
+            distance = compare_ecdfs(own[i], merged[i], batch_is_inside=True)
+            outcomes |= {(i, name): (value, distance.tail) for name, value in distance._asdict().items()}
+        outcomes |= _apart(related, together.minus(related))
+        rows.append(outcomes)
     names = list(rows[0])
     return Learnt(merged, together, names, np.array([[row[name][0] for name in names] for row in rows]), windows)
 
 
 def measure(window: Floats, learnt: Learnt) -> tuple[Floats, Floats]:
     """Statistics and effects of one more window, in the order of `Learnt.names`."""
-    found: dict[tuple[int, str], tuple[float, float]] = {}
+    outcomes: dict[tuple[int, str], tuple[float, float]] = {}
     for i, normal in enumerate(learnt.steps):
-        distance = distances(steps_of_values(window[:, i]), normal)
-        found |= {(i, name): (value, distance.tail) for name, value in distance._asdict().items()}
-    found |= _apart(_relations(window), learnt.relations)
-    return np.array([found[name][0] for name in learnt.names]), np.array([found[name][1] for name in learnt.names])
+        distance = compare_ecdfs(steps_of_values(window[:, i]), normal)
+        outcomes |= {(i, name): (value, distance.tail) for name, value in distance._asdict().items()}
+    outcomes |= _apart(_relations(window), learnt.relations)
+    return np.array([outcomes[name][0] for name in learnt.names]), np.array([outcomes[name][1] for name in learnt.names])
 
 
 def _apart(batch: Relations, baseline: Relations) -> dict[tuple[int, str], tuple[float, float]]:
-    found = apart(batch, baseline)
-    assert found is not None  # noqa: S101 (thousands of rows)
-    return {(-1, name): (value, found.effects[name]) for name, value in found.statistics.items()}
+    outcomes = compare_relations(batch, baseline)
+    assert outcomes is not None  # noqa: S101 (thousands of rows)
+    return {(-1, name): (value, outcomes.effects[name]) for name, value in outcomes.statistics.items()}
 
 
 def p_value(history: Floats, now: Floats, effects: Floats, floor: float) -> float:
     """The gate's, of the family of shapes: the rank of the largest standardized statistic whose effect matters."""
-    scores = standardized(history, now)
+    scores = standardize(history, now)
     large = scores[-1][effects > floor]
-    return rank(largest(scores[:-1]), float(large.max())) if large.size else 1.0
+    return conformal_p_value(row_maxima(scores[:-1]), float(large.max())) if large.size else 1.0
 
 
 def ranked(names: list[tuple[int, str]], columns: list[int] | None = None) -> list[int]:
     """Places of the statistics that are ranked: of these columns (-1: their relations), without it of all."""
-    return [k for k, (i, name) in enumerate(names) if family(name) == "shape" and (columns is None or i in columns)]
+    return [k for k, (i, name) in enumerate(names) if family_of(name) == "shape" and (columns is None or i in columns)]
 
 
 def as_results(names: list[tuple[int, str]], values: Floats) -> list[FeatureResult]:
-    """What `lasting` asks for: each column's signed distance."""
+    """The input of `find_largest_sum`: each column's signed distance."""
     return [
         FeatureResult(str(i), None, statistics={"signed": float(value)})
         for (i, name), value in zip(names, values, strict=True)
@@ -141,8 +141,9 @@ def as_results(names: list[tuple[int, str]], values: Floats) -> list[FeatureResu
     ]
 
 
-def as_history(names: list[tuple[int, str]], rows: Floats) -> History:
+def as_history(names: list[tuple[int, str]], rows: Floats) -> StatisticHistory:
     """The signed distances of past windows, as the gate keeps them."""
-    return History(
-        windows=[(k, {(r.feature, None): r.statistics for r in as_results(names, row)}) for k, row in enumerate(rows)]
-    )
+    history = StatisticHistory(remember=len(rows))
+    for window, row in enumerate(rows):
+        history.add(window, {(r.feature, None): r.statistics for r in as_results(names, row)})
+    return history

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.baseline import Book
-from lakehouse_assets.decisions.drift import DriftVerdict, judge_drift
-from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.decisions.relations import Measured, relations_of
+from lakehouse_assets.decisions.drift.baseline_state import BaselineState
+from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.profiles import Profile
+from lakehouse_assets.decisions.drift.relations import Measurement, compute_relations
+from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 
 WEATHER = Path(__file__).parents[1] / "data" / "examples" / "weather"
 COLUMNS = {"pressure": "pressure_offset", "temp": "temp_offset", "humid": "humidity_offset"}
@@ -24,55 +25,57 @@ FIRST = 100
 def days() -> dict[str, pd.DataFrame]:
     """Every day of the year as it truly was: late ones and corrections in their places."""
     files = {path.stem: path for folder in ("on_time", "late", "corrections") for path in (WEATHER / folder).glob("*.csv")}
-    found = {}
+    results = {}
     for day in sorted(files):
         rows = pd.read_csv(files[day], na_values=["NA"])
-        found[day] = rows.assign(pressure=rows["pressure"] / 10, temp=(rows["temp"] - 32) / 1.8)
-    return found
+        results[day] = rows.assign(pressure=rows["pressure"] / 10, temp=(rows["temp"] - 32) / 1.8)
+    return results
 
 
-def measured(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measured]:
+def measured(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measurement]:
     """Each station's offset from the hourly mean of all three, as profiles and relations."""
     rows = rows.assign(pressure=rows["pressure"].where(rows["origin"] != "LGA", rows["pressure"] + lga_off_by))
     offsets = {
         name: (rows[column] - rows.groupby("time_hour")[column].transform("mean")).round(6) for column, name in COLUMNS.items()
     }
-    found: list[Measured] = []
+    results: list[Measurement] = []
     for station, at in rows.groupby("origin").groups.items():
         for name, values in offsets.items():
-            given = values[at].dropna()
-            atoms, counts = np.unique(given.to_numpy(), return_counts=True)
+            inputs = values[at].dropna()
+            atoms, counts = np.unique(inputs.to_numpy(), return_counts=True)
             pairs = tuple(zip(atoms.tolist(), counts.tolist(), strict=True)) or None
-            found.append(Profile(name, str(station), len(at), len(at) - len(given), counts=pairs))
-        found.append(relations_of({name: values[at].to_numpy() for name, values in offsets.items()}, "origin", str(station)))
-    return found
+            results.append(Profile(name, str(station), len(at), len(at) - len(inputs), counts=pairs))
+        results.append(
+            compute_relations({name: values[at].to_numpy() for name, values in offsets.items()}, "origin", str(station))
+        )
+    return results
 
 
 def year() -> tuple[int, int, int, int, int]:
     """Clean windows held, and warned of; 0.1 kPa held at once; a lasting 0.05 kPa found within 3 windows; windows judged."""
-    book, given = Book(SPEC), days()
-    keys, held, warned, once, within = list(given), 0, 0, 0, 0
+    state, inputs = BaselineState(SPEC), days()
+    keys, held, warned, once, within = list(inputs), 0, 0, 0, 0
     for i, key in enumerate(keys):
-        profiles = measured(given[key])
-        verdict = judge(profiles, book, key)
+        profiles = measured(inputs[key])
+        verdict = judge(profiles, state, key)
         if i >= FIRST:
             held, warned = held + (verdict.action == "hold"), warned + (verdict.action == "warn")
-            once += judge(measured(given[key], 0.1), book, key).action == "hold"
-            within += _found_within(book, {day: given[day] for day in keys[i : i + 3]})
+            once += judge(measured(inputs[key], 0.1), state, key).action == "hold"
+            within += _found_within(state, {day: inputs[day] for day in keys[i : i + 3]})
         if verdict.action != "hold":
-            book.learn(key, profiles, verdict.statistics)
+            state.learn(key, profiles, verdict.statistics)
     return held, warned, once, within, len(keys) - FIRST
 
 
-def judge(profiles: list[Measured], book: Book, key: str) -> DriftVerdict:
-    """By everything that the book knows."""
-    return judge_drift(profiles, book.baseline, book.history, SPEC, window=key)
+def judge(profiles: list[Measurement], state: BaselineState, key: str) -> DriftVerdict:
+    """By everything that the baseline state knows."""
+    return judge_drift(profiles, state.baseline, state.history, SPEC, window=key)
 
 
-def _found_within(book: Book, rows: dict[str, pd.DataFrame]) -> bool:
-    history = deepcopy(book.history)
+def _found_within(state: BaselineState, rows: dict[str, pd.DataFrame]) -> bool:
+    history = deepcopy(state.history)
     for key, each in rows.items():
-        verdict = judge_drift(measured(each, 0.05), book.baseline, history, SPEC, window=key)
+        verdict = judge_drift(measured(each, 0.05), state.baseline, history, SPEC, window=key)
         if verdict.action != "pass":
             return True
         history.add(key, verdict.statistics)

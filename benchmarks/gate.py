@@ -1,7 +1,7 @@
 """The gate against a plain write: what judging costs, where nothing is published yet.
 
 A stages the rows with their reasons, counts them by rule, sketches three columns by window and decides
-(`layers.judge.judge`: all of the gate but the exchange). B reads the same bronze rows, casts them to the same types by the
+(`pipeline.gate.JUDGING`: all of the gate but the writes). B reads the same bronze rows, casts them to the same types by the
 same expressions, and writes silver's columns as a Delta table, partitioned by window as bronze is: the least that any way
 from bronze to a typed table must do. Once with all rows in one window, once with 30 windows in one run.
 """
@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from benchmarks.data import records, table, windows, write_bronze
 from benchmarks.harness import Result, Side, run_pairs, timed
-from benchmarks.lab import Lab, told
-from lakehouse_assets.checks.sql_text import identifier
+from benchmarks.lab import Lab, public_properties
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence
-from lakehouse_assets.layers.fold import silver_columns
-from lakehouse_assets.layers.judge import judge
 from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets.pipeline.gate import JUDGING, run_steps
+from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.settings import Settings
 
 ROWS = 10_000_000
@@ -45,7 +46,7 @@ def paired(lab: Lab, name: str, spec: TableSpec, many: int, limit: float) -> Res
     plain = settings.path("plain")
 
     def gate(step: Callable[[str], None]) -> None:
-        judge(lab.run(settings, spec, step), extractions, [])
+        run_steps(SilverTarget(lab.run(settings, spec, step), records=extractions), JUDGING)
 
     def write(_: Any) -> None:
         write_plain(lab, settings, spec, plain)
@@ -58,7 +59,7 @@ def paired(lab: Lab, name: str, spec: TableSpec, many: int, limit: float) -> Res
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"{name}: {text}"))
     sizes = {"rows": count, "windows": many, "columns": len(spec.columns), "checks": len(spec.checks), "sketches": 3}
     lab.clear(settings.root)
-    return Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, told(settings))
+    return Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, public_properties(settings))
 
 
 def write_plain(lab: Lab, settings: Settings, spec: TableSpec, path: str) -> None:

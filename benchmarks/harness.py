@@ -148,12 +148,12 @@ def run_rounds(
     """Run all sides by turns: one round to warm up, which does not count, then ``rounds``, each in the other order than the
     one before, so that what drifts in the machine meets all alike. Returns the samples of each side.
     """
-    found: list[list[Sample]] = [[] for _ in sides]
+    results: list[list[Sample]] = [[] for _ in sides]
     for number in range(rounds + 1):
-        turns = list(zip(found, sides, strict=True))
+        turns = list(zip(results, sides, strict=True))
         for samples, side in turns if number % 2 == 0 else reversed(turns):
             say(f"{'warm-up' if number == 0 else f'{word} {number} of {rounds}'}: {side.label}")
             sample = side.once()
             if number:
                 samples.append(sample)
-    return found
+    return results

@@ -19,13 +19,13 @@ from typing import Any
 from deltalake import DeltaTable
 
 from benchmarks.harness import Result, Sample, Side, run_pairs
-from benchmarks.lab import Lab, own_instance, told
-from lakehouse_assets.checks.sql_text import literal
+from benchmarks.lab import Lab, own_instance, public_properties
+from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.layers.fold import silver_columns
 from lakehouse_assets.measures.typed import typed_columns
-from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.assets.component import load_tables
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.session import spark_properties
@@ -66,7 +66,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     b = Side("bare Spark, start to MERGE committed", lambda: _bare(work / "silver", last, window, spec), silver_alone)
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"incremental: {text}"))
     sizes = {"rows": len(last.read_text().splitlines()) - 1, "windows": 1, "windows before": len(files) - 1}
-    settings = told(_defaults(work))
+    settings = public_properties(_defaults(work))
     yield Result("incremental", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, settings)
     lab.clear(str(template), str(work))
 
@@ -86,7 +86,7 @@ def _incremental(home: Path, window: Window) -> Sample:
     _command(own_instance(home))
     ended = time.time()
     lake = home / "lake"
-    made = [d for d in logs.decisions(_defaults(home), TABLE, evidence=False) if d.p_extracted_at == window.start]
+    made = [d for d in logs.decisions(_defaults(home), TABLE) if d.p_extracted_at == window.start]
     if not made or not made[-1].accepted or made[-1].applied_at is None:
         raise RuntimeError(f"{window.key} was not published: {made[-1:]}")
     moments = {name: _last_commit(lake / place) for name, place in COMMITS.items()}
@@ -101,12 +101,12 @@ def _last_commit(place: Path) -> float:
 
 def _last_two_decisions(place: Path) -> tuple[float, float]:
     """When the table's last two commits in the log of decisions were made: the decision, and its mark. Gold has its own."""
-    found = []
+    results = []
     for commit in sorted((place / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         if any(action.get("add", {}).get("partitionValues", {}).get("table") == TABLE for action in actions):
-            found.append(commit.stat().st_mtime)
-    return found[-2], found[-1]
+            results.append(commit.stat().st_mtime)
+    return results[-2], results[-1]
 
 
 def _differences(began: float, moments: dict[str, float]) -> dict[str, float]:

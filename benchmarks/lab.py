@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.layers.run import Run
+from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage.session import JAVA_OPTIONS, build_session, spark_properties
 
@@ -103,12 +103,12 @@ class Lab:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def told(settings: Settings) -> dict[str, str]:
-    """The session's properties, as far as they are no places of this machine; the JVM's own flags in one of them."""
+def public_properties(settings: Settings) -> dict[str, str]:
+    """Return the session's properties without paths of this machine; the JVM's own flags are one of them."""
     properties = spark_properties(settings)
     flags = [flag for flag in properties[JAVA_OPTIONS].split() if "/" not in flag]
-    shown = {key: value for key, value in properties.items() if key not in PRIVATE}
-    return {"spark.master": settings.spark_master, **shown, "java": " ".join(flags)}
+    public = {key: value for key, value in properties.items() if key not in PRIVATE}
+    return {"spark.master": settings.spark_master, **public, "java": " ".join(flags)}
 
 
 def own_instance(home: Path) -> dict[str, str]:

@@ -24,14 +24,14 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    told = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", told.read_text()) if told.is_file() else None
-    return found[1].strip() if found else platform.processor()
+    report = Path("/proc/cpuinfo")
+    results = re.search(r"model name\s*:\s*(.+)", report.read_text()) if report.is_file() else None
+    return results[1].strip() if results else platform.processor()
 
 
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "([^"]+)"', shown)
-    return found[1] if found else "unknown"
+    results = re.search(r'version "([^"]+)"', shown)
+    return results[1] if results else "unknown"

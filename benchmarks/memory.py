@@ -60,10 +60,10 @@ def _by_proc(pid: int) -> int:
             lines = status.read_text().splitlines()
         except OSError:
             continue
-        told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-        own = int(told["Pid"][0])
-        children.setdefault(int(told["PPid"][0]), []).append(own)
-        sizes[own] = int(told["VmRSS"][0]) * 1024 if "VmRSS" in told else 0
+        report = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+        own = int(report["Pid"][0])
+        children.setdefault(int(report["PPid"][0]), []).append(own)
+        sizes[own] = int(report["VmRSS"][0]) * 1024 if "VmRSS" in report else 0
     total, left = 0, [pid]
     while left:
         each = left.pop()

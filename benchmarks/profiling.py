@@ -14,8 +14,8 @@ from scipy import stats
 from benchmarks.data import FIRST, read_all, table, write_typed
 from benchmarks.gate import PLACES
 from benchmarks.harness import Result, Side, run_pairs, timed
-from benchmarks.lab import Lab, told
-from lakehouse_assets.measures.profile import profile
+from benchmarks.lab import Lab, public_properties
+from lakehouse_assets.measures.profile import measure_profiles
 
 ROWS, BASELINE, AT_MOST = 10_000_000, 1_000_000, 0.6
 
@@ -30,8 +30,8 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     frame = lab.spark.read.parquet(path)
 
     def profiles(_: Any) -> None:
-        found, _crowded = profile(frame.withColumn("_newest", F.lit(True)), drift, (FIRST, 1))
-        assert sum(map(len, found.values())) == len(drift.features) + 1  # noqa: S101 (and their relations)
+        results, _crowded = measure_profiles(frame.withColumn("_newest", F.lit(True)), drift, (FIRST, 1))
+        assert sum(map(len, results.values())) == len(drift.features) + 1  # noqa: S101 (and their relations)
 
     def scan(_: Any) -> None:
         read_all(frame)
@@ -45,6 +45,6 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         stats.ks_2samp(columns[name].dropna(), columns[name].dropna().iloc[: lab.sized(BASELINE, 100)], method="asymp")
     figures = {"seconds, SciPy in memory": round(time.perf_counter() - began, 2)}
     sizes = {"rows": count, "columns": len(names)}
-    settings_told = told(settings)
+    settings_told = public_properties(settings)
     yield Result("profiling", a.label, tuple(a_samples), b.label, tuple(b_samples), AT_MOST, sizes, settings_told, figures)
     lab.clear(settings.root)

@@ -44,8 +44,8 @@ def _cells(result: Result) -> list[str]:
     a, b = (_median(samples) for samples in (result.a_samples, result.b_samples))
     if result.ratio is None:
         more = [f"{value:,} {name.replace('_', ' ')}" for name, value in result.figures.items() if value is not None]
-        said = ", ".join([*more, *([result.note] if result.note else [])])
-        return [result.name, size, result.a, result.b or "", a, b, "", "", "", "", said]
+        output = ", ".join([*more, *([result.note] if result.note else [])])
+        return [result.name, size, result.a, result.b or "", a, b, "", "", "", "", output]
     spread = f"{min(result.ratios):.2f}–{max(result.ratios):.2f}"
     limit = "" if result.limit is None else f"{result.limit:g}"
     reached = {True: "reached", False: "not reached", None: ""}[result.reached]
@@ -62,11 +62,11 @@ def _steps(samples: Sequence[Sample]) -> str:
 
 
 def _grouped(results: Sequence[Result]) -> list[tuple[list[str], Mapping[str, str]]]:
-    found: list[tuple[list[str], Mapping[str, str]]] = []
+    names_by_settings: list[tuple[list[str], Mapping[str, str]]] = []
     for result in results:
-        same = next((names for names, settings in found if settings == result.settings), None)
+        same = next((names for names, settings in names_by_settings if settings == result.settings), None)
         if same is None:
-            found.append(([result.name], result.settings))
+            names_by_settings.append(([result.name], result.settings))
         else:
             same.append(result.name)
-    return found
+    return names_by_settings

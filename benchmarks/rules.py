@@ -18,14 +18,14 @@ from pyspark.sql import functions as F
 from benchmarks.data import COLUMNS, RULES, table, write_typed, write_wide
 from benchmarks.gate import PLACES, paired
 from benchmarks.harness import Result, Sample, Side, run_pairs, run_rounds, timed
-from benchmarks.lab import Lab, told
+from benchmarks.lab import Lab, public_properties
 from benchmarks.peers.asked import Asked, counts_differ
 from benchmarks.peers.environments import PEERS, Peer
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.measures.profile import profile
-from lakehouse_assets.measures.stage import check_context
-from lakehouse_assets.measures.standalone import flagged, measure_checks
+from lakehouse_assets.contracts.check_context import check_context
+from lakehouse_assets.measures.profile import measure_profiles
+from lakehouse_assets.measures.standalone import flag_rows, measure_checks
 from lakehouse_assets.storage.session import spark_properties
 
 ROWS = 10_000_000
@@ -45,9 +45,9 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     path = settings.path("typed")
     lab.say("rules: writing the rows")
     write_typed(lab.spark, path, count, spec)
-    found: dict[str, dict[str, int]] = {}
-    given = [{"id": check.id, **rule} for check, rule in zip(spec.checks, RULES, strict=True)]
-    job = {"path": path, "columns": list(COLUMNS), "rules": given, "spark": _for_peers(settings)}
+    results: dict[str, dict[str, int]] = {}
+    inputs = [{"id": check.id, **rule} for check, rule in zip(spec.checks, RULES, strict=True)]
+    job = {"path": path, "columns": list(COLUMNS), "rules": inputs, "spark": _for_peers(settings)}
     context = check_context(spec)
 
     def ours(step: Callable[[str], None]) -> None:
@@ -55,15 +55,15 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         (numbers,) = measure_checks(frame, spec.checks, context).values()
         step("rules")
         assert spec.drift is not None  # noqa: S101 (the table has three features)
-        profile(flagged(frame, spec.checks, context), spec.drift)
+        measure_profiles(flag_rows(frame, spec.checks, context), spec.drift)
         step("sketches")
-        found["ours"] = {**numbers.failed_rows, UNIQUE: numbers.metrics[UNIQUE]["duplicates"]}
+        results["ours"] = {**numbers.failed_rows, UNIQUE: numbers.metrics[UNIQUE]["duplicates"]}
 
     def hand(step: Callable[[str], None]) -> None:
-        found["by hand"] = by_hand(lab.spark.read.parquet(path), step)
+        results["by hand"] = by_hand(lab.spark.read.parquet(path), step)
 
     def ask(asked: Asked) -> Sample:
-        sample, found[asked.peer.title] = asked.measure()
+        sample, results[asked.peer.title] = asked.measure()
         return sample
 
     a, b = (Side(label, timed(work, lab.cpu), lab.clear) for label, work in (("12 rules, 3 sketches", ours), ("by hand", hand)))
@@ -72,9 +72,9 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         asked = [open_peers.enter_context(Asked(peer, job, lab.folder / f"{peer.name}.log")) for peer in there]
         sides = [a, b, *[Side(one.peer.title, partial(ask, one), lab.clear) for one in asked]]
         a_samples, *others = run_rounds(sides, lab.pairs, lambda text: lab.say(f"rules: {text}"))
-    agree(found, [check.id for check in spec.checks])
+    agree(results, [check.id for check in spec.checks])
     sizes = {"rows": count, "columns": len(COLUMNS), "rules": len(RULES)}
-    versions = told(settings)
+    versions = public_properties(settings)
     yield Result("rules, by hand", a.label, tuple(a_samples), b.label, tuple(others[0]), AT_MOST_BY_HAND, sizes, versions)
     by_peer = dict(zip(there, others[1:], strict=True))
     for peer in PEERS.values():
@@ -109,13 +109,13 @@ def by_hand(frame: DataFrame, step: Callable[[str], None] = lambda _: None) -> d
     return {**counted, UNIQUE: row["values"], f"rows of {UNIQUE}": row["rows"]}
 
 
-def agree(found: Mapping[str, Mapping[str, int]], rules: Sequence[str]) -> None:
+def agree(results: Mapping[str, Mapping[str, int]], rules: Sequence[str]) -> None:
     """Raise where two sides found other failing rows. Of a uniqueness ours tells the values, the other tools the rows that
     share one; what is written by hand tells both.
     """
     rows = f"rows of {UNIQUE}"
-    values = {side: found[side] for side in ("ours", "by hand")}
-    others = {side: {**counts, rows: counts.get(rows, counts[UNIQUE])} for side, counts in found.items() if side != "ours"}
+    values = {side: results[side] for side in ("ours", "by hand")}
+    others = {side: {**counts, rows: counts.get(rows, counts[UNIQUE])} for side, counts in results.items() if side != "ours"}
     lines = [counts_differ(values, rules), counts_differ(others, [*[rule for rule in rules if rule != UNIQUE], rows])]
     if any(lines):
         raise ValueError("the failing rows differ:\n" + "\n".join(line for line in lines if line))
@@ -145,16 +145,25 @@ def many_benchmark(lab: Lab) -> Iterator[Result]:
     a, b = side(rules), side(rules[::11])
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"rules, many: {text}"))
     sizes = {"rows": count, "columns": 3 * EACH}
-    yield Result("rules, many", a.label, tuple(a_samples), b.label, tuple(b_samples), AT_MOST_TEN_RULES, sizes, told(settings))
+    yield Result(
+        "rules, many",
+        a.label,
+        tuple(a_samples),
+        b.label,
+        tuple(b_samples),
+        AT_MOST_TEN_RULES,
+        sizes,
+        public_properties(settings),
+    )
     lab.clear(settings.root)
 
 
 def many_rules(each: int) -> list[Check]:
     """Ten rules for each three columns, one of each kind (`data.write_wide`)."""
-    given = []
+    inputs = []
     for i in range(each):
         n, x, t = f"n{i}", f"x{i}", f"t{i}"
-        given += [
+        inputs += [
             *({"check": "not_null", "column": column} for column in (n, x, t)),
             {"check": "in_range", "column": n, "min": 0, "max": 998},
             {"check": "in_range", "column": x, "min": -3, "max": 3},
@@ -164,7 +173,7 @@ def many_rules(each: int) -> list[Check]:
             {"check": "in_set", "column": t, "values": [f"t{number:03d}" for number in range(990)]},
             {"check": "expression", "name": f"adds_{i}", "expr": f"{n} + {x} < 1000"},
         ]
-    return [TypeAdapter(AnyCheck).validate_python({**rule, "severity": "warning"}) for rule in given]
+    return [TypeAdapter(AnyCheck).validate_python({**rule, "severity": "warning"}) for rule in inputs]
 
 
 def _for_peers(settings: Any) -> dict[str, str]:

@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.catch_up import HOURLY, bring_in
 from benchmarks.data import table, windows, write_csv
 from benchmarks.harness import Result, Sample, Side, run_pairs
-from benchmarks.lab import Lab, told
+from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions.healing import bridged
+from lakehouse_assets.decisions.healing import bridge_gaps
 from lakehouse_assets.settings import Settings
 
 WINDOWS, GAPS, APART, ROWS, LIMIT = 365, 30, 12, 1_825_000, 4.0
@@ -24,14 +24,14 @@ WINDOWS, GAPS, APART, ROWS, LIMIT = 365, 30, 12, 1_825_000, 4.0
 def benchmark(lab: Lab) -> Iterator[Result]:
     """Fewer rows a window where the scale is below 1; the windows stay as many."""
     count = lab.sized(ROWS, WINDOWS)
-    settings = lab.settings("scattered")
+    settings = lab.settings("gap_requests")
     before = settings.model_copy(update={"root": lab.settings("before").root})
     landing = Path(settings.landing)
-    lab.say("scattered: writing the files")
+    lab.say("gap_requests: writing the files")
     write_csv(lab.spark, landing / "hourly", landing / "whole", count, WINDOWS)
     taken = windows(WINDOWS, "hourly")
     late = taken[APART - 1 :: APART][:GAPS]
-    lab.say(f"scattered: a lake of the other {WINDOWS - len(late)}")
+    lab.say(f"gap_requests: a lake of the other {WINDOWS - len(late)}")
     _heal(lab, before, [window for window in taken if window not in late])
 
     def lake() -> None:
@@ -39,12 +39,14 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         shutil.copytree(before.root, settings.root)
         lab.clear()
 
-    asked = bridged(late, taken)
+    asked = bridge_gaps(late, taken)
     a = Side(f"{len(asked)} run(s), as asked", _timed(lab, lambda: sum(_heal(lab, settings, some) for some in asked)), lake)
     b = Side("one run of the same windows", _timed(lab, lambda: _heal(lab, settings, late)), lake)
-    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"scattered: {text}"))
+    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"gap_requests: {text}"))
     sizes = {"rows": count, "windows": WINDOWS, "gaps": len(late)}
-    yield Result("scattered", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, told(settings))
+    yield Result(
+        "gap_requests", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, public_properties(settings)
+    )
     lab.clear(str(settings.dagster_home), before.root)
 
 
@@ -62,8 +64,8 @@ def _jobs(lab: Lab) -> dict[int, float]:
     """Seconds of each job that Spark remembers, by its number."""
     context: Any = lab.spark.sparkContext._jsc
     context.sc().listenerBus().waitUntilEmpty()
-    found = context.sc().statusStore().jobsList(None)
-    jobs = [found.apply(place) for place in range(found.size())]
+    results = context.sc().statusStore().jobsList(None)
+    jobs = [results.apply(place) for place in range(results.size())]
     return {j.jobId(): (j.completionTime().get().getTime() - j.submissionTime().get().getTime()) / 1000 for j in jobs}
 
 

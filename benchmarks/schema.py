@@ -13,11 +13,11 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from benchmarks.harness import Result, Side, run_pairs, timed
-from benchmarks.lab import Lab, told
+from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.evolution import plan
-from lakehouse_assets.decisions.schema_gate import schema_outcomes
+from lakehouse_assets.decisions.schema.evolution import plan
+from lakehouse_assets.decisions.schema.gate import schema_outcomes
 
 COLUMNS, ROWS, LIMIT = 2_000, 10_000, 0.05
 KINDS = ("int", "bigint", "double", "string", "date", "decimal(12,2)", "struct<a: int, b: array<string>>")
@@ -47,8 +47,8 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     def compare(_: Any) -> None:
         batch = replace(record, fingerprint=str(next(numbers)))
         planned = plan(spec, batch)
-        found = schema_outcomes(spec, batch, planned, set(batch.columns))
-        if [d.column for d in planned.comparison.differences] != ["c0"] or len(found) != 1:
+        results = schema_outcomes(spec, batch, planned, set(batch.columns))
+        if [d.column for d in planned.comparison.differences] != ["c0"] or len(results) != 1:
             raise AssertionError("the comparison did not find the one change")
 
     def write(_: Any) -> None:
@@ -60,7 +60,9 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"schema: {text}"))
     sizes = {"columns": COLUMNS, "changed": 1, "rows": rows}
     lab.clear(settings.root)
-    yield Result("schema, wide", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, told(settings))
+    yield Result(
+        "schema, wide", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, public_properties(settings)
+    )
 
 
 def _value(kind: str) -> str:

@@ -18,16 +18,15 @@ import typer
 from lakehouse_assets.contracts.decision import Counts, Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.announce import announcer_sensor
-from lakehouse_assets.orchestration.component import LakehouseTable
-from lakehouse_assets.orchestration.healer import HEALS
-from lakehouse_assets.orchestration.publish import publisher_sensor, state_of
-from lakehouse_assets.orchestration.retries import look_at_failed
-from lakehouse_assets.orchestration.watcher import VERSION_TAG, look, patience
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing.automation import HEALS
+from lakehouse_assets.orchestration.healing.retries import plan_retries
+from lakehouse_assets.orchestration.healing.source_state import VERSION_TAG, poll_sources, time_budget
+from lakehouse_assets.orchestration.notify import alert_sensor, decision_event_sensor, log_state
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_source
 from lakehouse_assets.storage import logs
-from lakehouse_assets.storage.check_results import project
+from lakehouse_assets.storage.check_results import project_check_results
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -75,7 +74,7 @@ def logged(settings: Settings, spec: TableSpec) -> None:
     ]  # fmt: skip
     logs.log_decisions(settings, decided)
     logs.mark_applied(settings, decided, len(decided) + 1, datetime.now(UTC))
-    project(settings, spec.name)
+    project_check_results(settings, spec.name)
 
 
 def _repeat(home: Path, asset: str, key: str, print_: str, others: dict[str, str]) -> None:
@@ -84,10 +83,10 @@ def _repeat(home: Path, asset: str, key: str, print_: str, others: dict[str, str
     with sqlite3.connect(next(home.rglob("index.db"))) as store:
         cells = [row[1] for row in store.execute("pragma table_info(event_logs)") if row[1] != "id"]
         names = ", ".join(cells)
-        found = store.execute(f"select id, {names} from event_logs where asset_key = ?", (asset_key,)).fetchone()  # noqa: S608
-        template = dict(zip(cells, found[1:], strict=True))
+        newest = store.execute(f"select id, {names} from event_logs where asset_key = ?", (asset_key,)).fetchone()  # noqa: S608
+        template = dict(zip(cells, newest[1:], strict=True))
         tags = store.execute(
-            "select key, value, event_timestamp from asset_event_tags where event_id = ?", (found[0],)
+            "select key, value, event_timestamp from asset_event_tags where event_id = ?", (newest[0],)
         ).fetchall()
         for other, fingerprint in others.items():
             body = template["event"].replace(key, other).replace(print_, fingerprint)
@@ -121,7 +120,7 @@ def main(
                 done(instance, home, settings, spec)
                 logged(settings, spec)
             cursors: dict[str, Any] = {"conditions": None, "retries": None, "watch": None, "announce": None, "publish": None}
-            looked: list[int] = []
+            polled_counts: list[int] = []
 
             def conditions() -> int:
                 context = dg.build_sensor_context(instance=instance, cursor=cursors["conditions"], repository_def=repository)
@@ -130,25 +129,25 @@ def main(
                 return len(result.run_requests or ())
 
             def retries() -> int:
-                found = look_at_failed(instance, settings, specs, cursors["retries"], datetime.now(UTC))
-                cursors["retries"] = found.cursor
-                return len(found.requests)
+                plan = plan_retries(instance, settings, specs, cursors["retries"], datetime.now(UTC))
+                cursors["retries"] = plan.cursor
+                return len(plan.requests)
 
             def watch() -> int:
-                found = look(instance, settings, specs, {}, datetime.now(UTC), patience(), cursors["watch"])
-                cursors["watch"] = found.next
-                looked.append(len(found.tables))
-                return len(found.events) + len(found.seen)
+                poll = poll_sources(instance, settings, specs, {}, datetime.now(UTC), time_budget(), cursors["watch"])
+                cursors["watch"] = poll.next_table
+                polled_counts.append(len(poll.tables))
+                return len(poll.events) + len(poll.unsettled)
 
             def watch_all() -> int:
-                found = look(instance, settings, specs, {}, datetime.now(UTC))
-                return len(found.events) + len(found.seen)
+                poll = poll_sources(instance, settings, specs, {}, datetime.now(UTC))
+                return len(poll.events) + len(poll.unsettled)
 
             def announce() -> int:
-                return ticked("announce", announcer_sensor(settings, specs))
+                return ticked("announce", alert_sensor(settings, specs))
 
             def publish() -> int:
-                return ticked("publish", publisher_sensor(heard))
+                return ticked("publish", decision_event_sensor(kafka_settings))
 
             def ticked(name: str, sensor: dg.SensorDefinition) -> int:
                 context = dg.build_sensor_context(instance=instance, cursor=cursors[name])
@@ -156,11 +155,11 @@ def main(
                 return 0
 
             # Nobody listens there. All has been sent, as far as the sensor knows.
-            heard = settings.model_copy(update={"kafka_bootstrap": "127.0.0.1:1"})
-            cursors["publish"] = state_of(heard)
-            found = {f.__name__: _least(f, ticks) for f in (watch, watch_all, conditions, retries, announce, publish)}
-    told = {"tables": tables, "windows": windows, "tables_looked_at": looked, "cpu_seconds": found}
-    typer.echo(json.dumps(told, indent=1))
+            kafka_settings = settings.model_copy(update={"kafka_bootstrap": "127.0.0.1:1"})
+            cursors["publish"] = log_state(kafka_settings)
+            seconds = {f.__name__: _least(f, ticks) for f in (watch, watch_all, conditions, retries, announce, publish)}
+    summary = {"tables": tables, "windows": windows, "tables_looked_at": polled_counts, "cpu_seconds": seconds}
+    typer.echo(json.dumps(summary, indent=1))
 
 
 def _least(tick: Callable[[], int], ticks: int) -> float:

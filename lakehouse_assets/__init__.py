@@ -1,20 +1,20 @@
 """A Dagster lakehouse on Spark and Delta that keeps bad data out and mends its own gaps.
 
-Only `LakehouseTable` is offered here (as `type: lakehouse_assets.LakehouseTable`), and loaded when it is asked for:
-importing a pure room must not import Dagster.
+The package offers `LakehouseTable` only (as `type: lakehouse_assets.LakehouseTable`), and loads it on first use: importing a
+pure room must not import Dagster.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakehouse_assets.orchestration.component import LakehouseTable
+    from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
 __all__ = ["LakehouseTable"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "LakehouseTable":
-        from lakehouse_assets.orchestration.component import LakehouseTable
+        from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
         return LakehouseTable
     raise AttributeError(name)

@@ -9,58 +9,57 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.contracts.readers import readers_of
-from lakehouse_assets.orchestration.announce import announcer_sensor
-from lakehouse_assets.orchestration.assets import table_definitions
-from lakehouse_assets.orchestration.audits import audit_definitions
-from lakehouse_assets.orchestration.baseline_jobs import baseline_jobs
-from lakehouse_assets.orchestration.component import LakehouseTable
-from lakehouse_assets.orchestration.healer import healing_sensor
-from lakehouse_assets.orchestration.jobs import act_jobs, housekeeping, proofs
-from lakehouse_assets.orchestration.maintenance import maintenance_schedule
-from lakehouse_assets.orchestration.migrations import migrate_job
-from lakehouse_assets.orchestration.publish import publisher_sensor
-from lakehouse_assets.orchestration.retries import retry_sensor
+from lakehouse_assets.contracts.references import readers_of
+from lakehouse_assets.orchestration.assets.component import LakehouseTable, golds_of, load_tables
+from lakehouse_assets.orchestration.assets.evidence_check import evidence_schedule
+from lakehouse_assets.orchestration.assets.table_assets import table_definitions
+from lakehouse_assets.orchestration.healing.automation import automation_sensor
+from lakehouse_assets.orchestration.healing.retries import retry_sensor
+from lakehouse_assets.orchestration.healing.source_sensor import source_sensor
+from lakehouse_assets.orchestration.jobs.audits import audit_definitions
+from lakehouse_assets.orchestration.jobs.dry_run import dry_run_job
+from lakehouse_assets.orchestration.jobs.maintenance import maintenance_schedule, sweep_schedule
+from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
+from lakehouse_assets.orchestration.jobs.operations import operation_definitions
+from lakehouse_assets.orchestration.notify import alert_sensor, decision_event_sensor
 from lakehouse_assets.orchestration.spark import spark_resource
-from lakehouse_assets.orchestration.tables import golds_of, load_tables
-from lakehouse_assets.orchestration.trials import trial_job
-from lakehouse_assets.orchestration.watching import watcher_sensor
 from lakehouse_assets.settings import Settings
 
-# `backfill_policy` is beta in this version: one run per contiguous gap rests on it, knowingly.
+# `backfill_policy` is beta in this Dagster; one run per contiguous gap depends on it.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
 def build_definitions(
     settings: Settings, tables: Sequence[LakehouseTable] | None = None, overrides: Mapping[str, Any] | None = None
 ) -> dg.Definitions:
-    """All definitions. ``tables``: those to define (default: the project's). ``overrides``: resources by name, for tests."""
+    """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests."""
     tables = load_tables() if tables is None else tables
     specs = [table.spec for table in tables]
     golds = golds_of(tables)
-    readers = {spec.name: readers_of(spec, golds) for spec in specs}
-    jobs = [*act_jobs(settings, specs, readers), migrate_job(settings, specs, readers)]
-    each = [*(table_definitions(t, settings, specs, golds) for t in tables), audit_definitions(settings, tables)]
+    operations = OperationJobs(settings, specs, {spec.name: readers_of(spec, golds) for spec in specs})
+    parts = [*(table_definitions(spec, golds, settings, specs) for spec in specs), audit_definitions(operations, golds)]
     sensors = [
-        watcher_sensor(settings, specs),
-        announcer_sensor(settings, specs),
-        publisher_sensor(settings),
-        healing_sensor(settings, each),
+        source_sensor(settings, specs),
+        alert_sensor(settings, specs),
+        decision_event_sensor(settings),
+        automation_sensor(settings, parts),
     ]
+    schedules = [sweep_schedule(operations)]
     if specs:
+        schedules += [maintenance_schedule(specs), evidence_schedule(specs)]
         sensors.append(retry_sensor(settings, specs, [(gold, golds[gold.name]) for spec in specs for gold in spec.gold]))
     shared = dg.Definitions(
         sensors=sensors,
-        jobs=[*jobs, *baseline_jobs(settings, specs), trial_job(settings, tables)],
-        schedules=[*housekeeping(settings, specs), *proofs(jobs, specs), *maintenance_schedule(specs)],
+        jobs=[dry_run_job(operations, tables)],
+        schedules=schedules,
         resources={"spark": spark_resource(settings), **(overrides or {})},
         # One process per run: the default would start a JVM for every step.
         executor=dg.in_process_executor,
     )
-    return dg.Definitions.merge(*each, shared)
+    return dg.Definitions.merge(*parts, operation_definitions(operations), shared)
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """What `dagster dev` and `dg` load."""
+    """Return the project's definitions, for `dagster dev` and `dg`."""
     return build_definitions(Settings.from_environment())

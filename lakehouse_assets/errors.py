@@ -1,50 +1,56 @@
-"""Every error that this project raises on purpose, each with the exit code that the CLI ends with.
+"""Every error that this project raises on purpose, with the CLI's exit code for it; and the causes of a Java error.
 
-Belongs here: the tree and its codes. Does not: where an error is raised, or how it is shown.
-
-LakehouseError (1)
-├── ConfigError (2)        a table's YAML or SQL is wrong: names file, line and key
-├── EnvironmentMissing (3) Java, a folder or a variable that the machine lacks
-├── SourceError (4)        the landing place cannot be listed or read at all
-├── RefusedError (5)       the request contradicts the ledger (release of a superseded batch, …)
-├── LockedError (6)        another process is writing the same table
-├── RunFailedError (7)     a Dagster run ended in failure
-└── CheckFailedError (8)   `lakehouse check run`: the check fails on the data, or is in error; an audit stops
+Belongs here: the error tree and its codes. Does not: where an error is raised, or how it is shown.
 """
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def java_causes(error: BaseException) -> Iterator[Any]:
+    """Yield the Java exceptions behind a Spark error, the outermost first; none for an error of Python's."""
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None:
+        yield cause
+        cause = cause.getCause()
 
 
 class LakehouseError(Exception):
-    """Base of the tree. The message is for a person: what is wrong, where, and the way out."""
+    """The base class. The message tells a person what is wrong, where, and what to do."""
 
     exit_code = 1
 
 
 class ConfigError(LakehouseError):
-    """A promise that cannot be kept as written. The message starts with ``file:line: key``."""
+    """A table's YAML or SQL is wrong. The message starts with ``file:line: key``."""
 
     exit_code = 2
 
 
 class EnvironmentMissing(LakehouseError):
-    """Something that the machine must have is not there."""
+    """This machine lacks Java, a folder or a variable."""
 
     exit_code = 3
 
 
+class DiskError(EnvironmentMissing):
+    """A disk is full, read-only or fails. The message names the disks and their free space."""
+
+
 class SourceError(LakehouseError):
-    """The source as a whole cannot be reached (one bad file is data, not an error)."""
+    """The landing folder, database or broker cannot be reached at all. One bad file is data, not an error."""
 
     exit_code = 4
 
 
 class RefusedError(LakehouseError):
-    """The request is understood and not allowed, with the reason."""
+    """The request contradicts the recorded state, such as a release of a superseded batch. The message gives the reason."""
 
     exit_code = 5
 
 
 class LockedError(LakehouseError):
-    """Another process holds the table."""
+    """Another process is writing the same table."""
 
     exit_code = 6
 
@@ -55,7 +61,17 @@ class RunFailedError(LakehouseError):
     exit_code = 7
 
 
+class MaskedError(LakehouseError):
+    """An error of Spark or Python in rows with personal columns: its class and its code location, without any value."""
+
+
 class CheckFailedError(LakehouseError):
-    """A check that a person asked for does not hold."""
+    """The check of `lakehouse check run` fails on the data or is in error; or an audit stops."""
 
     exit_code = 8
+
+
+class EvidenceError(LakehouseError):
+    """Bronze, silver, quarantine, the baseline or a log differs from the record. The table stops: nothing is built from it."""
+
+    exit_code = 9

@@ -6,11 +6,10 @@ Belongs here: records of two tables, one of them with hostile names and values. 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lakehouse_assets.contracts.audit import AuditRules, read_rules
+from lakehouse_assets.contracts.audit import AuditRecord, AuditRules, read_rules
 from lakehouse_assets.contracts.audit_binding import bind
-from lakehouse_assets.contracts.audit_record import AuditRecord
-from lakehouse_assets.decisions.audit import in_exception, judge, judge_unique, verdict_of
-from lakehouse_assets.decisions.audit_share import counted, of_uniform
+from lakehouse_assets.decisions.audit.share import exact_share, uniform_share
+from lakehouse_assets.decisions.audit.verdict import decide_verdict, exception_result, judge_share, judge_unique
 
 AT = datetime(2026, 11, 16, 5, tzinfo=UTC)
 SCRIPT = "<script>alert(1)</script>"
@@ -31,16 +30,16 @@ def firms(week: int = 0, **changes) -> AuditRecord:
         if each.rule.name == "key_unique":
             results.append(judge_unique(each, 250_000, 0))
         elif each.rule.name == "url_form" and column != "homepage":
-            results.append(in_exception(each, f"no such thing as {SCRIPT}"))
+            results.append(exception_result(each, f"no such thing as {SCRIPT}"))
         elif each.rule.threshold == 1.0 and column not in FAILED:
-            results.append(judge(each, counted(250_000, 0), escalated=True))
+            results.append(judge_share(each, exact_share(250_000, 0), escalated=True))
         else:
-            share = of_uniform(1000, FAILED.get(column, 0), 250_000)
-            results.append(judge(each, share, examples=[f"{SCRIPT}{{{{7*7}}}}", '"><img src=x onerror=alert(1)>']))
+            share = uniform_share(1000, FAILED.get(column, 0), 250_000)
+            results.append(judge_share(each, share, examples=[f"{SCRIPT}{{{{7*7}}}}", '"><img src=x onerror=alert(1)>']))
     raw = {"DE": 180_000, "FR": 60_000, SCRIPT: 9_990, "IS": 10}
     record = AuditRecord(
         audit_id=f"{week:016x}", run_id=f"run-{week}", path="/lake/silver/firms", stage="silver", table="silver/firms",
-        version=week, as_of=False, verdict=verdict_of(results), total_raw_records=250_000, total_sampled_records=1000,
+        version=week, as_of=False, verdict=decide_verdict(results), total_raw_records=250_000, total_sampled_records=1000,
         target_rows=1000, weight_column="iso2_country_code", distribution_column="iso2_country_code",
         raw_data_distribution=raw, sample_data_distribution={"DE": 485, "FR": 245, SCRIPT: 260, "IS": 10},
         audit_columns=found.columns, seed=7, confidence=0.95, ruleset_hash=read_rules().ruleset_hash,

@@ -18,7 +18,8 @@ from lakehouse_assets.storage.session import (
     build_session,
     spark_properties,
 )
-from lakehouse_assets_tests.support import FAST_COMPILER, FOR_THREE_ROWS, as_for_users
+from lakehouse_assets_tests.slices import SLICE_SECONDS, draw
+from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, as_for_users
 
 
 def fetch_jars_of_sources() -> None:
@@ -33,19 +34,20 @@ def fetch_jars_of_sources() -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """Real Spark with Delta. Small shuffles, since the tables are tiny; and Java's fast compiler alone, since the thorough one
-    takes more time than anything else in Java, for code that runs a few times. A process runs a thousand tests, each with
-    tables of its own: Delta would keep the last hour's in memory.
+    """Real Spark with Delta. Small shuffles, since the tables are tiny. Java's thorough compiler pays in a process that runs
+    half a suite (one of xdist's), and costs more than it gives where a few tests run. Each of a thousand tests has tables of
+    its own: Delta would keep the last hour's in memory.
     """
     fetch_jars_of_sources()
+    compilers = BOTH_COMPILERS if "PYTEST_XDIST_WORKER" in os.environ else FAST_COMPILER
     home = tmp_path_factory.mktemp("spark")
     conf = home / "spark.conf"
     settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]")
     conf.write_text(
         f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
         "spark.sql.sources.parallelPartitionDiscovery.parallelism 2\n"
-        "spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\n"
-        f"spark.default.parallelism 2\n{JAVA_OPTIONS} {spark_properties(settings)[JAVA_OPTIONS]} {FAST_COMPILER}\n"
+        "spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\nspark.sql.ui.explainMode simple\n"
+        f"spark.default.parallelism 2\n{JAVA_OPTIONS} {spark_properties(settings)[JAVA_OPTIONS]} {compilers}\n"
         f"{FOR_THREE_ROWS}"
     )
     settings = settings.model_copy(update={"spark_conf": conf})
@@ -74,39 +76,63 @@ def settings(tmp_path: Path) -> Settings:
 hypothesis.settings.register_profile("cases", deadline=None)
 hypothesis.settings.load_profile("cases")
 
-LONG = ("e2e", "browser", "laws", "layers")
+# Files that take longest, longest first (docs/development.md has their times).
+LONGEST = (
+    *("e2e/test_weather.py", "laws/test_kill.py", "laws/test_kill_acts.py", "browser/test_ui.py", "e2e/test_flights.py"),
+    *("e2e/test_personal_token.py", "laws/test_redeliveries.py", "laws/test_laws.py", "e2e/test_kafka_source.py"),
+    *("e2e/test_readme.py", "pipeline/test_gold.py", "pipeline/test_schema.py", "operations/test_maintain.py"),
+    *("operations/test_baseline.py", "e2e/test_jdbc.py", "e2e/test_kafka.py", "laws/test_histories.py"),
+    *("operations/test_dry_run.py", "pipeline/test_bad_input.py", "laws/test_operations.py", "laws/test_paths.py"),
+)
 
 
-def pytest_collection_modifyitems(items):
-    """Long files first, so that no process is left with one at the end."""
-    rooms = {item: item.path.parent.name for item in items}
-    items.sort(key=lambda item: LONG.index(rooms[item]) if rooms[item] in LONG else len(LONG))
+def pytest_addoption(parser):
+    parser.addoption("--slice", metavar="SEED", help="of the exhaustive tests, those alone that this seed draws")
+
+
+def pytest_report_header(config):
+    seed = config.getoption("--slice")
+    return f"slice of the exhaustive tests, drawn by {seed}: `make test-slice SEED={seed}` draws it again" if seed else None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Long files first, so that no process is left with one at the end; of a slice, what its seed draws."""
+    files = {item: item.path.relative_to(config.rootpath / "lakehouse_assets_tests").as_posix() for item in items}
+    items.sort(key=lambda item: LONGEST.index(files[item]) if files[item] in LONGEST else len(LONGEST))
+    marks = {item.nodeid: mark for item in items if (mark := item.get_closest_marker("exhaustive"))}
+    if never := [name for name, mark in marks.items() if mark.kwargs["seconds"] > SLICE_SECONDS]:
+        raise pytest.UsageError(f"no seed would draw {never}: make several tests of it")
+    if seed := config.getoption("--slice"):
+        drawn = draw({name: mark.kwargs["seconds"] for name, mark in marks.items()}, seed)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in drawn])
+        items[:] = [item for item in items if item.nodeid in drawn]
 
 
 SKIPS_FAIL: pytest.StashKey[bool] = pytest.StashKey()
 
 
-class ToldAtOnce:
-    """Under CI a failure is told when it happens too: a run that is ended from outside comes to no summary."""
+class ReportAtOnce:
+    """Under CI a failure is printed when it happens too: a run that is ended from outside has no summary."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told = self.config.pluginmanager.get_plugin("terminalreporter")
-        if report.failed and told:
-            told.write_line(f"\nFAILED {report.nodeid} ({report.when}, {report.duration:.0f} s)\n{report.longreprtext[-2000:]}")
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal:
+            what = f"{report.nodeid} ({report.when}, {report.duration:.0f} s)"
+            terminal.write_line(f"\nFAILED {what}\n{report.longreprtext[-2000:]}")
 
 
 def pytest_configure(config):
-    """Under CI nothing may be skipped: what a machine lacks there is a mistake of the machine's. And the process that has the
-    summary, which hears of each test, tells failures; those that run the tests (xdist's) do not write.
+    """Under CI nothing may be skipped: what a machine lacks there is a mistake of the machine's. The process that prints the
+    summary prints failures at once too; those that run the tests (xdist's) print nothing.
     """
     if os.environ.get("CI") != "true":
         return
     config.stash[SKIPS_FAIL] = True
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(ToldAtOnce(config))
+        config.pluginmanager.register(ReportAtOnce(config))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -14,21 +14,25 @@ from deltalake import DeltaTable
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
-from lakehouse_assets.layers.bronze import extract
-from lakehouse_assets.layers.run import Run
-from lakehouse_assets.layers.silver import Published, publish
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import JAVA_OPTIONS, shared_classes
+from lakehouse_assets.storage.session import JAVA_OPTIONS, class_archive_option
 
 # Java's first compiler alone (which has little room for its code, unless it is given more).
 FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
+# Both compilers, for a process that runs hundreds of tests: after twenty a test takes a third less than with the first alone.
+BOTH_COMPILERS = "-XX:ReservedCodeCacheSize=400m -XX:+UseParallelGC"
 # For JVMs that live for seconds: to compile less costs less than it gains.
-SHORT_LIVED = f"{JAVA_OPTIONS} {FAST_COMPILER} -Duser.timezone=UTC{shared_classes()}\n"
+SHORT_LIVED = f"{JAVA_OPTIONS} {FAST_COMPILER} -Duser.timezone=UTC{class_archive_option()}\n"
 # Of three rows it takes longer to make and compile a program for a query, and to plan it again on its way, than to run it.
 _COMPILED = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.adaptive.enabled": ("false", "true"),
+    # A small table is sent to each task by a job of its own; by a shuffle it is part of the query's.
+    "spark.sql.autoBroadcastJoinThreshold": ("-1", "10485760b"),
 }
 FOR_THREE_ROWS = "".join(f"{key} {value}\n" for key, (value, _) in _COMPILED.items())
 _runs = itertools.count(1)

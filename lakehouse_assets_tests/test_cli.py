@@ -21,16 +21,17 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
-from lakehouse_assets.cli.common import window_range
+from lakehouse_assets.cli import common
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.extraction import ExtractionSpec
-from lakehouse_assets.decisions.profiles import Profile
+from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
-from lakehouse_assets.orchestration import headless, validate
-from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration import validate
+from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.healing import foreground
+from lakehouse_assets.orchestration.jobs import operation_job
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
-from lakehouse_assets.storage.baseline import write_profiles
-from lakehouse_assets.storage.baseline_log import BaselineEvent, log_baseline_event
+from lakehouse_assets.storage.baseline import BaselineEvent, log_baseline_event, write_profiles
 from lakehouse_assets_tests import logbook
 
 WINDOW = "2013-01-01"
@@ -119,11 +120,11 @@ def test_check_validate_where_nothing_has_landed():
 
 def test_check_validate_tells_what_is_no_mistake(monkeypatch):
     note = "defs.yaml:9: packs: '*_at' (times.checks.0.for_columns) fits no column here"
-    monkeypatch.setattr(validate, "unfitting_patterns", lambda _: ([], [note]))
+    monkeypatch.setattr(validate, "unmatched_patterns", lambda _: ([], [note]))
     result = run("check", "validate")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(note + "\n")
-    monkeypatch.setattr(validate, "unfitting_patterns", lambda _: ([note], []))
+    monkeypatch.setattr(validate, "unmatched_patterns", lambda _: ([note], []))
     assert str(run("check", "validate").exception) == note
 
 
@@ -190,7 +191,7 @@ def test_a_baseline_of_which_nothing_is_known():
     found = said("baseline", "show", "weather", "--json")
     assert (found["version"], found["windows"], found["pinned"], found["learning"]) == (0, 0, False, True)
     assert (found["features"], found["events"]) == ([], [])
-    assert "no window has been learnt yet" in run("baseline", "show", "weather").stdout
+    assert "the baseline has no window yet" in run("baseline", "show", "weather").stdout
     assert "no baseline version 7" in refused("baseline", "show", "weather", "--version", "7")
 
 
@@ -222,7 +223,7 @@ def test_what_a_baseline_holds_is_shown():
         drift = {"statistics": [[feature.name, "LGA", {"ks": 0.1}]]}
         more = {"ruleset": spec.ruleset(), "teaches": True, "drift": drift, "profiles": (one.to_dict(),)}
         made += logbook.write(settings, [logbook.decided(number, "weather", **more)])
-    write_profiles(settings, "weather", made, again=False)
+    write_profiles(settings, "weather", made)
     log_baseline_event(
         settings, BaselineEvent("weather", "pin", 2, datetime.now(UTC), "ann", "a good year", "run", {"windows": 2})
     )
@@ -270,7 +271,7 @@ def test_a_bad_range_of_windows(keys):
 )
 def test_a_range_is_of_every_cadence_with_both_ends(text, cadences, found):
     given = [ExtractionSpec.model_validate({"cadence": name, "start": date(2024, 1, 1)}) for name in cadences.split()]
-    first, end = window_range(text, [SimpleNamespace(extraction=extraction) for extraction in given])
+    first, end = common.window_range(text, [SimpleNamespace(extraction=extraction) for extraction in given])
     calendars = {extraction.cadence: extraction.windows(datetime(2024, 3, 1, tzinfo=UTC)) for extraction in given}
     assert {name: sum(first <= window.start < end for window in windows) for name, windows in calendars.items()} == found
 
@@ -289,7 +290,7 @@ def test_arguments_that_are_missing_or_unknown(arguments):
 
 
 def test_init_refuses_before_it_writes(empty_lake):
-    assert "is there already" in refused("init", "weather", "--from", str(empty_lake / "x.csv"))
+    assert "exists already" in refused("init", "weather", "--from", str(empty_lake / "x.csv"))
     result = run("init", "nothing_of_the_kind", "--from", str(empty_lake / "x.csv"))
     assert isinstance(result.exception, ConfigError)
     assert not (PROJECT_ROOT / "lakehouse_assets" / "tables" / "nothing_of_the_kind").exists()
@@ -327,15 +328,15 @@ def test_main_ends_with_the_errors_code(monkeypatch, capsys, error):
 
 def test_a_listing_of_moments_and_of_nothing(capsys):
     day = datetime(2024, 1, 2, tzinfo=UTC)
-    cli.show([{"a": None, "b": day, "c": day.replace(hour=3, minute=4)}], False, "")
+    common.show([{"a": None, "b": day, "c": day.replace(hour=3, minute=4)}])
     assert capsys.readouterr().out.split() == ["a", "b", "c", "2024-01-02", "2024-01-02", "03:04"]
-    cli.show([], False, "[b]nothing[/b]")
+    common.show([], False, "[b]nothing[/b]")
     assert capsys.readouterr().out == "[b]nothing[/b]\n"
 
 
 def test_a_listing_shows_values_as_they_are(capsys):
     """No value is read as rich's markup: it would vanish, or fail for a tag that is not open."""
-    cli.show([{"a": "^[a-z]+$", "b": "[/]"}], False, "")
+    common.show([{"a": "^[a-z]+$", "b": "[/]"}])
     assert capsys.readouterr().out.split() == ["a", "b", "^[a-z]+$", "[/]"]
 
 
@@ -345,7 +346,7 @@ def test_heal_status_of_a_lake_in_which_nothing_is():
     assert {tuple(row["states"]) for row in rows} == {("missing",)}
     (row,) = run_rows("heal", "status", "--table", "weather")
     assert "2013-01-01..2013-12-31" in row
-    assert "taken when it arrives" in row
+    assert "ingested when it arrives" in row
 
 
 def run_rows(*arguments: str) -> list[str]:
@@ -364,8 +365,8 @@ def test_of_what_is_judged_again_the_windows_named_are_listed_and_no_other(monke
     settings = Settings.from_environment()
     days = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
     logbook.write(settings, [logbook.decided(n, "weather", p_extracted_at=day) for n, day in enumerate(days, 1)])
-    monkeypatch.setattr(cli, "dagster_instance", lambda _: nullcontext((None, None)))
-    monkeypatch.setattr(headless, "run_job", lambda *_: None)
-    monkeypatch.setattr(headless, "run_once", lambda *_: None)
+    monkeypatch.setattr("lakehouse_assets.cli.common.open_dagster", lambda _: nullcontext((None, None)))
+    monkeypatch.setattr(operation_job, "run_job", lambda *_: None)
+    monkeypatch.setattr(foreground.ForegroundRun, "run", lambda _: None)
     lines = run_rows("run", "--rejudge", "--table", "weather", "--window", "2013-01-01..2013-01-02", "--because", "x")
     assert [re.findall(r"2013-01-\d\d", line)[0] for line in lines if "2013-01-" in line] == ["2013-01-01", "2013-01-02"]

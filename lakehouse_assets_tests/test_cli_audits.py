@@ -1,7 +1,7 @@
 """`lakehouse audit-silver|audit-gold|audit-docs` as a person runs them, as far as no JVM is needed.
 
-Belongs here: refusals, an empty lake, serving the pages. Does not: an audit (layers/test_audit.py,
-orchestration/test_audits.py).
+Belongs here: refusals, an empty lake, serving the pages. Does not: an audit (audit/test_run.py,
+orchestration/jobs/test_audits.py).
 """
 
 import json
@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
-from lakehouse_assets.reports.audit_site import page_of
+from lakehouse_assets.reports.audit_site import page_path
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
-from lakehouse_assets.storage import audits
+from lakehouse_assets.storage import audit_log
 from lakehouse_assets_tests.audited import firms
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_number_of_rows_is_told(monkeypatch, given):
 
 
 def test_the_pages_are_served_on_loopback_and_folders_are_not_listed(settings):
-    audits.append(settings, firms())
+    audit_log.append_audit(settings, firms())
     child = subprocess.Popen(
         [sys.executable, "-u", "-m", "lakehouse_assets.cli", "audit-docs", "--port", "0"],
         cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True,
@@ -70,7 +70,7 @@ def test_the_pages_are_served_on_loopback_and_folders_are_not_listed(settings):
         assert child.stdout
         url = child.stdout.readline().split()[0]
         assert url.startswith("http://127.0.0.1:")
-        for path in ("", page_of("silver/firms"), "rules/url_form.html"):
+        for path in ("", page_path("silver/firms"), "rules/url_form.html"):
             with urllib.request.urlopen(url + path, timeout=10) as answer:
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
                 assert b"<main" in answer.read()

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.cli import trials as commands
+from lakehouse_assets.cli import common
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
-from lakehouse_assets.layers.gold import publish_gold
-from lakehouse_assets.orchestration.component import LakehouseTable
-from lakehouse_assets.orchestration.trials import gold_run
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.jobs.dry_run import gold_run
+from lakehouse_assets.pipeline.gold import publish_gold
 from lakehouse_assets_tests.support import heal, land, readings
 
 FAR = "{check: in_range, column: value, max: 50}"
@@ -40,7 +40,7 @@ def lake(spark, settings, monkeypatch, tmp_path):
     table = LakehouseTable(readings(gold=[GOLD]), tmp_path)
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
-    monkeypatch.setattr(commands, "tables_of", lambda *_: [table])
+    monkeypatch.setattr(common, "select_tables", lambda *_: [table])
     return settings
 
 
@@ -89,7 +89,7 @@ def test_a_check_that_there_is_not(lake, check, error, said):
 
 
 def test_the_newest_window_is_that_of_the_place(lake):
-    (lake_table,) = commands.tables_of()
+    (lake_table,) = common.select_tables()
     land(lake, 4, ["s1,1,10,2024-01-04T00:00:00Z"])
     for place, newest in (("source", "2024-01-04"), ("bronze", "2024-01-03"), ("silver", "2024-01-03")):
         (told,) = json.loads(run("run", lake_table.spec.name, "not_empty", "--on", place, "--json").stdout)
@@ -99,7 +99,7 @@ def test_the_newest_window_is_that_of_the_place(lake):
 def test_what_has_landed_is_looked_at_before_any_extraction(settings, monkeypatch, tmp_path):
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
-    monkeypatch.setattr(commands, "tables_of", lambda *_: [LakehouseTable(readings(), tmp_path)])
+    monkeypatch.setattr(common, "select_tables", lambda *_: [LakehouseTable(readings(), tmp_path)])
     assert "none of these windows has landed" in str(run("run", "readings", "not_empty", "--on", "source").exception)
     for day in (1, 2):
         land(settings, day, [f"s1,1,10,2024-01-{day:02d}T00:00:00Z"])
@@ -114,8 +114,8 @@ def test_a_window_that_there_is_not(lake):
 
 def test_a_published_gold_table(spark, lake):
     assert "gold_sensors has never been published" in str(run("run", "gold_sensors", "most_fits").exception)
-    (table,) = commands.tables_of()
-    publish_gold(gold_run([table], "gold_sensors", lake, lambda: spark, "gold"))
+    (table,) = common.select_tables()
+    publish_gold(gold_run([table], "gold_sensors", settings=lake, session=lambda: spark, run_id="gold"))
     good = run("run", "gold_sensors", "most_fits")
     assert good.exit_code == 0, good.output
     assert "whole table" in good.output
@@ -154,7 +154,7 @@ def test_backtest(lake):
         ("2024-01-03", "40 row(s)", "published"),
     ]
     short = run("backtest", "readings", "--check", FAR)
-    assert "3 window(s), 1 not passed, 1 with something held" in short.output
+    assert "3 window(s), 1 not passed, 1 with rows quarantined" in short.output
     assert "passes in all 1 window(s)" in run("backtest", "readings", "--check", FAR, "--windows", "2024-01-01").output
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lakehouse_assets.cli import app
-from lakehouse_assets.decisions.compare import compare
+from lakehouse_assets.decisions.drift.compare import compare
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 
 

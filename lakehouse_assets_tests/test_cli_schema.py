@@ -4,6 +4,7 @@ Belongs here: what the command prints, and that it writes nothing. Does not: car
 """
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
@@ -32,7 +33,7 @@ def settings(tmp_path, monkeypatch):
     (tmp_path / "means.sql").write_text("select sensor, avg(value) as mean from silver_readings group by sensor")
     spec = readings(gold=[GOLD], schema={"type_changes": "quarantine"}, checks=[{"check": "not_null", "column": "value"}])
     table = LakehouseTable(spec, Path(tmp_path))
-    monkeypatch.setattr("lakehouse_assets.cli.schema.tables_of", lambda names=(): [table])
+    monkeypatch.setattr("lakehouse_assets.cli.schema.select_tables", lambda names=(): [table])
     return Settings.from_environment()
 
 
@@ -87,13 +88,31 @@ def test_a_plan_is_printed_and_nothing_is_done(settings):
     publish(settings)
     before = delta.version(settings.path("silver", "readings"))
     steps = [(row["step"], row["column"], row["rewrites data"], row["reversible"]) for row in said("migrate", "readings")]
-    assert steps == [("drop", "level", "yes", "yes"), ("widen", "hour", "yes", "yes"), ("add", "value", "yes", "yes")]
+    assert steps == [("drop", "level", "yes", "no"), ("widen", "hour", "yes", "yes"), ("add", "value", "yes", "yes")]
     renamed = said("migrate", "readings", "--rename", "level=value")
     assert [(row["step"], row["was"], row["becomes"]) for row in renamed] == [
         ("rename", "level", "value"), ("widen", "smallint", "int"),
     ]  # fmt: skip
-    assert "nothing is done yet" in run("migrate", "readings").stderr
+    assert "nothing is changed yet" in run("migrate", "readings").stderr
+    refused = run("migrate", "readings", "--apply")
+    assert isinstance(refused.exception, RefusedError)
+    assert "--apply --lose level" in str(refused.exception)
     assert delta.version(settings.path("silver", "readings")) == before
+
+
+@pytest.mark.parametrize(
+    ("rules", "reversible"),
+    [
+        ('{"columns": {"level": {"type": "double", "from": "hour"}}}', "yes"),
+        ('{"columns": {"level": "double"}}', "no"),
+        ('{"columns": {"level": {"type": "double"}}}', "no"),
+    ],
+)
+def test_what_an_earlier_contract_read_from_bronze_can_be_read_again(settings, rules, reversible):
+    publish(settings)
+    logbook.write(settings, [logbook.decided(2, ruleset=rules)])
+    dropped = next(row for row in said("migrate", "readings") if row["step"] == "drop")
+    assert (dropped["column"], dropped["reversible"]) == ("level", reversible)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +131,15 @@ def test_a_rename_to_what_bronze_does_not_have_says_how_to_get_it(settings):
     assert "say `from: level`" in str(result.exception)
 
 
+def test_a_table_that_is_gone_names_the_command_that_makes_it_again(settings):
+    publish(settings)
+    shutil.rmtree(settings.path("silver", "readings"))
+    assert "`lakehouse rebuild`" in str(run("migrate", "readings").exception)
+
+
 def test_a_table_that_is_not_there_yet(settings):
     result = run("migrate", "readings")
     assert isinstance(result.exception, RefusedError)
-    assert "has no silver table yet" in str(result.exception)
+    assert "has no silver table; the first run makes it" in str(result.exception)
     assert {row["table"] for row in said("show", "readings")} == {""}
     assert said("diff", "readings") == []

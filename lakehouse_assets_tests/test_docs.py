@@ -1,6 +1,7 @@
-"""The documents, held to the code: commands parse, YAML is accepted, links lead somewhere, the reference is up to date.
+"""The documents agree with the code: commands parse, YAML is accepted, links and files exist, the reference is up to date.
 
-Belongs here: what README and docs show. Does not: typing the README's commands (e2e/test_readme).
+Belongs here: what README and docs show. Does not: running the README's commands (e2e/test_readme), or the examples of
+"What do I touch?" (test_what_do_i_touch).
 """
 
 import re
@@ -17,14 +18,16 @@ from dagster._config import validate_config
 from dagster._core.instance.config import dagster_instance_config_schema
 from typer.main import get_command
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
-from lakehouse_assets.checks.describe import described
-from lakehouse_assets.checks.registry import kinds
+from lakehouse_assets import errors
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import ColumnCheck
+from lakehouse_assets.checks.registry import describe_kind, kinds
 from lakehouse_assets.cli import app
 from lakehouse_assets.contracts.audit import AuditPack
 from lakehouse_assets.contracts.event import DecisionEvent
-from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, whole
+from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.pipeline.gate import STEPS
 from lakehouse_assets.settings import PROJECT_ROOT
 
 PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
@@ -46,14 +49,14 @@ TABLE = {
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a language, without the indentation of a list that they stand in."""
-    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [textwrap.dedent(block) for block in found]
+    """The fenced blocks of a language, without the indentation of a surrounding list."""
+    texts = re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(text) for text in texts]
 
 
-def everywhere(language: str) -> list:
+def blocks_of_all_pages(language: str) -> list:
     return [
-        pytest.param(block, id=f"{page.name}-{place}") for page in PAGES for place, block in enumerate(blocks(page, language))
+        pytest.param(block, id=f"{page.name}-{index}") for page in PAGES for index, block in enumerate(blocks(page, language))
     ]
 
 
@@ -76,7 +79,7 @@ def test_the_page_on_events_names_each_field():
         assert f"`{name}`" in text, name
 
 
-@pytest.mark.parametrize("block", everywhere("yaml"))
+@pytest.mark.parametrize("block", blocks_of_all_pages("yaml"))
 def test_each_yaml_shown_is_accepted(block):
     shown = yaml.safe_load(block)
     if "storage" in shown:  # a piece of dagster.yaml
@@ -91,68 +94,68 @@ def test_each_yaml_shown_is_accepted(block):
         return
     if isinstance(shown, list):
         shown = {"checks": shown}
-    given = shown.get("attributes", {**TABLE, **shown})
-    assert TableSpec.model_validate(whole(given, shown_to_be_shared()).attributes)
+    attributes = shown.get("attributes", {**TABLE, **shown})
+    assert TableSpec.model_validate(resolve_attributes(attributes, shared_by_the_pages()).attributes)
 
 
-def shown_to_be_shared() -> Shared:
+def shared_by_the_pages() -> Shared:
     """The packs and defaults that the pages show."""
-    found: dict[str, dict] = {"packs": {}, "defaults": {}}
+    shared: dict[str, dict] = {"packs": {}, "defaults": {}}
     for page in PAGES:
         for block in blocks(page, "yaml"):
             if name := re.match(r"# lakehouse_assets/tables/(packs|defaults)\.yaml", block):
-                found[name[1]] |= yaml.safe_load(block)
-    packs = {name: Pack.model_validate(pack) for name, pack in found["packs"].items()}
-    return Shared(Defaults.model_validate(found["defaults"]), packs)
+                shared[name[1]] |= yaml.safe_load(block)
+    packs = {name: Pack.model_validate(pack) for name, pack in shared["packs"].items()}
+    return Shared(Defaults.model_validate(shared["defaults"]), packs)
 
 
 def test_the_packs_shown_make_checks_of_the_table_shown():
-    packs = [{"pack": name, "with": {"longitude": "lon"} if name == "position" else {}} for name in shown_to_be_shared().packs]
+    packs = [{"pack": name, "with": {"longitude": "lon"} if name == "position" else {}} for name in shared_by_the_pages().packs]
     assert len(packs) > 1
     columns = {"latitude_deg": "double", "lon": "double", "device_id": "string"}
-    found = whole({"packs": packs, "columns": columns}, shown_to_be_shared()).attributes
-    assert [c["column"] for c in found["checks"]] == ["latitude_deg", "lon", "device_id"]
+    attributes = resolve_attributes({"packs": packs, "columns": columns}, shared_by_the_pages()).attributes
+    assert [c["column"] for c in attributes["checks"]] == ["latitude_deg", "lon", "device_id"]
 
 
 @pytest.mark.parametrize("name", kinds())
-def test_each_kind_says_what_it_makes_of_null(name):
-    told = described(kinds()[name])
-    assert re.search(r"NULL", told["nulls"]), told["details"]
-    assert told["what"]
-    assert told["example"]
-    assert all(parameter["meaning"] for parameter in told["parameters"])
+def test_each_kind_describes_how_it_treats_null(name):
+    description = describe_kind(kinds()[name])
+    assert re.search(r"NULL", description["nulls"]), description["details"]
+    assert description["what"]
+    assert description["example"]
+    assert all(parameter["meaning"] for parameter in description["parameters"])
 
 
-def said_of_lakehouse() -> list[str]:
+def commands_shown() -> list[str]:
     """Every `lakehouse …` of a shell block, or in backquotes in a text."""
-    found = set()
+    commands = set()
     for page in PAGES:
         for block in blocks(page, "sh"):
             lines = re.sub(r"<<'(\w+)'.*?^\1$", "", block, flags=re.MULTILINE | re.DOTALL).splitlines()
-            found |= {line.strip().removeprefix(".venv/bin/") for line in lines}
+            commands |= {line.strip().removeprefix(".venv/bin/") for line in lines}
         prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        found |= {" ".join(text.split()) for text in re.findall(r"`(lakehouse [^`]+)`", prose)}
-    return sorted(line for line in found if line.startswith("lakehouse "))
+        commands |= {" ".join(text.split()) for text in re.findall(r"`(lakehouse [^`]+)`", prose)}
+    return sorted(command for command in commands if command.startswith("lakehouse "))
 
 
-@pytest.mark.parametrize("line", said_of_lakehouse())
+@pytest.mark.parametrize("line", commands_shown())
 def test_each_command_shown_is_one(line):
-    """Parsed with its options; run it is not."""
-    command, words = get_command(app), shlex.split(line, comments=True)[1:]
-    if words[-1:] == ["--help"]:
-        words.pop()
+    """The line is parsed with its options, and not run."""
+    command, arguments = get_command(app), shlex.split(line, comments=True)[1:]
+    if arguments[-1:] == ["--help"]:
+        arguments.pop()
     while isinstance(command, typer.core.TyperGroup):
-        if not words:
+        if not arguments:
             return
-        name, found, words = command.resolve_command(typer.Context(command, info_name="lakehouse"), words)
-        assert found is not None, f"{name} is no command"
-        command = found
-    # In a text a command may be named without what it takes.
-    assert command.make_context(command.name, [*words], resilient_parsing=not words)
+        name, subcommand, arguments = command.resolve_command(typer.Context(command, info_name="lakehouse"), arguments)
+        assert subcommand is not None, f"{name} is no command"
+        command = subcommand
+    # A text may name a command without its arguments.
+    assert command.make_context(command.name, [*arguments], resilient_parsing=not arguments)
 
 
-def test_there_are_commands_to_look_at():
-    assert len(said_of_lakehouse()) > 10
+def test_the_pages_show_commands():
+    assert len(commands_shown()) > 10
 
 
 def anchors(page: Path) -> set[str]:
@@ -181,31 +184,88 @@ def test_each_file_and_target_named_is_there(page):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_the_map_names_each_file_that_it_says():
-    """Files in the table of the flow, below the room that its heading names."""
+ROOTS = (PROJECT_ROOT, PROJECT_ROOT / "lakehouse_assets", PROJECT_ROOT / "lakehouse_assets_tests")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_source_file_named_exists(page):
+    for name in re.findall(r"(?<!New file )`([\w/]+/\w+\.py)`", page.read_text(encoding="utf-8")):
+        assert any((root / name).is_file() for root in ROOTS), name
+
+
+def test_the_map_names_the_file_of_each_step():
     text = (PROJECT_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = re.findall(
-        r"`((?:orchestration|layers|measures|storage|sources|events|reports|decisions|contracts|checks)/\w+\.py)`", text
+    steps = re.findall(
+        r"^\| [`a-z_, ]+ \| .* \| (.*) \|$", text.partition("## The flow")[2].partition("## The rooms")[0], re.MULTILINE
     )
-    assert len(named) > 15
-    for name in named:
-        assert (PROJECT_ROOT / "lakehouse_assets" / name).is_file(), name
+    assert len(steps) > 20
+    assert all(re.search(r"`[\w/]+\.py`", files) for files in steps)
 
 
-def test_the_readme_names_each_variable_that_is_read():
-    read = set(re.findall(r'"(LAKEHOUSE_[A-Z_]+|DAGSTER_HOME)"', (PROJECT_ROOT / "lakehouse_assets/settings.py").read_text()))
-    table = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8").partition("## Configuration")[2]
-    assert read
-    for name in read:
+def test_the_map_has_the_steps_of_the_gate_in_their_order():
+    text = (PROJECT_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("**The gate.**")[2].partition("**After the gate:**")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [step.__name__ for step in STEPS]
+
+
+def test_the_map_lists_each_room():
+    text = (PROJECT_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## The rooms")[2]
+    folders = {path.parent.name for path in (PROJECT_ROOT / "lakehouse_assets").glob("*/*.py")}
+    assert "pipeline" in folders
+    for folder in folders:
+        assert re.search(rf"^  {folder}/", text, re.MULTILINE), folder
+
+
+def test_the_page_on_configuration_names_each_variable_that_is_read():
+    pattern = r'"(LAKEHOUSE_[A-Z_]+|AUDIT_[A-Z_]+|DAGSTER_HOME)"'
+    names = set(re.findall(pattern, (PROJECT_ROOT / "lakehouse_assets/settings.py").read_text()))
+    table = (PROJECT_ROOT / "docs" / "configuration.md").read_text(encoding="utf-8").partition("## Environment variables")[2]
+    assert len(names) > 10
+    for name in names:
         assert f"`{name}" in table, name
 
 
-def test_the_check_of_ones_own_that_is_shown_works(spark):
+def test_the_page_on_configuration_has_each_exit_code():
+    table = (PROJECT_ROOT / "docs" / "configuration.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.LakehouseError)]
+    assert codes == {0, *(error.exit_code for error in classes)}
+
+
+def test_the_readme_is_short():
+    assert len((PROJECT_ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=lambda page: page.name)
+def test_each_page_opens_with_what_the_reader_can_do(page):
+    _, opening = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert opening.startswith("After this page you can "), opening
+
+
+def test_each_message_in_the_troubleshooting_page_is_raised_somewhere():
+    """The fixed parts of a quoted message, between the variable parts."""
+    page = (PROJECT_ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    sources = [
+        path.read_text(encoding="utf-8")
+        for folder in ("lakehouse_assets", "scripts")
+        for path in (PROJECT_ROOT / folder).rglob("*.*")
+        if path.suffix in {".py", ".sh"}
+    ]
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(messages) > 4
+    for message in messages:
+        fragments = [part.strip(" ,") for part in re.split("…|found none|3000", message) if part.strip(" ,")]
+        assert all(any(fragment in source for source in sources) for fragment in fragments), message
+
+
+def test_the_check_kind_that_is_shown_works(spark):
     page = PROJECT_ROOT / "docs" / "development.md"
-    [source] = [block for block in blocks(page, "python") if "RowCheck" in block]
+    [source] = [block for block in blocks(page, "python") if "ColumnCheck" in block]
     made: dict = {}
     exec(compile(source, "development.md", "exec"), made)
-    [kind] = [each for each in made.values() if isinstance(each, type) and issubclass(each, RowCheck) and each is not RowCheck]
+    [kind] = [
+        each for each in made.values() if isinstance(each, type) and issubclass(each, ColumnCheck) and each is not ColumnCheck
+    ]
     check = kind.model_validate(yaml.safe_load(kind.example))
     context = CheckContext((), "timestamp'2024-05-01'", "timestamp'2024-05-02'", "batch")
     frame = spark.createDataFrame([("EWR",), ("ewr",), (None,)], "origin string")

@@ -115,6 +115,13 @@ def test_each_flight_goes_one_of_three_ways(year: Year) -> None:
     assert year.missing == {"arr_delay": 717, "air_time": 717}
 
 
+def test_four_flights_are_faster_than_1000_km_an_hour(year: Year) -> None:
+    """Of each flight its last event, the one that has a time in the air, is in the file of its stamp's day."""
+    timed = [event for event in year.newest.values() if "air_time" in event]
+    fast = [event for event in timed if event["distance"] * 1.609344 * 60 > event["air_time"] * 1000]
+    assert sorted(event["last_modified_at"][5:10] for event in fast) == ["03-24", "05-14", "05-25", "07-02"]
+
+
 def test_last_modified_increases(year: Year) -> None:
     for key, events in year.flights.items():
         stamps = [stamp for _, stamp in events]

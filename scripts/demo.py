@@ -1,4 +1,4 @@
-"""The main job on real data, from nothing: land the year without three days, run, land them, heal; then say what happened.
+"""The demonstration on real data: land the year without three days, run, land the late days, run again, print the results.
 
 Belongs here: the order of the demonstration. Does not: anything that the project itself does.
 """
@@ -38,7 +38,7 @@ def main() -> int:
     """Run the demonstration. Exit code 5 where there is a lake already."""
     began = time.monotonic()
     settings = Settings.from_environment()
-    if logs.decisions(settings, evidence=False):
+    if logs.decisions(settings):
         out.print("there is a lake already; `make clean-data` forgets it, `make dev` opens it", style="red")
         return 5
     out.rule("1 · the year arrives, without 10 to 12 June; LGA's barometer is 0.1 kPa off from 9 to 12 September")
@@ -48,17 +48,18 @@ def main() -> int:
     out.print(land_part("late", settings.landing, ["weather"]), markup=False)
     command("run")
     out.rule("3 · what happened")
-    decisions = logs.decisions(settings, "weather", evidence=False)
-    standing = ledger.standing(decisions).values()
-    published = sum(d.accepted for d in standing)
-    rows = sum(d.counts.rows_published for d in standing)
-    held_rows = sum(d.counts.rows_quarantined for d in standing)
-    out.print(f"{published} of {len(standing)} windows published ({rows} rows); {held_rows} rows in quarantine", markup=False)
-    healed = [d for d in standing if f"{d.p_extracted_at:%Y-%m-%d}" in ("2013-06-10", "2013-06-11", "2013-06-12")]
+    decisions = logs.decisions(settings, "weather")
+    current = ledger.current_decisions(decisions).values()
+    published = sum(d.accepted for d in current)
+    rows = sum(d.counts.rows_published for d in current)
+    quarantined = sum(d.counts.rows_quarantined for d in current)
+    out.print(f"{published} of {len(current)} windows published ({rows} rows); {quarantined} rows in quarantine", markup=False)
+    healed = [d for d in current if f"{d.p_extracted_at:%Y-%m-%d}" in ("2013-06-10", "2013-06-11", "2013-06-12")]
     out.print("healed: " + ", ".join(f"{d.p_extracted_at:%Y-%m-%d} {d.verdict}" for d in healed), markup=False)
     command("quarantine", "list")
     out.print(
-        "\nThe faulty days stay held. To land their correction: .venv/bin/python scripts/land_example.py --only corrections"
+        "\nThe faulty days stay quarantined. To land the corrected files:"
+        " .venv/bin/python scripts/land_example.py --only corrections"
         "\nand then: .venv/bin/lakehouse run     To see it all: make dev",
         markup=False,
     )

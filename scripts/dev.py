@@ -1,6 +1,6 @@
-"""`dagster dev` on port 3000 with everything on; on a fresh clone the example lands first, and the daemon catches up.
+"""Start `dagster dev` on port 3000 with everything on. On a fresh clone, land the example first.
 
-Belongs here: what has to be true before Dagster starts. Does not: anything that runs in it.
+Belongs here: what Dagster needs before it starts. Does not: anything that runs in it.
 """
 
 import argparse

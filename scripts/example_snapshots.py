@@ -30,10 +30,10 @@ def plane_files(planes: str, flights: str) -> dict[str, bytes]:
     known = [(months.get(line.split(",")[0], 13), line) for line in lines]
     files: dict[str, bytes] = {}
     for month, expected in enumerate(PLANES, 1):
-        held = [line for first, line in known if first <= month]
-        if len(held) != expected:
-            raise SystemExit(f"expected {expected} planes by the end of month {month}, found {len(held)}")
-        files[f"planes/on_time/2013-{month:02}.csv"] = "".join([header, *held]).encode("ascii")
+        lines = [line for first, line in known if first <= month]
+        if len(lines) != expected:
+            raise SystemExit(f"expected {expected} planes by the end of month {month}, found {len(lines)}")
+        files[f"planes/on_time/2013-{month:02}.csv"] = "".join([header, *lines]).encode("ascii")
     return files
 
 

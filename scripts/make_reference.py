@@ -1,6 +1,6 @@
 """Write `docs/reference.md` from the models of the configuration: every key, its values, its default, its meaning.
 
-Belongs here: models → markdown. Does not: a word about any key; that stands below the key, in the model.
+Belongs here: models → markdown. Does not: the description of a key, which is the string below the key in the model.
 """
 
 import argparse
@@ -22,15 +22,15 @@ from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
-from lakehouse_assets.contracts.maintenance import MaintenanceSpec
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
-from lakehouse_assets.contracts.table import AlertSpec, SchemaPolicy, TableSpec
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.table_contract import AlertSpec, MaintenanceSpec, SchemaPolicy, SupersedeSpec
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
-    "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy,
+    "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,
     "gold.*.schema": GoldSchema, "alerts": AlertSpec,
     "maintenance": MaintenanceSpec,
@@ -42,15 +42,16 @@ SHARED: dict[str, dict[str, type[BaseModel]]] = {
 }  # fmt: skip
 TOP = """# Reference
 
-Every key of a table's `defs.yaml`, and every kind of check. This page is made from the code by
-`python scripts/make_reference.py`; what the keys do together is told in [tables.md](tables.md).
-`*` stands for each entry of a list or a mapping.
+After this page you can look up every key of a table's `defs.yaml`, and every kind of check.
+
+[tables.md](tables.md) explains how the keys work together. `*` is each entry of a list or a mapping.
+`python scripts/make_reference.py` generates this page from the code.
 """
 COMMON = set(Check.model_fields) | {"check"}
 
 
 def main() -> int:
-    """Write the page, or with ``--check`` say whether it is what the models give."""
+    """Write the page, or with ``--check`` compare it with the models."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is not up to date")
     page = "\n".join(lines()) + "\n"
@@ -59,7 +60,7 @@ def main() -> int:
         return 0
     if REFERENCE.read_text(encoding="utf-8") == page:
         return 0
-    print("docs/reference.md is not what the models give; run python scripts/make_reference.py", file=sys.stderr)
+    print("docs/reference.md is out of date; run python scripts/make_reference.py", file=sys.stderr)
     return 1
 
 
@@ -68,14 +69,14 @@ def lines() -> Iterator[str]:
     yield TOP
     yield "## A table\n"
     yield from keys(TableSpec)
-    for place, model in SECTIONS.items():
-        yield f"\n## `{place}`\n"
+    for location, model in SECTIONS.items():
+        yield f"\n## `{location}`\n"
         yield _paragraphs(getdoc(model)) + "\n"
         yield from keys(model)
     for file, models in SHARED.items():
         yield f"\n## `{file}`\n"
-        for place, model in models.items():
-            yield f"{f'`{place}`: ' if place else ''}{_paragraphs(getdoc(model))}\n"
+        for location, model in models.items():
+            yield f"{f'`{location}`: ' if location else ''}{_paragraphs(getdoc(model))}\n"
             yield from keys(model)
     yield "\n## `checks.*`, of every kind\n"
     yield from keys(Check)
@@ -104,7 +105,7 @@ def keys(model: type[BaseModel], without: Set[str] = frozenset()) -> Iterator[st
 
 
 def _values(schema: dict[str, Any], key: dict[str, Any]) -> list[str]:
-    """What may stand there, in words; a list without doubles."""
+    """The accepted values, without duplicates."""
     if "anyOf" in key:
         return list(dict.fromkeys(text for each in key["anyOf"] for text in _values(schema, each) if text != "null"))
     if "const" in key or "enum" in key:
@@ -119,14 +120,15 @@ def _values(schema: dict[str, Any], key: dict[str, Any]) -> list[str]:
         return [f"mapping to {' or '.join(_values(schema, inner))}" if inner and inner is not True else "mapping"]
     if kind == "string":
         return [{"date-time": "time", "date": "date"}.get(key.get("format", ""), "text")]
-    words = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "null"}
-    return [words[kind] + _bounds(key)]
+    names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "null"}
+    return [names[kind] + _bounds(key)]
 
 
 def _bounds(key: dict[str, Any]) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    found = [f"{sign} {key[name]:g}" for name, sign in signs.items() if name in key]
-    return f" ({', '.join(found)})" if found else ""
+    shown = {name: f"{key[name]:,}" if isinstance(key[name], int) else f"{key[name]:g}" for name in signs if name in key}
+    bounds = [f"{sign} {shown[name]}" for name, sign in signs.items() if name in shown]
+    return f" ({', '.join(bounds)})" if bounds else ""
 
 
 def _definition(schema: dict[str, Any], key: dict[str, Any]) -> dict[str, Any]:
@@ -142,8 +144,8 @@ def _default(value: Any) -> str:
 
 
 def _paragraphs(text: str | None) -> str:
-    kept = [part for part in (text or "").replace("``", "`").split("\n\n") if not part.lstrip().startswith(">>>")]
-    return "\n\n".join(" ".join(part.split()) for part in kept)
+    parts = [part for part in (text or "").replace("``", "`").split("\n\n") if not part.lstrip().startswith(">>>")]
+    return "\n\n".join(" ".join(part.split()) for part in parts)
 
 
 def _cell(text: str) -> str:

@@ -1,6 +1,6 @@
-"""Take the README's pictures of the UI: the browser test takes them on its way, in a lake of its own. Some minutes.
+"""Take the README's pictures of the UI: run the browser test, which takes them in a lake of its own. Some minutes.
 
-Belongs here: where they go. Does not: what they show (`lakehouse_assets_tests/browser/test_ui.py`).
+Belongs here: the pictures' folder. Does not: what they show (`lakehouse_assets_tests/browser/test_ui.py`).
 """
 
 import os
@@ -14,7 +14,7 @@ IMAGES = PROJECT / "docs" / "images"
 
 
 def main() -> int:
-    """The test's exit code: a picture of something that is wrong is none."""
+    """Return the test's exit code."""
     environment = {**os.environ, "CI": "true", "LAKEHOUSE_PICTURES": str(IMAGES)}
     return subprocess.run([sys.executable, "-m", "pytest", str(TEST)], cwd=PROJECT, env=environment, check=False).returncode
 

@@ -1,34 +1,37 @@
-"""What every check is: its common parameters, a measurement as SQL text, and a judgement of the numbers.
+"""What every check is: its common parameters, its measurement as SQL text, and its judgement of the numbers.
 
-Belongs here: the two families (row, batch), and "Severity, said once". Does not: any kind, or what a judgement does
-(consequences).
+Belongs here: what rows and batches have in common, and "Severity, said once". Does not: the two families (families), any kind,
+or what a judgement does to its batch (judgements).
 """
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from lakehouse_assets.checks.closed import Closed
 from lakehouse_assets.checks.control import ControlTotals
-from lakehouse_assets.checks.sql_conditions import no_condition
-from lakehouse_assets.checks.sql_text import columns_of, identifier, parse_expression
+from lakehouse_assets.checks.parameters import Condition
+from lakehouse_assets.checks.sql.columns import no_condition
+from lakehouse_assets.checks.sql.text import columns_of, parse_expression
+from lakehouse_assets.checks.strict_model import StrictModel
 
-# Outcomes go by name: a declared check of such a name would take the place of what the lakehouse finds by itself.
-BUILT_IN = {"readable_row", "casts", "key_not_null", "source_columns", "new_columns", "drift", "key", "grain"}
+# Outcomes are stored by name: a declared check with one of these names would replace a built-in outcome.
+BUILT_IN = {
+    *("readable_row", "casts", "key_not_null", "delete_when", "source_columns", "new_columns", "supersede"),
+    *("drift", "key", "grain"),
+}
 Status = Literal["passed", "failed", "error", "skipped"]
 Effect = Literal["quarantine_rows", "quarantine_batch", "warn"]
-LOOKED_AT = "looked_at"
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What a check may know of the batch: the table's key, SQL of the window's bounds, the view that SQL checks read.
+    """What a check knows of its batch: the table's key, the window's bounds as SQL, and the view that its SQL reads.
 
-    ``control``: what the source says of the window; None where it was not asked.
+    ``control``: the source's own totals of the window; None if they were not requested.
     """
 
     key: tuple[str, ...]
@@ -40,24 +43,30 @@ class CheckContext:
 
     @property
     def windows_view(self) -> str:
-        """The bounds of each window, `_window_start` and `_window_end`: for queries that say they ask for them."""
+        """The view with each window's `_window_start` and `_window_end`, for queries with `needs_windows`."""
         return f"{self.batch_view}_windows"
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """``observed``: figures for people, JSON-safe. ``failed_rows``: 0 where the check counts no rows."""
+    """``observed``: JSON-safe figures for people. ``failed_rows``: 0 if the check counts no rows."""
 
     status: Status
     observed: Mapping[str, Any] = field(default_factory=dict)
     message: str = ""
     failed_rows: int = 0
 
+    @classmethod
+    def of(cls, observed: Mapping[str, Any], problem: str = "") -> Self:
+        """Return a failure with this message, or a pass if there is no problem."""
+        return cls("failed" if problem else "passed", observed, problem)
+
 
 @dataclass(frozen=True)
 class Reads:
-    """Another table's silver: ``columns`` of it that are read, with the own ones that they must be like (or None). ``shown``:
-    whether figures made of them are told.
+    """Columns that a check reads from another table's silver, each with the batch's column of the same type (or None).
+
+    ``shown``: whether the check shows figures of these columns.
     """
 
     table: str
@@ -66,41 +75,41 @@ class Reads:
 
     @property
     def view(self) -> str:
-        """The name under which SQL finds it."""
+        """The name of its view in SQL."""
         return f"silver_{self.table}"
 
 
-class Check(Closed):
+class Check(StrictModel):
     """Parameters that all kinds share."""
 
     summary: ClassVar[str]
     example: ClassVar[str]
     takes_where: ClassVar[bool] = False
-    """Whether, where it judges a batch, it can look at some of the rows only. What judges rows always can."""
+    """Whether a batch check accepts `where`. Row checks always do."""
 
     if TYPE_CHECKING:
-        check: Any  # each kind says its own literal
+        check: Any  # each kind declares its own literal
 
     name: str | None = None
-    """Letters, digits and `_`, at most 100. Without it, one made of the kind and the columns: `in_range_amount`. Two
-    checks of a table must not share one."""
+    """Letters, digits and `_`, at most 100. Without it, the kind and the columns: `in_range_amount`. Names are unique within a
+    table."""
     severity: Literal["critical", "warning", "info"] = "critical"
-    """`critical` blocks; `warning` and `info` hold nothing."""
+    """`critical` blocks; `warning` and `info` quarantine nothing."""
     threshold: float | None = Field(default=None, gt=0, le=1)
-    """Row checks: the share that must pass of the rows that are looked at: those of `where`, or all. 0 could never be
-    missed."""
+    """Row checks: the share of the rows read (those of `where`, or all) that must pass. 0 is refused, since every batch would
+    pass."""
     on_fail: Effect | None = None
-    """What a failure does. Without it, what severity and kind say. A contradiction (`warning` with a quarantine,
+    """What a failure does. Without it, severity and kind decide. A contradiction (`warning` with a quarantine,
     `quarantine_rows` in a batch check) is refused."""
-    where: str | None = None
-    """A SQL condition; only rows for which it is true are looked at. Row checks have it, and of those that judge a batch the
-    ones whose page says so; an aggregate of one's own takes `FILTER (WHERE …)` in its SQL."""
+    where: Condition | None = None
+    """A SQL condition; only rows for which it is true are read. Row checks have it, and those batch checks that mention it
+    below. In an aggregate of your own, write `FILTER (WHERE …)` into its SQL."""
     description: str | None = None
     """Shown with the check in the UI."""
     depends_on: tuple[str, ...] = ()
-    """Names of other checks of the same table that must hold first. A row check does not look at rows that fail a row check
-    that it depends on. Any check is *skipped* where one that it depends on is in error, was skipped, or failed without its
-    failing rows being removed. A check that can hold something may only depend on checks that can."""
+    """Names of other checks of the same table that must pass first. A row check skips rows that fail a row check that it
+    depends on. Any check is *skipped* if a check that it depends on is in error, is skipped, or failed without removing its
+    failing rows. A blocking check can depend only on blocking checks."""
 
     @field_validator("name")
     @classmethod
@@ -111,15 +120,8 @@ class Check(Closed):
             raise ValueError(f"name {value!r}: a check that every table has is called so")
         return value
 
-    @field_validator("where")
-    @classmethod
-    def _guarded(cls, value: str | None) -> str | None:
-        if value is not None:
-            parse_expression(value, "where")
-        return value
-
     @model_validator(mode="after")
-    def _consistent(self) -> "Check":
+    def _consistent(self) -> Self:
         if self.on_fail in ("quarantine_rows", "quarantine_batch") and not self.blocking:
             raise ValueError(
                 f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check holds anything"
@@ -135,28 +137,30 @@ class Check(Closed):
 
     @property
     def scope(self) -> Literal["row", "batch"]:
-        """Whether it speaks of single rows."""
-        raise NotImplementedError  # each family says
+        """Whether it judges single rows or the batch as a whole."""
+        return "batch"
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """What makes its default name: the kind's own columns."""
+    def id_parts(self) -> tuple[str, ...]:
+        """The parts of its default name after the kind."""
         return self.own_columns
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """The columns that the kind is about."""
-        return ()
+        """The columns of the kind's own parameters: `column`, `columns`, and those of its conditions."""
+        column = getattr(self, "column", None)
+        names = (column,) if column else getattr(self, "columns", ())
+        return tuple(dict.fromkeys([*names, *(name for tree in self.own_conditions for name in sorted(columns_of(tree)))]))
 
     @property
     def columns_used(self) -> tuple[str, ...]:
-        """Columns that it needs: those of the kind, then those of `where`."""
-        more = sorted(columns_of(parse_expression(self.where, "where"))) if self.where else []
-        return tuple(dict.fromkeys([*self.own_columns, *more]))
+        """The columns that it needs: its own, then those of `where`."""
+        of_where = sorted(columns_of(parse_expression(self.where, "where"))) if self.where else []
+        return tuple(dict.fromkeys([*self.own_columns, *of_where]))
 
     @property
     def columns_named(self) -> tuple[str, ...]:
-        """Columns that it may read: those that it needs, or any name in a query that may be one."""
+        """The columns that it may read: those that it needs, and names in a query that may be columns."""
         return self.columns_used
 
     @property
@@ -165,172 +169,60 @@ class Check(Closed):
         return "TRUE" if not self.where else f"coalesce({parse_expression(self.where, 'where').sql(dialect='spark')}, FALSE)"
 
     def unknown_columns(self, columns: Collection[str]) -> list[str]:
-        """What it names that is none of these columns of the batch."""
+        """Return the columns that it needs and the batch lacks."""
         return [name for name in self.columns_used if name not in columns]
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """What Spark could not do with columns of these types, whatever their values are; nothing where it can, or where a type
-        is not known.
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        """Return why Spark cannot evaluate it on columns of these types, whatever their values; "" if it can, or if a type is
+        unknown.
         """
         return ""
 
     @property
-    def conditions(self) -> tuple[exp.Expr, ...]:
-        """Expressions of the configuration that must be true or false."""
-        return (parse_expression(self.where, "where"),) if self.where is not None else ()
+    def own_conditions(self) -> tuple[exp.Expr, ...]:
+        """The kind's own parameters that must be true or false, parsed."""
+        return ()
 
-    def unfit(self, types: Mapping[str, str]) -> str:
-        """Why it could never be judged with columns of these types; nothing where it can, or where nothing is known."""
-        return self.misfit(types) or next((why for tree in self.conditions if (why := no_condition(tree, types))), "")
+    def unfit_reason(self, types: Mapping[str, str]) -> str:
+        """Return why it can never be judged with columns of these types; "" if it can, or if nothing is known."""
+        conditions = [parse_expression(self.where, "where")] if self.where is not None else []
+        problems = (no_condition(tree, types) for tree in (*conditions, *self.own_conditions))
+        return self.type_problem(types) or next(filter(None, problems), "")
 
     @property
     def id(self) -> str:
-        """Its name, or one made of the kind and the columns."""
-        if self.name:
-            return self.name
-        return re.sub(r"[^A-Za-z0-9_]", "_", "_".join([self.check, *self.parts]))[:100]
+        """Its name; by default the kind and the columns."""
+        return self.name or re.sub(r"[^A-Za-z0-9_]", "_", "_".join([self.check, *self.id_parts]))[:100]
 
     @property
     def blocking(self) -> bool:
-        """Whether a failure holds rows or the batch."""
+        """Whether a failure quarantines rows or the batch."""
         return self.severity == "critical" and self.on_fail != "warn"
 
     @property
     def effect(self) -> Effect:
         """What a failure does, by "Severity, said once"."""
-        if self.on_fail:
-            return self.on_fail
-        if not self.blocking:
-            return "warn"
-        return "quarantine_rows" if self.scope == "row" else "quarantine_batch"
-
-    @property
-    def reads(self) -> Reads | None:
-        """The other table that it looks into, if any."""
-        return None
-
-    def rides_along(self, context: CheckContext) -> bool:
-        """Whether the one scan of the batch answers it."""
-        return True
-
-    def metrics(self, context: CheckContext) -> dict[str, str]:
-        """``{metric: Spark SQL aggregate}``."""
-        return {}
-
-    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
-        """The judgement of one batch's metrics; a batch of no rows has none of them."""
-        raise NotImplementedError  # each kind says
+        default: Effect = "quarantine_rows" if self.scope == "row" else "quarantine_batch"
+        return self.on_fail or (default if self.blocking else "warn")
 
     @property
     def removes_rows(self) -> bool:
         """Whether a failing row leaves the batch."""
         return self.effect == "quarantine_rows"
 
-
-class RowCheck(Check):
-    """A row fails or not. NULL passes every kind but `not_null`; `where` limits the rows that are looked at."""
-
     @property
-    def scope(self) -> Literal["row", "batch"]:
-        """Single rows."""
-        return "row"
+    def reads(self) -> Reads | None:
+        """What it reads from another table."""
+        return None
 
-    @property
-    def value_column(self) -> str | None:
-        """The column whose value is shown for a failing row."""
-        return self.columns_used[0] if self.columns_used else None
-
-    def condition(self, context: CheckContext) -> str:
-        """Spark SQL, true for a failing row; NULL counts as passing."""
-        raise NotImplementedError  # each kind says
-
-    def failing(self, context: CheckContext) -> str:
-        """Spark SQL, TRUE exactly for a failing row and never NULL."""
-        failing = f"coalesce({self.condition(context)}, FALSE)"
-        return f"({self.where_sql} AND {failing})" if self.where else failing
-
-    @property
-    def counts_where(self) -> bool:
-        """Whether the rows of its `where` must be counted: its threshold is a share of them."""
-        return self.where is not None and self.threshold is not None
+    def is_fused(self, context: CheckContext) -> bool:
+        """Whether the one scan of the batch measures it; else it has a query of its own."""
+        return True
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
-        """``looked_at``, where the threshold is a share of the rows of `where`."""
-        return {LOOKED_AT: f"count_if({self.where_sql})"} if self.counts_where else {}
-
-    def message(self) -> str:
-        """What is promised, in a few words."""
-        raise NotImplementedError  # each kind says
-
-
-class ColumnCheck(RowCheck):
-    """A row check of one column."""
-
-    if TYPE_CHECKING:
-        column: str  # each kind says which columns it can look at, in its own place among the parameters
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    @property
-    def promised(self) -> str:
-        """The kind's summary, said of this column."""
-        return f"{self.column} {type(self).summary.removeprefix('the text ')}"
-
-
-class BatchCheck(Check):
-    """The batch as a whole passes or not, by metrics that ride along in one grouped aggregation, or by a query of its own."""
-
-    @property
-    def looked_at(self) -> str:
-        """SQL over the staging, TRUE for rows that count: clean ones, and of these those of `where`."""
-        return f"(_clean AND {self.where_sql})" if self.where else "_clean"
-
-    def rows(self, context: CheckContext) -> str:
-        """What a query of its own reads, as SQL to stand after FROM: the batch's clean rows, or those of `where`."""
-        view = identifier(context.batch_view)
-        return f"(SELECT * FROM {view} WHERE {self.where_sql})" if self.where else view  # noqa: S608 (parsed and guarded)
-
-    @property
-    def of_where(self) -> str:
-        """What a message says of `where`."""
-        return f" where {self.where}" if self.where else ""
-
-    def query_by_window(self, context: CheckContext) -> str | None:
-        """SQL over the batch view: ``p_extracted_at`` and metrics, a row per window; None where all metrics ride along.
-
-        A row whose ``p_extracted_at`` is NULL tells of every window of which no other row does: those without clean rows.
-        """
-        return None
-
-    def rides_along(self, context: CheckContext) -> bool:
-        """Where it has no query of its own."""
-        return self.query_by_window(context) is None
-
-    def examples(self, context: CheckContext) -> str | None:
-        """SQL over the batch view: ``p_extracted_at`` and ``value``, a text of what fails; None where there is no such thing.
-
-        Asked of batches whose metrics say that something `fails`; a few of them are added to the metrics as ``examples``.
-        """
-        return None
-
-    def fails(self, values: Mapping[str, Any]) -> bool:
-        """Whether there are examples to be had in a batch of these metrics."""
-        return False
-
-    @property
-    def asks_windows(self) -> bool:
-        """Whether its query reads the bounds of the windows, too."""
-        return False
-
-    @property
-    def no_answer(self) -> dict[str, Any]:
-        """The metrics of a window of which the query says nothing."""
+        """Return ``{metric: Spark SQL aggregate}``."""
         return {}
 
-    @property
-    def scope(self) -> Literal["row", "batch"]:
-        """The whole batch."""
-        return "batch"
+    def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
+        """Judge one batch by its metrics. A batch without rows has none."""
+        raise NotImplementedError  # each kind

@@ -1,6 +1,6 @@
-"""What a source itself says of a window: control totals, as a control file or a database gives them.
+"""Control totals: the figures that a source itself reports for a window, in a control file or from a database.
 
-Belongs here: their shape, and reading a control file's text (pure). Does not: comparing (kinds/control), or finding the file.
+Belongs here: their shape, and parsing a control file (pure). Does not: comparing (kinds/control), or finding the file.
 """
 
 import json
@@ -14,42 +14,42 @@ MAX_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class ControlTotals:
-    """``figures`` by name; None is NULL. ``problem``: why there are none."""
+    """``figures`` by name; None is NULL. ``problem``: why there are no figures."""
 
     figures: Mapping[str, float | None]
     problem: str = ""
 
     def as_text(self) -> str:
-        """JSON, which `from_text` takes back."""
+        """Return JSON for `from_text`."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> "ControlTotals":
-        """What `as_text` wrote."""
+        """Return the totals that `as_text` wrote."""
         return cls(**json.loads(text))
 
 
 def read_totals(content: bytes) -> ControlTotals:
-    """The figures of a control file: one JSON object of finite numbers and nulls. Raises ValueError for anything else."""
+    """Return the totals of a control file: one JSON object of finite numbers and nulls. Raises ValueError for anything else."""
     if len(content) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES // 1024} KB")
     try:
-        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_number)
+        figures = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_unique_figures, parse_constant=_refuse_constant)
     except (UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
         raise ValueError(f"no JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise ValueError(f'no JSON object, such as {{"rows": 24}}, but {json.dumps(found)[:40]}')
-    return ControlTotals({name: _number(name, value) for name, value in found.items()})
+    if not isinstance(figures, dict):
+        raise ValueError(f'no JSON object, such as {{"rows": 24}}, but {json.dumps(figures)[:40]}')
+    return ControlTotals({name: _number(name, value) for name, value in figures.items()})
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_figures(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    figures = dict(pairs)
+    if len(figures) < len(pairs):
         raise ValueError("it says a figure twice")
-    return found
+    return figures
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 

@@ -1,6 +1,6 @@
-"""Which regular expressions a check may use: those that Python and Java read alike, and that end on every value.
+"""Which regular expressions a check may use: those with one meaning in Python and Java that end on every value.
 
-Belongs here: reading a pattern and bounding the steps of a backtracking match. Does not: the check kind, or matching.
+Belongs here: parsing a pattern, and bounding the steps of a backtracking match. Does not: the check kind, or matching.
 """
 
 import re
@@ -12,31 +12,31 @@ from typing import Any
 
 # Longer values fail without being matched: a backtracking engine needs a stack frame per character.
 LONGEST = 4096
-# About what Java does in two seconds: a square of the longest value, and some.
+# About two seconds of Java: a few squares of the longest value.
 STEPS = 16 * LONGEST**2
 LONGEST_PATTERN = 1000
 MOST = 2**31 - 1
 REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 SINGLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # of one character
-# What may follow `(?` in both languages; names, comments and conditions are written differently, or not at all.
+# The groups after `(?` that both languages have. Names, comments and conditions differ.
 GROUP = re.compile(r"[:=!>]|<[=!]|[imsu]*(-[ims]+)?[:)]")
 QUANTIFIER = re.compile(r"[*+]|\{(\d+)(?:,(\d*))?\}")
 
 
 @dataclass(frozen=True)
 class _Rest:
-    """What follows a place in the pattern: ``steps`` at most to try it once, ``first`` characters it may begin with."""
+    """The rest of a pattern. ``steps``: at most, to try it once. ``first``: the characters that it may begin with."""
 
     steps: int
     first: frozenset[str]
 
 
-class _Refused(Exception):
-    """The pattern holds something whose steps have no useful bound."""
+class _Unbounded(Exception):
+    """The steps of a part of the pattern have no useful bound."""
 
 
 def refusal(pattern: str) -> str | None:
-    """Why a pattern is refused, None if it is not.
+    """Return why a pattern is refused; None if it is not.
 
     The steps of a failing match are bounded from the end of the pattern to its beginning: a repeat multiplies the steps
     of what follows by its number of choices, unless what follows can begin with none of the repeated characters.
@@ -46,14 +46,14 @@ def refusal(pattern: str) -> str | None:
     'could run for ever on some value'
     """
     try:
-        repeated_choice = _read(pattern)
+        repeats_choice = _check_syntax(pattern)
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)
             tree = parser.parse(pattern)
-        if repeated_choice:
-            raise _Refused("an alternation is repeated; write [ab]* for (a|b)*")
+        if repeats_choice:
+            raise _Unbounded("an alternation is repeated; write [ab]* for (a|b)*")
         steps = _Bound(pattern, tree.state.flags).steps(tree)
-    except _Refused as error:
+    except _Unbounded as error:
         return f"could run for ever on some value: {error}"
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
         return f"does not compile: {'nested too deeply' if isinstance(error, RecursionError) else error}"
@@ -62,80 +62,80 @@ def refusal(pattern: str) -> str | None:
     return None
 
 
-def opens(pattern: str) -> bool:
-    """Whether what it takes to try a pattern, once, may grow with the value: it has a repeat without end, other than of one
-    character at its very end. Of a pattern that is not refused.
+def has_open_repeat(pattern: str) -> bool:
+    """Return whether the steps of one try may grow with the value: an endless repeat, other than of one character at the very
+    end. For a pattern that is not refused.
 
-    >>> opens("a+b"), opens("[0-9]{2,4}-a+"), opens(", ?")
+    >>> has_open_repeat("a+b"), has_open_repeat("[0-9]{2,4}-a+"), has_open_repeat(", ?")
     (True, False, False)
     """
     parsed: Any = parser.parse(pattern)
-    return _opens(list(parsed), at_end=True)
+    return _has_open_repeat(list(parsed), at_end=True)
 
 
-def of_like(pattern: str, escape: str = "\\") -> str:
-    """The regular expression of a pattern of LIKE, up to a last `%`: what follows that matches at once.
+def like_to_regex(pattern: str, escape: str = "\\") -> str:
+    """Return the regular expression of a LIKE pattern, up to a last `%`, which matches everything.
 
-    >>> of_like("a%_.%")
+    >>> like_to_regex("a%_.%")
     '(?s)^a.*.\\\\.'
     """
-    parts, place = ["(?s)^"], 0
-    while place < len(pattern):
-        char = pattern[place]
-        if char == escape and place + 1 < len(pattern):
-            place += 1
-            parts.append(re.escape(pattern[place]))
+    parts, index = ["(?s)^"], 0
+    while index < len(pattern):
+        char = pattern[index]
+        if char == escape and index + 1 < len(pattern):
+            index += 1
+            parts.append(re.escape(pattern[index]))
         elif char != "%" or parts[-1] != ".*":
             parts.append({"%": ".*", "_": "."}.get(char, re.escape(char)))
-        place += 1
+        index += 1
     return "".join(parts[:-1] if parts[-1] == ".*" else [*parts, "$"])
 
 
-def _read(pattern: str) -> bool:
-    """Whether an alternation is repeated: Python folds (a|b)* into a set, Java recurses once per character.
+def _check_syntax(pattern: str) -> bool:
+    """Return whether an alternation is repeated: Python folds (a|b)* into a set, Java recurses once per character.
 
-    Raises re.error for what only one of the two languages reads.
+    Raises re.error for syntax of only one of the two languages.
     """
     if len(pattern) > LONGEST_PATTERN:
         raise re.error(f"it is longer than {LONGEST_PATTERN} characters")
-    choices, place, found = [False], 0, False
-    while place < len(pattern):
-        char = pattern[place]
+    choices, index, repeats_choice = [False], 0, False
+    while index < len(pattern):
+        char = pattern[index]
         if char == "\\":
-            place += 1
-            if pattern.startswith("Z", place):
+            index += 1
+            if pattern.startswith("Z", index):
                 raise re.error("\\Z also stands before a last line break to Java: write $, or (?!\\s|\\S) for the very end")
         elif char == "[":
-            place = _class_end(pattern, place)
+            index = _class_end(pattern, index)
         elif char == "(":
-            if pattern.startswith("(?", place) and not GROUP.match(pattern, place + 2):
-                raise re.error(f"{pattern[place : place + 4]!r} is not read alike by Python and Java")
+            if pattern.startswith("(?", index) and not GROUP.match(pattern, index + 2):
+                raise re.error(f"{pattern[index : index + 4]!r} is not read alike by Python and Java")
             choices.append(False)
         elif char == "|":
             choices[-1] = True
         elif char == "{":
-            # Python takes {,3} for {0,3} and any other for a character; Java refuses them.
-            repeat = QUANTIFIER.match(pattern, place)
+            # Python reads {,3} as {0,3} and any other as a character. Java refuses them.
+            repeat = QUANTIFIER.match(pattern, index)
             if not repeat or any(int(number or 0) > MOST for number in repeat.groups()):
                 way_out = "{2}, {2,} and {2,5} are repeats, {0,3} is for {,3}, and \\{ is the character"
-                raise re.error(f"{pattern[place : place + 8]!r} is no repeat to Java: {way_out}")
+                raise re.error(f"{pattern[index : index + 8]!r} is no repeat to Java: {way_out}")
         elif char == ")" and len(choices) > 1:
             choice = choices.pop()
             choices[-1] |= choice
-            quantifier = QUANTIFIER.match(pattern, place + 1)
-            found |= bool(choice and quantifier and quantifier[0] not in ("{1}", "{0,1}"))
-        place += 1
-    return found
+            quantifier = QUANTIFIER.match(pattern, index + 1)
+            repeats_choice |= bool(choice and quantifier and quantifier[0] not in ("{1}", "{0,1}"))
+        index += 1
+    return repeats_choice
 
 
 def _class_end(pattern: str, start: int) -> int:
-    place = start + 1 + pattern.startswith("^", start + 1)
-    place += pattern.startswith("]", place)
-    while place < len(pattern) and pattern[place] != "]":
-        if pattern[place] == "[" or pattern.startswith("&&", place):
+    index = start + 1 + pattern.startswith("^", start + 1)
+    index += pattern.startswith("]", index)
+    while index < len(pattern) and pattern[index] != "]":
+        if pattern[index] == "[" or pattern.startswith("&&", index):
             raise re.error("within [ ] Java takes [ and && for more than characters: escape them")
-        place += 1 + (pattern[place] == "\\")
-    return place
+        index += 1 + (pattern[index] == "\\")
+    return index
 
 
 class _Bound:
@@ -149,11 +149,11 @@ class _Bound:
         self.multiline = bool(flags & re.MULTILINE)
 
     def steps(self, tree: Any) -> int:
-        """The most steps of a match that fails, from every place that it may begin at."""
-        found = self._sequence(tree, _Rest(1, frozenset()))
+        """Return the most steps of a failing match, from every position at which it may begin."""
+        whole = self._sequence(tree, _Rest(1, frozenset()))
         begins = [str(argument) for op, argument in list(tree)[:1] if str(op) == "AT"]
         anchored = begins and (begins[0] == "AT_BEGINNING_STRING" or (begins[0] == "AT_BEGINNING" and not self.multiline))
-        return found.steps * (1 if anchored else LONGEST)
+        return whole.steps * (1 if anchored else LONGEST)
 
     def _sequence(self, tree: Iterable[Any], rest: _Rest) -> _Rest:
         for op, argument in reversed(list(tree)):
@@ -181,7 +181,7 @@ class _Bound:
 
     def _repeat(self, low: int, high: int, body: Any, rest: _Rest) -> _Rest:
         if high > 1 and not _is_fixed(body):
-            raise _Refused("a repeat, an alternation or a reference within a repeat")
+            raise _Unbounded("a repeat, an alternation or a reference within a repeat")
         once = self._sequence(body, rest)
         if high <= 1:
             return once if low == high else self._choice([once, rest])
@@ -200,14 +200,11 @@ class _Bound:
     def _characters(self, name: str, argument: Any) -> frozenset[str]:
         if name == "ANY":
             return frozenset(self.alphabet)
-        if not self.any_case:
-            return frozenset(char for char in self.alphabet if _holds(name, argument, char))
-        return frozenset(
-            char for char in self.alphabet if any(_holds(name, argument, c) for c in (char, char.lower(), char.upper()))
-        )
+        cases = (str, str.lower, str.upper) if self.any_case else (str,)
+        return frozenset(char for char in self.alphabet if any(_matches(name, argument, case(char)) for case in cases))
 
 
-def _holds(name: str, argument: Any, char: str) -> bool:
+def _matches(name: str, argument: Any, char: str) -> bool:
     if len(char) != 1:
         return False
     if name in ("LITERAL", "NOT_LITERAL"):
@@ -217,16 +214,16 @@ def _holds(name: str, argument: Any, char: str) -> bool:
     if name == "CATEGORY":
         kind = str(argument).removeprefix("CATEGORY_")
         plain = kind.removeprefix("NOT_")
-        held = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}.get(plain, True)
-        return held == (plain == kind)
+        belongs = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}.get(plain, True)
+        return belongs == (plain == kind)
     if name == "IN":
         negated = str(argument[0][0]) == "NEGATE"
-        return any(_holds(str(op), value, char) for op, value in argument[negated:]) != negated
+        return any(_matches(str(op), value, char) for op, value in argument[negated:]) != negated
     return True
 
 
 def _is_fixed(tree: Any) -> bool:
-    """Whether it always matches in one way and with the same number of characters, so that a repeat of it ends."""
+    """Return whether it always matches in one way and with one number of characters, so that its repeat ends."""
     for op, argument in tree:
         name = str(op)
         if name in ("BRANCH", "GROUPREF", "ASSERT", "ASSERT_NOT", "ATOMIC_GROUP"):
@@ -238,24 +235,24 @@ def _is_fixed(tree: Any) -> bool:
     return True
 
 
-def _opens(tree: list[Any], *, at_end: bool) -> bool:
-    """``at_end``: nothing of the pattern follows."""
-    for place, (op, argument) in enumerate(tree):
-        name, last = str(op), at_end and place == len(tree) - 1
+def _has_open_repeat(tree: list[Any], *, at_end: bool) -> bool:
+    """``at_end``: it is the end of the pattern."""
+    for index, (op, argument) in enumerate(tree):
+        name, last = str(op), at_end and index == len(tree) - 1
         if name in REPEATS:
             low, high, body = argument
             single = len(body) == 1 and str(body[0][0]) in SINGLE
             if high is parser.MAXREPEAT and not (last and low <= 1 and single):
                 return True
-            within = [(list(body), False)]
+            inner = [(list(body), False)]
         elif name == "BRANCH":
-            within = [(list(branch), last) for branch in argument[1]]
+            inner = [(list(branch), last) for branch in argument[1]]
         elif name == "SUBPATTERN":
-            within = [(list(argument[3]), last)]
+            inner = [(list(argument[3]), last)]
         elif name in ("ASSERT", "ASSERT_NOT"):
-            within = [(list(argument[1]), False)]
+            inner = [(list(argument[1]), False)]
         else:
-            within = [(list(argument), False)] if name == "ATOMIC_GROUP" else []
-        if any(_opens(part, at_end=ends) for part, ends in within):
+            inner = [(list(argument), False)] if name == "ATOMIC_GROUP" else []
+        if any(_has_open_repeat(part, at_end=ends) for part, ends in inner):
             return True
     return False

@@ -1,6 +1,6 @@
-"""The types that a column may be declared with, under Spark SQL's names, and which of them Spark compares or casts.
+"""The types of declared columns, under Spark SQL's names, and which of them Spark compares or casts.
 
-Belongs here: names of types, and what is known of them without Spark. Does not: casting (measures).
+Belongs here: names of types, and facts about them that need no Spark. Does not: casting (measures).
 """
 
 import re
@@ -17,19 +17,19 @@ DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 
 def data_type(text: str) -> str:
-    """The Spark SQL name of a declared type. Raises ValueError, listing what there is."""
+    """Return the Spark SQL name of a declared type. Raises ValueError that lists the types."""
     name = text.strip().lower()
     name = ALIASES.get(name, name)
-    found = DECIMAL.fullmatch(name)
-    if found and 1 <= int(found[1]) <= 38 and int(found[2]) <= int(found[1]):
-        return f"decimal({int(found[1])},{int(found[2])})"
+    match = DECIMAL.fullmatch(name)
+    if match and 1 <= int(match[1]) <= 38 and int(match[2]) <= int(match[1]):
+        return f"decimal({int(match[1])},{int(match[2])})"
     if name in ATOMIC:
         return name
     raise ValueError(f"unknown type {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
 
 
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
-# As Spark does by ANSI's rules: a text is read as what it is compared with, and nothing else changes its family.
+# By ANSI's rules Spark casts a text to the type that it is compared with, and changes no other family.
 COMPARED = {
     "string": frozenset({"string", "number", "boolean", "binary", *TIMES}),
     "number": frozenset({"number", "string"}),
@@ -37,7 +37,7 @@ COMPARED = {
     "binary": frozenset({"binary", "string"}),
     **dict.fromkeys(TIMES, frozenset({"string", *TIMES})),
 }
-# What can be cast to each; to others, anything may be.
+# The families that can be cast to each; any family can be cast to the others.
 CAST_FROM = {
     "number": frozenset({"number", "string", "boolean", "timestamp"}),
     "timestamp": frozenset({"number", "string", *TIMES}),
@@ -48,7 +48,7 @@ CAST_FROM = {
 
 
 def family(name: str) -> str:
-    """Types that Spark treats alike: `number` for all numbers; nothing for one that is not known, as an array.
+    """Return the family of types that Spark treats alike: `number` for all numbers; "" for an unknown one, such as an array.
 
     >>> family("bigint"), family("decimal(5,2)"), family("array<int>")
     ('number', 'number', '')
@@ -58,29 +58,26 @@ def family(name: str) -> str:
     return "number" if DECIMAL.fullmatch(name) or name in ATOMIC else ""
 
 
-def comparable(one: str, other: str) -> bool:
-    """Whether Spark compares values of two types (or families); true where it is not known."""
-    two = family(other) or other
-    return (family(one) or one) not in COMPARED or two not in COMPARED or two in COMPARED[family(one) or one]
+def comparison_problem(column: str, types: Mapping[str, str], other: str) -> str:
+    """Return that a column cannot be compared with a value of a type (or family); "" if it can, or if a type is unknown."""
+    kind = types.get(column, "")
+    first, second = family(kind), family(other) or other
+    if first not in COMPARED or second not in COMPARED or second in COMPARED[first]:
+        return ""
+    return f"{column} is {kind}, which Spark does not compare with a {other}"
 
 
-def uncomparable(column: str, types: Mapping[str, str], other: str) -> str:
-    """That a column cannot be compared with a value of a type (or family); nothing where it can."""
-    mine = types.get(column, "")
-    return "" if comparable(mine, other) else f"{column} is {mine}, which Spark does not compare with a {other}"
-
-
-def unreadable(column: str, types: Mapping[str, str], texts: Iterable[str]) -> str:
-    """That one of these texts is no value of a column's type, as which Spark would read it; nothing where all are."""
-    mine = types.get(column, "")
-    read = _READ.get(family(mine))
-    if read is None:
+def text_problem(column: str, types: Mapping[str, str], texts: Iterable[str]) -> str:
+    """Return that one of these texts is no value of a column's type, as which Spark would read it; "" if all are."""
+    kind = types.get(column, "")
+    parse = _PARSERS.get(family(kind))
+    if parse is None:
         return ""
     for text in texts:
         try:
-            read(text.strip())
+            parse(text.strip())
         except (ValueError, ArithmeticError):
-            return f"{column} is {mine}, and {text!r} is no {mine}"
+            return f"{column} is {kind}, and {text!r} is no {kind}"
     return ""
 
 
@@ -89,31 +86,27 @@ def _boolean(text: str) -> None:
         raise ValueError(text)
 
 
-# What of Python's reads a text as Spark's ANSI cast does, or is less strict.
-_READ: Mapping[str, Callable[[str], object]] = {
+# Python's parsers that accept what Spark's ANSI cast accepts, or more.
+_PARSERS: Mapping[str, Callable[[str], object]] = {
     "number": Decimal,
     "boolean": _boolean,
     **dict.fromkeys(TIMES, datetime.fromisoformat),
 }
 
 
-def uncastable(column: str, types: Mapping[str, str], to: str) -> str:
-    """That a column cannot be cast to a type (or family); nothing where it can."""
-    mine = types.get(column, "")
-    return "" if castable(mine, to) else f"{column} is {mine}, of which Spark makes no {to}"
+def cast_problem(column: str, types: Mapping[str, str], to: str) -> str:
+    """Return that a column cannot be cast to a type (or family); "" if it can, or if a type is unknown."""
+    kind = types.get(column, "")
+    source, target = family(kind), family(to) or to
+    if not source or target not in CAST_FROM or source in CAST_FROM[target]:
+        return ""
+    return f"{column} is {kind}, of which Spark makes no {to}"
 
 
-def castable(one: str, to: str) -> bool:
-    """Whether Spark casts from a type to another type (or family); true where it is not known, or may be to both."""
-    target, known = family(to) or to, family(one)
-    return not known or target not in CAST_FROM or known in CAST_FROM[target]
+def is_time_of_day(text: str) -> str:
+    """Return SQL that is true if a text (SQL, too) is a time of day without a date. Spark would cast it to that time of today.
 
-
-def time_alone(text: str) -> str:
-    """SQL, true where a text (SQL, too) is a time of day without a date, of which Spark's cast makes one of today: another
-    moment on another day.
-
-    >>> time_alone("v")
+    >>> is_time_of_day("v")
     "(substring(v, 5, 1) <> '-' AND contains(v, ':') AND NOT contains(substring_index(v, ':', 1), '-'))"
     """
     # Nearly every text begins with a year and a dash, which answers it.

@@ -1,69 +1,238 @@
-"""`lakehouse check kinds|list|validate`: the kinds of rules, those declared, and whether they are right. Nothing starts Spark.
+"""`lakehouse check`: the check types, the configured checks, whether they are valid, their results on real data, and proposals.
 
-Belongs here: arguments → call → listing. Does not: what checks say of data (trials).
+Belongs here: arguments → call → listing; nothing is written. Does not: evaluating a check (operations), or rules (checks).
 """
 
 import json
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.markup import escape
 
-from lakehouse_assets.cli.common import AsJson, out, show, tables_of
-from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.cli import common
+from lakehouse_assets.decisions.naming import examples_of
+from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
 check_app = typer.Typer(
-    no_args_is_help=True, help="The rules: kinds, those declared, whether they are right, what they would say."
+    no_args_is_help=True, help="Checks: the available types, those configured, whether they are valid, and dry runs."
 )
+Windows = Annotated[str | None, typer.Option("--window", "--windows", help="A window's key, or A..B (both included).")]
+Layer = Literal["source", "bronze", "silver"]
 
 
 @check_app.command("kinds")
-def check_kinds(as_json: AsJson = False) -> None:
-    """Every kind of check, what it promises, and an example. With --json: its parameters, and what it says of NULL, too."""
-    from lakehouse_assets.checks.describe import described
-    from lakehouse_assets.checks.registry import kinds
+def check_kinds(as_json: common.AsJson = False) -> None:
+    """List the available check types with their rule and an example. With --json: also parameters and treatment of NULL."""
+    from lakehouse_assets.checks.registry import describe_kind, kinds
 
-    rows = [described(kind) for _, kind in sorted(kinds().items())]
-    show(rows if as_json else [{name: row[name] for name in ("kind", "what", "example")} for row in rows], as_json, "")
+    rows = [describe_kind(kind) for _, kind in sorted(kinds().items())]
+    common.show(rows if as_json else [{name: row[name] for name in ("kind", "what", "example")} for row in rows], as_json)
 
 
 @check_app.command("list")
-def check_list(table: Annotated[str | None, typer.Option(help="Only this table.")] = None, as_json: AsJson = False) -> None:
-    """Every declared check: what a failure does, its parameters, and where it is written. With --json: all parameters."""
+def check_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
+    """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
     rows = []
-    for found in tables_of([table] if table else []):
-        groups: list[tuple[str, Any, tuple[Any, ...]]] = [(found.spec.name, found.spec.checks, ("checks",))]
-        groups += [(f"gold_{g.name}", g.checks, ("gold", place, "checks")) for place, g in enumerate(found.spec.gold)]
-        for name, checks, keys in groups:
-            for place, check in enumerate(checks):
-                parameters = check.model_dump(mode="json", exclude_defaults=not as_json, exclude={"check", "name", "severity"})
-                rows.append(
-                    {
-                        "table": name,
-                        "check": check.id,
-                        "kind": check.check,
-                        "severity": check.severity,
-                        "on failure": check.effect,
-                        "parameters": parameters if as_json else json.dumps(parameters),
-                        "from": found.places.at((*keys, place)).removeprefix(f"{PROJECT_ROOT}/lakehouse_assets/"),
-                    }
-                )
-    show(rows, as_json, "no checks are declared")
+    for each in common.select_tables(table):
+        groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
+        groups += [(f"gold_{gold.name}", gold.checks, ("gold", i, "checks")) for i, gold in enumerate(each.spec.gold)]
+        listed = [(name, check, (*keys, i)) for name, checks, keys in groups for i, check in enumerate(checks)]
+        for name, check, keys in listed:
+            parameters = check.model_dump(mode="json", exclude_defaults=not as_json, exclude={"check", "name", "severity"})
+            rows.append(
+                {
+                    "table": name, "check": check.id, "kind": check.check, "severity": check.severity,
+                    "on failure": check.effect, "parameters": parameters if as_json else json.dumps(parameters),
+                    "from": each.source_map.at(keys).removeprefix(f"{PROJECT_ROOT}/lakehouse_assets/"),
+                }
+            )  # fmt: skip
+    common.show(rows, as_json, "no checks are configured")
 
 
 @check_app.command("validate")
 def check_validate() -> None:
-    """Whether every defs.yaml and its SQL is right, and names columns that the source has. No JVM, nothing is run."""
-    from lakehouse_assets.orchestration.validate import source_mistakes, unfitting_patterns, unused_packs
+    """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
+    from lakehouse_assets.orchestration.assets.component import golds_of
+    from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
-    tables = tables_of()
-    unfitting, notes = unfitting_patterns(tables)
-    mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unfitting
-    for table in tables:
-        for gold in table.spec.gold:
-            table.query_of(gold, [t.spec for t in tables])
-    for note in notes:
-        out.print(note, markup=False, highlight=False, soft_wrap=True)
+    tables = common.select_tables()
+    unmatched, notes = unmatched_patterns(tables)
+    mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
+    golds_of(tables)
+    common.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: right", markup=False)
+    common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: right")
+
+
+@check_app.command("run")
+def check_run(
+    table: Annotated[str, typer.Argument(help="A table, or a gold table as gold_NAME.")],
+    check: Annotated[str, typer.Argument(help="A configured check's name, or one as YAML: '{check: not_null, column: x}'.")],
+    window: Windows = None,
+    on: Annotated[Layer | None, typer.Option(help="The layer to read; default: bronze. Not of gold.")] = None,
+    as_json: common.AsJson = False,
+) -> None:
+    """Evaluate one check on real data: nothing is written or changed. Without --window: on the newest window.
+
+    Of a gold table, the published table is read as a whole. Ends with code 8 unless the check passes.
+    """
+    if table.startswith("gold_"):
+        if window or on:
+            raise RefusedError(f"{table}: gold has no windows and no other layer; leave out --window and --on")
+        one, result = _try_on_gold(table, check)
+    else:
+        one, result = _try_on_windows(table, check, window, on or "bronze", newest_only=window is None)
+    trials = result.outcomes if window else result.outcomes[-1:]
+    samples = [*result.samples.get(one.id, [])]
+    samples += [f"{trial.of}: {text}" for trial in trials for text in examples_of(trial.outcome.observed)]
+    rows = [
+        {
+            "window": trial.of,
+            "rows": trial.rows,
+            "check": trial.outcome.check,
+            "status": trial.outcome.status,
+            "failed rows": trial.outcome.failed_rows,
+            "would hold": trial.would_quarantine,
+            "why": trial.outcome.message,
+            **({"observed": trial.outcome.observed, "samples": samples} if as_json else {}),
+        }
+        for trial in trials
+    ]
+    common.show(rows, as_json)
+    if not as_json:
+        for sample in samples:
+            common.out.print(f"  {sample}")
+    bad = [row for row in rows if row["status"] != "passed"]
+    if bad:
+        where = f"{len(bad)} of {len(rows)} window(s) of {table}" if trials[-1].window else table
+        raise CheckFailedError(f"{one.id}: {bad[-1]['status']} in {where}")
+
+
+@check_app.command("backtest")
+def check_backtest(
+    table: str,
+    check: Annotated[str, typer.Option("--check", help="A configured check's name, or a new one as YAML.")],
+    windows: Windows = None,
+    as_json: common.AsJson = False,
+) -> None:
+    """List past windows that a check would have quarantined. Nothing is written. Without --windows: all that are in bronze."""
+    if table.startswith("gold_"):
+        raise RefusedError(f"{table}: gold has no past windows; `lakehouse check run {table} CHECK` reads what is published")
+    one, result = _try_on_windows(table, check, windows, "bronze")
+    rows = [
+        {
+            "window": trial.of,
+            "rows": trial.rows,
+            "status": trial.outcome.status,
+            "would hold": trial.would_quarantine,
+            "verdict then": trial.current.verdict if trial.current else None,
+            "why": trial.outcome.message,
+        }
+        for trial in result.outcomes
+    ]
+    listed = rows if as_json else [row for row in rows if row["status"] != "passed"]
+    common.show(listed, as_json, f"{one.id} passes in all {len(rows)} window(s)")
+    if not as_json and listed:
+        holds = sum(row["would hold"] != "nothing" for row in rows)
+        common.out.print(f"{len(rows)} window(s), {len(listed)} not passed, {holds} with rows quarantined")
+
+
+@check_app.command("suggest")
+def check_suggest(table: str, as_json: common.AsJson = False) -> None:
+    """Propose checks as YAML, from the published data. Read them before you paste them under `checks:`."""
+    import yaml
+
+    spec = common.select_tables(table)[0].spec
+    with _session(f"reading silver {table}") as values:
+        from lakehouse_assets.operations.suggest import suggest
+        from lakehouse_assets.pipeline.run import Run
+
+        proposals = suggest(Run(spec=spec, **values))
+    if as_json:
+        common.show([{"check": p.check, "because": p.because} for p in proposals], True)
+        return
+    options: Any = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
+    common.show_lines(f"- {yaml.safe_dump(p.check, **options).strip()}  # {p.because}" for p in proposals)
+    if not proposals:
+        common.out.print("nothing to add to the configured checks")
+
+
+def _try_on_windows(table: str, check: str, text: str | None, layer: Layer, *, newest_only: bool = False) -> tuple[Any, Any]:
+    """Return the check and its result on the closed windows, or on those of ``text``."""
+    component = common.select_tables(table)[0]
+    spec = component.spec
+    one = _find_check(table, component.source_map, spec, check)
+    windows = spec.extraction.windows(datetime.now(UTC))
+    if text is not None:
+        start, end = common.window_range(text, [spec])
+        windows = [window for window in windows if start <= window.start < end]
+    with _session(f"{one.id}: {table}") as values:
+        from lakehouse_assets.operations.dry_run import newest_of, try_checks
+        from lakehouse_assets.pipeline.run import Run
+
+        run = Run(spec=spec, **values)
+        return one, try_checks(run, [one], newest_of(run, windows, layer) if newest_only else windows, layer)
+
+
+def _try_on_gold(name: str, check: str) -> tuple[Any, Any]:
+    from lakehouse_assets.orchestration.jobs.dry_run import find_gold, gold_run
+
+    tables = common.select_tables()
+    table, gold = find_gold(tables, name)
+    one = _find_check(name, table.source_map, gold, check)
+    with _session(f"{one.id}: {name}") as values:
+        from lakehouse_assets.operations.dry_run_gold import try_gold_checks
+
+        run = gold_run(tables, name, **values)
+        if missing := one.unknown_columns([*run.query.types, "p_extracted_at"]):
+            raise ConfigError(f"--check: {name} has no column {', '.join(missing)}; it has {', '.join(run.query.types)}")
+        return one, try_gold_checks(run, [one])
+
+
+def _find_check(name: str, source_map: Any, spec: Any, text: str) -> Any:
+    """Return the configured check of this name; or the one written as YAML, with the project's defaults and variables. Raises
+    RefusedError or ConfigError.
+    """
+    if not text.lstrip().startswith("{"):
+        check = next((check for check in spec.checks if check.id == text), None)
+        if check is None:
+            names = ", ".join(check.id for check in spec.checks) or "none"
+            raise RefusedError(f"{name} has no check {text!r}; there are {names} (or write one: '{{check: …}}')")
+        return check
+    from pydantic import ValidationError
+
+    from lakehouse_assets.contracts.document import read_text
+    from lakehouse_assets.contracts.mistakes import dotted, mistakes_in
+    from lakehouse_assets.contracts.sharing import CHECK, SharingError, resolve_attributes
+    from lakehouse_assets.operations.dry_run import with_check
+
+    (document,) = read_text(text, "--check") or [None]
+    shared = source_map.shared
+    try:
+        # Only the defaults of checks apply: this is no table.
+        shared = replace(shared, defaults=shared.defaults.model_copy(update={"tables": {}}))
+        resolved = resolve_attributes({"checks": [document.data if document else None]}, shared)
+        check = CHECK.validate_python(resolved.attributes["checks"][0])
+        with_check(spec, check)
+    except SharingError as error:
+        raise ConfigError(f"--check: {error.text}") from None
+    except ValidationError as error:
+        keys, text = next(mistakes_in(error))
+        raise ConfigError(f"--check: {dotted(keys)}: {text}") from None
+    return check
+
+
+@contextmanager
+def _session(doing: str) -> Iterator[dict[str, Any]]:
+    """Yield the common values of a run that writes nothing, and stop its Spark at the end."""
+    from lakehouse_assets.storage.session import build_session
+
+    settings = Settings.from_environment()
+    with common.stop_own_spark(), common.err.status(escape(doing)):
+        yield {"settings": settings, "session": lambda: build_session(settings), "run_id": "trial"}

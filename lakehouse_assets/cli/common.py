@@ -1,89 +1,115 @@
-"""What the commands share: listings as tables or JSON, the tables and their windows, the instance.
+"""Parts of every command: listings as tables or JSON, the tables and their windows, the Dagster instance and its jobs.
 
-Belongs here: arguments → values, values → the terminal. Does not: any command.
+Belongs here: arguments → values, a job's run in this process, values → the terminal. Does not: any command.
 """
 
+import getpass
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 from rich.text import Text
 
-from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.errors import LakehouseError, RefusedError
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
+
+class SafeConsole(Console):
+    """A console that shows every text as it is: none of it moves the cursor or is read as rich's markup."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does, with control characters escaped."""
+        super().print(*[escape_controls(each) if isinstance(each, str) else each for each in objects], markup=False, **options)
+
+
 # Piped into a file or another program, a table is as wide as it needs.
-out, err = Console(width=None if sys.stdout.isatty() else 100_000), Console(stderr=True)
+out = SafeConsole(width=None if sys.stdout.isatty() else 100_000, emoji=False)
+err = SafeConsole(stderr=True, emoji=False)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+OneTable = Annotated[str | None, typer.Option("--table", help="Only this table.")]
+Because = Annotated[str, typer.Option("--because", help="Why: recorded with the operation.")]
+By = Annotated[str | None, typer.Option("--by", help="Who decides (default: the login name).")]
 
 
-def show(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
-    """A listing, as a table or as JSON."""
+def show(rows: Sequence[dict[str, Any]], as_json: bool = False, empty: str = "") -> None:
+    """Print a listing, as a table or as JSON. ``empty``: the line where a table has no rows."""
     if as_json:
-        print(json.dumps(list(rows), default=_plain, indent=2))  # noqa: T201
+        show_json(list(rows))
         return
     if not rows:
-        out.print(empty, markup=False)
+        out.print(empty)
         return
-    drawn = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+    drawn = Table(*[Column(Text(escape_controls(name))) for name in rows[0]], box=None, header_style="bold", pad_edge=False)
     for row in rows:
         drawn.add_row(*[_cell(value) for value in row.values()])
     out.print(drawn)
 
 
-def show_one(value: dict[str, Any]) -> None:
-    """One thing, as JSON."""
-    print(json.dumps(value, default=_plain, indent=2))  # noqa: T201
+def show_json(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, default=lambda v: v.isoformat() if isinstance(v, datetime) else str(v), indent=2))  # noqa: T201
 
 
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+def show_lines(lines: Iterable[str]) -> None:
+    """Print lines as they are, unwrapped."""
+    for line in lines:
+        out.print(line, highlight=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> Text:
     if isinstance(value, datetime):
         return Text(f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}")
-    return Text("" if value is None else str(value))
+    return Text("" if value is None else escape_controls(str(value)))
 
 
-def tables_of(names: Iterable[str] = ()) -> list[Any]:
-    """These tables, or all. Raises RefusedError for a name that there is not, ConfigError for YAML that is wrong."""
-    from lakehouse_assets.orchestration.tables import load_tables
+def select_tables(name: str | None = None) -> list[Any]:
+    """Return the table of this name, or all. Raises RefusedError for an unknown name, ConfigError for mistakes in the YAML."""
+    from lakehouse_assets.orchestration.assets.component import load_tables
 
-    tables, wanted = load_tables(), list(names)
-    return [pick(tables, name) for name in wanted] if wanted else tables
-
-
-def pick(tables: Sequence[Any], name: str) -> Any:
-    """The one of this name. Raises RefusedError where there is none."""
-    known = {table.spec.name: table for table in tables}
-    if name not in known:
-        raise RefusedError(f"there is no table {name!r}; there are {', '.join(known) or 'none yet'}")
-    return known[name]
+    tables = load_tables()
+    return tables if name is None else [find_table(tables, name)]
 
 
-def decisions_of(table: str | None) -> list[Any]:
-    """From the log alone, so that a listing is quick; only a table without any is looked up."""
+def find_table(tables: Sequence[Any], name: str) -> Any:
+    """Return the table of this name. Raises RefusedError, which lists the tables."""
+    by_name = {table.spec.name: table for table in tables}
+    if name not in by_name:
+        raise RefusedError(f"there is no table {name!r}; there are {', '.join(by_name) or 'none yet'}")
+    return by_name[name]
+
+
+def may_be_personal() -> bool:
+    """Whether an unforeseen error may quote a personal value: a table has personal columns, or cannot be read."""
+    try:
+        return any(table.spec.pii_columns for table in select_tables())
+    except LakehouseError:
+        return True
+
+
+def read_decisions(table: str | None) -> list[Any]:
+    """Return a table's decisions, or all. Only a name without decisions is looked up in the YAML, which takes time."""
     from lakehouse_assets.storage import logs
 
-    found = logs.decisions(Settings.from_environment(), table, evidence=False)
-    if table and not found:
-        tables = tables_of()
-        if table not in {f"gold_{gold.name}" for known in tables for gold in known.spec.gold}:
-            pick(tables, table)
-    return found
+    decisions = logs.decisions(Settings.from_environment(), table)
+    if table and not decisions:
+        tables = select_tables()
+        if table not in {f"gold_{gold.name}" for each in tables for gold in each.spec.gold}:
+            find_table(tables, table)
+    return decisions
 
 
 @contextmanager
-def instance_of(settings: Settings) -> Iterator[Any]:
-    """The instance of DAGSTER_HOME. Dagster's paths are relative to the project's folder."""
+def open_instance(settings: Settings) -> Iterator[Any]:
+    """Open the instance of DAGSTER_HOME. Dagster's paths are relative to the project's folder."""
     import logging
 
     os.environ["DAGSTER_HOME"] = str(settings.dagster_home)
@@ -96,17 +122,17 @@ def instance_of(settings: Settings) -> Iterator[Any]:
 
 
 @contextmanager
-def dagster_instance(settings: Settings) -> Iterator[tuple[Any, Any]]:
-    """The definitions, and the instance, as `instance_of` has it."""
-    with own_spark(), instance_of(settings) as instance:
+def open_dagster(settings: Settings) -> Iterator[tuple[Any, Any]]:
+    """Open the definitions and the instance; stops Spark at the end."""
+    with stop_own_spark(), open_instance(settings) as instance:
         from lakehouse_assets.definitions import build_definitions
 
         yield build_definitions(settings), instance
 
 
 @contextmanager
-def own_spark() -> Iterator[None]:
-    """Ends the JVM in order, if one was started within. A session that was there before is somebody else's."""
+def stop_own_spark() -> Iterator[None]:
+    """Stop the session that starts within, at the end. An earlier session belongs to somebody else, and stays."""
     before = _session()
     try:
         yield
@@ -117,7 +143,7 @@ def own_spark() -> Iterator[None]:
 
 
 def _session() -> Any:
-    """This process's Spark, if it has one."""
+    """Return this process's Spark session, if any."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -125,12 +151,10 @@ def _session() -> Any:
     return SparkSession.getActiveSession()
 
 
-def window_range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | None, datetime | None]:
-    """``A`` or ``A..B``, which must be keys of one of the tables, as a half-open range of windows' starts: to the end of the
-    day (or of the hour, in an hourly table's key) that B names, so that it is the whole last day of every table.
+def window_range(text: str, specs: Sequence[Any]) -> tuple[datetime, datetime]:
+    """Return ``A`` or ``A..B``, which must be keys of one of the tables, as a half-open range of windows' starts. It ends with
+    the day (or with the hour, in an hourly table's key) that B names, so that it covers the last day of every table.
     """
-    if text is None:
-        return None, None
     first, dots, last = text.partition("..")
     for spec in specs:
         try:
@@ -144,9 +168,37 @@ def window_range(text: str | None, specs: Sequence[Any]) -> tuple[datetime | Non
     raise RefusedError(f"--window {text}: give a window's key, or two as A..B; keys look like {keys}")
 
 
-def window_start(spec: Any, key: str) -> datetime:
-    """The start of a window by its key. Raises RefusedError for another form of key."""
-    try:
-        return spec.extraction.window(key).start
-    except ValueError:
-        raise RefusedError(f"{spec.name}: {key!r} is no window's key; keys look like {spec.extraction.first.key}") from None
+def author(by: str | None) -> str:
+    """Return who decides: the given name, or the login name."""
+    return by or getpass.getuser()
+
+
+def run_operation(job: str, config: Mapping[str, Any]) -> Any:
+    """Run a job of one op and return its output."""
+    from lakehouse_assets.orchestration.jobs.operation_job import run_job
+
+    with open_dagster(Settings.from_environment()) as (definitions, instance), err.status(_doing(job, config)):
+        return run_job(definitions, instance, job, config)
+
+
+def run_decision(job: str, config: Mapping[str, Any], start: datetime, end: datetime) -> None:
+    """Run a job that decides on a table's windows again, rewrite gold, and list the windows that start in ``[start, end)``."""
+    from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
+    from lakehouse_assets.orchestration.jobs.operation_job import run_job
+    from lakehouse_assets.reports.decision_rows import verdict_rows
+    from lakehouse_assets.storage import logs
+
+    settings, tables = Settings.from_environment(), select_tables()
+    with open_dagster(settings) as (definitions, instance), err.status(_doing(job, config)) as status:
+        run_job(definitions, instance, job, config)
+        # Gold follows at once: nobody has to wait for the daemon.
+        ForegroundRun(definitions, instance, settings, tables, lambda _: False, lambda text: status.update(escape(text))).run()
+    decisions = logs.decisions(settings, config["table"])
+    listed = [d for d in decisions if d.p_extracted_at and start <= d.p_extracted_at < end]
+    show(verdict_rows(listed, full=False))
+
+
+def _doing(job: str, config: Mapping[str, Any]) -> str:
+    """Return what the terminal shows while a job runs."""
+    names = [config[name] for name in ("table", "window") if name in config]
+    return escape(f"{job.replace('_', ' ')}: {' '.join(names)}" if names else job.replace("_", " "))

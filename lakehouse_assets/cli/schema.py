@@ -1,4 +1,4 @@
-"""`lakehouse schema show|diff|migrate`: what is promised of a table, what it has, what arrived last, and the way between.
+"""`lakehouse schema show|diff|migrate`: a table's contract beside silver and the last extraction, and the steps between them.
 
 Belongs here: arguments → call → listing. Does not: anything that another room could do.
 """
@@ -7,53 +7,56 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, dagster_instance, err, out, pick, show, tables_of
+from lakehouse_assets.cli.common import AsJson, err, find_table, out, run_operation, select_tables, show
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
-schema_app = typer.Typer(no_args_is_help=True, help="The contract of a table against what there is.")
+schema_app = typer.Typer(no_args_is_help=True, help="A table's contract beside its actual schema.")
 
 
 @schema_app.command("show")
 def schema_show(table: str, as_json: AsJson = False) -> None:
-    """Each column: what is promised and by whom, what silver has, what the last extraction brought. Starts no JVM."""
-    from lakehouse_assets.layers.reality import shown
+    """List each column: what the contract declares and where, what silver has, what the last extraction had. Starts no JVM."""
+    from lakehouse_assets.queries.schema_status import column_rows
 
-    show(shown(_reality(table)), as_json, "no columns")
+    show(column_rows(_status(table)), as_json, "no columns")
 
 
 @schema_app.command("diff")
 def schema_diff(table: str, as_json: AsJson = False) -> None:
-    """Only what differs, of the table and of what arrived last, with what to do and what reads it. Starts no JVM."""
-    from lakehouse_assets.layers.reality import table_differences
+    """List only differences of silver and of the last extraction, with what to do and what reads them. Starts no JVM."""
+    from lakehouse_assets.queries.schema_status import table_differences
 
-    reality = _reality(table)
+    status = _status(table)
     rows: list[dict[str, Any]] = []
-    last = reality.last
-    where = f"arrived {last.p_extracted_at:%Y-%m-%d %H:%M} #{last.extraction_seq}" if last else ""
-    for place, found in (("silver", table_differences(reality)), (where, reality.arrived)):
+    last = status.last
+    arrived = f"arrived {last.p_extracted_at:%Y-%m-%d %H:%M} #{last.extraction_seq}" if last else ""
+    for where, differences in (("silver", table_differences(status)), (arrived, status.arrived)):
         rows += [
             {
-                "where": place, "column": d.path, "promised": d.promised, "found": d.arrived,
-                "is": "differs" if place == "silver" else d.outcome, "what to do": d.advice, "read by": ", ".join(d.used_by),
+                "where": where, "column": d.path, "promised": d.promised, "found": d.arrived,
+                "is": "differs" if where == "silver" else d.outcome, "what to do": d.advice, "read by": ", ".join(d.used_by),
             }
-            for d in found
+            for d in differences
         ]  # fmt: skip
-    show(rows, as_json, "the table and what arrived last are as the contract says")
+    show(rows, as_json, "the table and the last extraction are as the contract says")
 
 
 @schema_app.command("migrate")
 def schema_migrate(
     table: str,
     rename: Annotated[list[str] | None, typer.Option(help="OLD=NEW: the declared column NEW is the table's OLD.")] = None,
+    lose: Annotated[
+        list[str] | None,
+        typer.Option(help="A column whose values may be lost, since bronze does not have them; again for more."),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Carry the plan out, in one commit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The steps from the table to its contract: what each rewrites, and whether there is a way back. Nothing is done
-    without --apply.
+    """List the steps from the table to its contract: what each rewrites, and whether it can be undone. Without --apply nothing
+    is changed.
     """
-    from lakehouse_assets.layers.migrate import plan_of
-    from lakehouse_assets.orchestration.headless import run_job
+    from lakehouse_assets.operations.rebuild import plan_of, refuse_loss
 
     renames = {}
     for text in rename or ():
@@ -61,26 +64,25 @@ def schema_migrate(
         if not (old and equals and new):
             raise RefusedError(f"--rename {text}: write it as OLD=NEW")
         renames[old] = new
-    steps = plan_of(_reality(table), renames)
+    steps = plan_of(_status(table), renames)
     show([step.as_row() for step in steps], as_json, "the table is as the contract says; there is nothing to do")
     if not steps:
         return
     if not apply:
-        err.print("nothing is done yet; carry it out with --apply", markup=False)
+        err.print("nothing is changed yet; carry the plan out with --apply")
         return
-    settings = Settings.from_environment()
-    with dagster_instance(settings) as (definitions, instance), err.status(f"migrating silver {table}"):
-        found = run_job(definitions, instance, "migrate_schema", "migrate", {"table": table, "renames": renames})
+    refuse_loss(table, steps, lose or ())
+    config = {"table": table, "renames": renames, "lose": lose or []}
+    version = run_operation("migrate_schema", config)["version"]
     if not as_json:
-        version = found.output_for_node("migrate")["version"]
-        out.print(f"silver {table} is as the contract says, from version {version} on", markup=False)
+        out.print(f"silver {table} is as the contract says, from version {version} on")
 
 
-def _reality(table: str) -> Any:
-    from lakehouse_assets.contracts.readers import readers_of
-    from lakehouse_assets.layers.reality import reality_of
-    from lakehouse_assets.orchestration.tables import golds_of
+def _status(table: str) -> Any:
+    from lakehouse_assets.contracts.references import readers_of
+    from lakehouse_assets.orchestration.assets.component import golds_of
+    from lakehouse_assets.queries.schema_status import read_schema_status
 
-    tables = tables_of()
-    spec = pick(tables, table).spec
-    return reality_of(Settings.from_environment(), spec, readers_of(spec, golds_of(tables)))
+    tables = select_tables()
+    spec = find_table(tables, table).spec
+    return read_schema_status(Settings.from_environment(), spec, readers_of(spec, golds_of(tables)))

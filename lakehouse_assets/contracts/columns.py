@@ -1,65 +1,57 @@
 """One declared column: its type, where it comes from and what it means.
 
-Belongs here: the shape of a column's promise. Does not: casting (measures).
+Belongs here: the declaration of a column. Does not: casting (measures).
 """
 
 import re
 
 from pydantic import Field, field_validator
 
-from lakehouse_assets.checks.closed import Closed
-from lakehouse_assets.checks.sql_text import columns_of, parse_expression
+from lakehouse_assets.checks.sql.text import columns_of, parse_expression
+from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.checks.types import ATOMIC, data_type
-from lakehouse_assets.contracts.spark_types import (
-    NESTED,
-    Atom,
-    Struct,
-    keyed_otherwise,
-    parse_type,
-    parts_of,
-    sql_type,
-    unfit_fields,
-)
+from lakehouse_assets.contracts import spark_types
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 
-OWN = frozenset({"p_extracted_at", "extraction_seq"})
+REFUSED = "Delta refuses spaces and any of ,;{}()= in a name"
 
 
 def unfit_name(name: str) -> str | None:
-    """Why no column of silver or gold can be called so, None if one can.
+    """Return why silver and gold cannot have a column of this name; None if they can.
 
-    >>> unfit_name("a b").split(":")[0]
+    >>> unfit_name("a b")
     'Delta refuses spaces and any of ,;{}()= in a name'
     """
-    if not name or re.search(r"[ ,;{}()\n\t=\0]", name):
-        return "Delta refuses spaces and any of ,;{}()= in a name"
-    if name.startswith("_") or name.lower() in OWN:
+    if spark_types.is_refused_name(name):
+        return REFUSED
+    if name.startswith("_") or name.lower() in BATCH_COLUMNS:
         return "names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own"
     return None
 
 
 def declared_type(text: str) -> str:
-    """The Spark SQL name of a declared type, nested ones too. Raises ValueError, listing what there is.
+    """Return the Spark SQL name of a declared type, nested types included. Raises ValueError, which lists the types.
 
     >>> declared_type("Struct<id: Long, tags: array<string>>")
     'struct<id: bigint, tags: array<string>>'
     """
     if not re.match(r"\s*(struct|array|map)\s*<", text, re.IGNORECASE):
         return data_type(text)
-    kind = parse_type(text)
-    for part in parts_of(kind):
-        if isinstance(part, Atom) and part.name not in ATOMIC:
+    kind = spark_types.parse_type(text)
+    for part in spark_types.parts_of(kind):
+        if isinstance(part, spark_types.Atom) and part.name not in ATOMIC:
             raise ValueError(f"unknown type {part.name!r} in {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
-        if isinstance(part, Struct) and not part.fields:
+        if isinstance(part, spark_types.Struct) and not part.fields:
             raise ValueError(f"{text!r}: a struct needs a field, which Parquet cannot do without")
-    if keys := keyed_otherwise(kind):
+    if keys := spark_types.keyed_otherwise(kind):
         raise ValueError(f"{text!r}: a map's keys are text, as they come in JSON: map<string, …>, and not {keys[0]}")
-    if unfit := unfit_fields(kind):
-        raise ValueError(f"{text!r}: field {unfit[0]!r}: Delta refuses spaces and any of ,;{{}}()= in a name")
-    return sql_type(kind)
+    if unfit := spark_types.unfit_fields(kind):
+        raise ValueError(f"{text!r}: field {unfit[0]!r}: {REFUSED}")
+    return spark_types.sql_type(kind)
 
 
-class Column(Closed):
-    """A value that cannot be cast is a reason (`cast_<column>`) that holds its row; it never becomes NULL in silence.
+class Column(StrictModel):
+    """A value that cannot be cast quarantines its row, with the reason `cast_<column>`. It never becomes NULL silently.
 
     `binary` is read as base64. Names with spaces or any of `,;{}()=`, names beginning with `_`, `p_extracted_at` and
     `extraction_seq` are refused; use `from` for such a source column.
@@ -81,8 +73,9 @@ class Column(Closed):
     description: str | None = None
     """Shown in the column schema."""
     pii: bool = False
-    """Keeps the values out of reasons, samples, listings, metadata and alerts, also those of other columns that are made `from`
-    the same one. Refused in drift features and in gold's grain. Bronze, silver and quarantine still hold them."""
+    """Masks the values in reasons, samples, errors, logs, listings, metadata and alerts. The same holds for other columns
+    `from` the same source column ([what is masked where](tables.md#personal-data)). Refused in drift features and in gold's
+    grain. Bronze, silver and quarantine still have the values."""
 
     @field_validator("type")
     @classmethod
@@ -100,5 +93,5 @@ class Column(Closed):
 
     @property
     def nested(self) -> bool:
-        """Whether it has parts, and comes as JSON."""
-        return isinstance(parse_type(self.type), NESTED)
+        """Whether it is a struct, array or map. These come as JSON."""
+        return isinstance(spark_types.parse_type(self.type), spark_types.NESTED)

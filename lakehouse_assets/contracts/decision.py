@@ -1,6 +1,6 @@
 """A decision: the judgement of one batch with everything it used, and the record of a batch's extraction.
 
-Belongs here: the shapes that the append-only logs hold. Does not: how a verdict is found, or how a log is written.
+Belongs here: the shapes of the append-only logs. Does not: reaching a verdict, or writing a log.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lakehouse_assets.checks.control import ControlTotals
+from lakehouse_assets.contracts.batch import Batch
 
 Verdict = Literal["published", "published_with_warnings", "quarantined", "discarded"]
 Kind = Literal["judged", "released", "discarded", "rejudged"]
@@ -19,11 +20,9 @@ ACCEPTED: frozenset[str] = frozenset({"published", "published_with_warnings"})
 
 @dataclass(frozen=True)
 class ExtractionRecord:
-    """One extraction of one window into bronze. ``columns``: those of any of its files, empty when none had a header.
-
-    ``lacking``: those of them that some file did not have. ``types``: of a source that knows them, its columns' Spark types.
-    ``respelled``: columns that came in other letter case than bronze has them, with the source's. ``control``: what the source
-    says of the window; None where it was not asked.
+    """One extraction of one window into bronze. ``columns``: of any of its files; empty without a header. ``lacking``: columns
+    that some file lacks. ``types``: Spark types, if the source has types. ``respelled``: columns in other letter case than in
+    bronze, with the source's spelling. ``control``: the source's control totals; None if the table asks for none.
     """
 
     table: str
@@ -41,6 +40,11 @@ class ExtractionRecord:
     control: ControlTotals | None = None
 
     @property
+    def batch(self) -> Batch:
+        """The window's start and the extraction's number."""
+        return (self.p_extracted_at, self.extraction_seq)
+
+    @property
     def in_every_file(self) -> tuple[str, ...]:
         """Columns that every row of the extraction had."""
         return tuple(column for column in self.columns if column not in self.lacking)
@@ -48,7 +52,7 @@ class ExtractionRecord:
 
 @dataclass(frozen=True)
 class Reason:
-    """One check that did not pass, as the log keeps it. ``rows``: failing rows, 0 where the check counts none."""
+    """One check that did not pass. ``rows``: failing rows; 0 if the check counts none."""
 
     check: str
     severity: str
@@ -71,15 +75,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Decision:
-    """``batch`` of silver: (window start, extraction_seq); of gold: (None, n). ``inputs``: of gold, its inputs' Delta versions;
-    of silver, the last decisions of the tables that its checks look into. ``recomputed``: the values of gold's grain that were
-    derived anew; None: the whole table.
-
-    ``evolved``: bronze's names of columns that nobody declared and the contract took, and of declared ones that it took a
-    wider type for, each with its type.
-
-    ``number`` counts a table's decisions; ``baseline_version`` is the number of the last decision whose profiles the
-    baseline held. ``superseded_by`` is set on the record that a later extraction writes for an earlier one.
+    """``number``: counts a table's decisions. ``inputs``: of gold, its inputs' Delta versions; of silver, the last decisions of
+    the tables that its checks read. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
+    ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``: the number
+    of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an earlier
+    one. ``operation``: the id of a person's request (`decisions.operation`); older logs lack it.
     """
 
     table: str
@@ -101,6 +101,7 @@ class Decision:
     waived: tuple[str, ...] = ()
     by: str | None = None
     because: str | None = None
+    operation: str | None = None
     superseded_by: str | None = None
     inputs: dict[str, int] = field(default_factory=dict)
     recomputed: tuple[str | None, ...] | None = None
@@ -112,25 +113,25 @@ class Decision:
     applied_at: datetime | None = None
 
     @property
-    def batch(self) -> tuple[datetime | None, int]:
-        """What was judged."""
+    def batch(self) -> Batch:
+        """Of silver: (window start, extraction_seq); of gold: (None, n)."""
         return (self.p_extracted_at, self.extraction_seq)
 
     @property
     def decision_id(self) -> str:
-        """Stable: the same judgement of the same batch by the same rules has the same id."""
+        """A hash: the same decision on the same batch by the same rules has the same id."""
         moment = self.p_extracted_at.isoformat() if self.p_extracted_at else ""
         text = f"{self.table}|{moment}|{self.extraction_seq}|{self.number}|{self.ruleset_hash}|{self.superseded_by or ''}"
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     @property
     def accepted(self) -> bool:
-        """Its clean rows belong in silver, unless a later extraction has taken their place."""
+        """Whether its clean rows belong in silver."""
         return self.verdict in ACCEPTED and self.superseded_by is None
 
 
 def finite(value: Any) -> Any:
-    """A figure as JSON can hold it: NaN and infinities as texts; a NULL in their place would say that there was no value."""
+    """Return a value as JSON: NaN and infinities become texts, since NULL would mean that there was no value."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

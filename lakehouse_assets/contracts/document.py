@@ -1,6 +1,6 @@
-"""The text of a `defs.yaml`: strict YAML, and the line of every key, so that a mistake is told where it stands.
+"""The text of a `defs.yaml`: strict YAML, and the line of every key, for messages.
 
-Belongs here: YAML documents and positions. Does not: what stands in them (places, sharing).
+Belongs here: YAML documents and positions. Does not: their content (source_map, sharing).
 """
 
 import re
@@ -22,33 +22,52 @@ PLAIN = (
     ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+0123456789."),
 )
 
+TEXT, NULL, MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "null", "merge"))
+# Where the plain word `null` is the name of a mode, and not the absence of a value.
+NULL_IS_A_NAME = ("missing_columns",)
+# No key, and no column, has a use for longer ones; Python itself refuses to read the longest.
+MOST_DIGITS = 38
+
 
 class _Strict(yaml.SafeLoader):
-    """YAML without its traps: a key given twice, an anchor, an alias or a tag is an error."""
+    """YAML without its traps: a key given twice, an anchor, an alias, a tag, a merge key or an endless number is an error."""
 
     yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, known) for tag, known in found if tag.rpartition(":")[2] in ("null", "timestamp", "merge")]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "timestamp", "merge")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()
         for what, sign in (("anchor", "*" if isinstance(event, yaml.AliasEvent) else "&"), ("tag", "")):
-            if given := getattr(event, what, None):
+            if value := getattr(event, what, None):
                 name = "alias" if sign == "*" else what
-                raise yaml.MarkedYAMLError(problem=f"{name} {sign}{given} is not allowed", problem_mark=event.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"{name} {sign}{value} is not allowed", problem_mark=event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        seen: set[str] = set()
-        for key, _ in node.value:
+        earlier: set[str] = set()
+        for key, value in node.value:
             name = str(key.value)
-            if name in seen:
+            if name in earlier:
                 raise yaml.MarkedYAMLError(problem=f"key {name!r} is given twice", problem_mark=key.start_mark)
-            seen.add(name)
+            earlier.add(name)
+            if key.tag == MERGE:
+                text = "merge key << is not allowed; write the keys out, or put what tables share into defaults.yaml"
+                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+            if name in NULL_IS_A_NAME and isinstance(value, yaml.ScalarNode) and (value.tag, value.value) == (NULL, "null"):
+                value.tag = TEXT
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        digits = len(str(node.value).lstrip("+-"))
+        if digits > MOST_DIGITS:
+            text = f"a whole number of {digits} digits is not allowed; at most {MOST_DIGITS}"
+            raise yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
+        return super().construct_yaml_int(node)
 
+
+_Strict.add_constructor("tag:yaml.org,2002:int", _Strict.construct_yaml_int)
 for _tag, _pattern, _first in PLAIN:
     _Strict.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
@@ -62,27 +81,27 @@ class Document:
     data: Any
 
     def at(self, keys: Sequence[str | int]) -> str:
-        """``file:line`` of the deepest of the keys that is there; a key that is none (a check's kind) is passed over."""
+        """Return ``file:line`` of the deepest existing key; other keys (a check's kind) are skipped."""
         node, line = self.node, self.node.start_mark.line + 1 if self.node else 1
         for key in keys:
-            found = _child(node, key)
-            if found:
-                line, node = found
+            child = _child(node, key)
+            if child:
+                line, node = child
         return f"{self.path}:{line}"
 
     def has(self, keys: Sequence[str | int]) -> bool:
-        """Whether every one of the keys is there."""
+        """Whether every key exists."""
         node = self.node
         for key in keys:
-            found = _child(node, key)
-            if not found:
+            child = _child(node, key)
+            if not child:
                 return False
-            node = found[1]
+            node = child[1]
         return True
 
 
 def read_documents(path: Path) -> tuple[Document, ...]:
-    """Every document of a file. Raises ConfigError, with file and line, for what a strict and safe loader refuses."""
+    """Return every document of a file. Raises ConfigError, with file and line, for anything that strict YAML refuses."""
     try:
         return read_text(path.read_text(encoding="utf-8"), path)
     except UnicodeDecodeError:
@@ -91,18 +110,15 @@ def read_documents(path: Path) -> tuple[Document, ...]:
 
 @lru_cache(maxsize=256)
 def read_text(text: str, path: Path | str) -> tuple[Document, ...]:
-    """Every document of a text; ``path``: what it is called in errors. Raises ConfigError as `read_documents`.
-
-    Kept by its text, since what tables share is asked for with each of them: nobody may change what is in it.
-    """
+    """Return every document of a text, cached: do not change it. ``path``: its name in errors. Raises as `read_documents`."""
     try:
         loader = _Strict(text)
         try:
-            found = []
+            documents = []
             while loader.check_node():
                 node = loader.get_node()
-                found.append(Document(Path(path), node, loader.construct_document(node) if node else None))
-            return tuple(found)
+                documents.append(Document(Path(path), node, loader.construct_document(node) if node else None))
+            return tuple(documents)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:

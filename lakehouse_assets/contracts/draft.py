@@ -1,6 +1,6 @@
-"""A first `defs.yaml` out of one landed file: its path, header and first rows.
+"""A first `defs.yaml` drafted from one landed file: its path, header and first rows.
 
-Belongs here: guessing, and saying what was guessed. Does not: writing files, or running anything.
+Belongs here: guesses, and the list of guesses. Does not: writing files, or running anything.
 """
 
 import bz2
@@ -13,17 +13,17 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import yaml
 from pyarrow import parquet
+from pydantic import ValidationError
 
-from lakehouse_assets.contracts.mistakes import NAME, keys_of, reason_of
-from lakehouse_assets.contracts.source import OWN_NAMES
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS
+from lakehouse_assets.contracts.mistakes import NAME, dotted, mistakes_in
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 
@@ -32,7 +32,7 @@ NULLS = ("NA", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN", "-", "\\N")
 DELIMITERS = ",;\t|"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 Y, M, D, H = r"(?<!\d)(?P<Y>(?:19|20)\d\d)", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])", r"(?P<H>[01]\d|2[0-3])"
-# The first that is found in a path is its window: the finest first, so that a date's hour is not left behind as text.
+# The first match in a path is its window. The finest comes first, so that a date's hour does not stay as text.
 DATED = {
     "hourly": [f"{Y}-{M}-{D}[-T_/]{H}", f"{Y}/{M}/{D}/{H}", f"{Y}{M}{D}[-T_/]?{H}", f"year={Y}/month={M}/day={D}/hour={H}"],
     "daily": [f"year={Y}/month={M}/day={D}", f"{Y}-{M}-{D}", f"{Y}_{M}_{D}", f"{Y}/{M}/{D}", f"{Y}{M}{D}"],
@@ -47,24 +47,21 @@ FORMS = {
     "timestamp": r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?",
 }
 IDENTIFIES = re.compile(r"^id_|(^|_)(id|ids|key|code|uuid|guid|nr|no|number|sku)$")
+ZONED = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 CHANGED = (re.compile(r"updat|modif|chang"), re.compile(r"_at$|time"))
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """What is known of the file's content: ``options`` of the source that are not the default, rows by source names.
-
-    ``types``: by source name, where the file itself says them.
-    """
+class _Sample(NamedTuple):
+    """A file's first rows, by the source's names. ``options``: of the source. ``types``: of columns, if the file has types."""
 
     options: dict[str, Any]
     names: list[str]
     rows: list[dict[str, str]]
-    types: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = {}
 
 
 def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tuple[str, list[str]]:
-    """The YAML and a list of what to look at. Raises ConfigError, saying what to do, where nothing can be guessed."""
+    """Return the YAML, and a list of what to check in it. Raises ConfigError, with advice, if nothing can be guessed."""
     if not NAME.fullmatch(table):
         raise ConfigError(f"{table!r} is not a table name: lower-case letters, digits and _, beginning with a letter")
     if not file.is_file():
@@ -73,116 +70,108 @@ def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tup
         raise ConfigError(f"--from {file}: the file must lie in the landing folder {landing} (or set LAKEHOUSE_LANDING)")
     path, cadence, first = _pattern(file.resolve().relative_to(landing.resolve()).as_posix())
     sample = _sample(file)
-    columns = _columns(file, sample.names)
-    count = len(sample.rows)
+    columns, count = _columns(file, sample.names), len(sample.rows)
     nulls = sorted({value for row in sample.rows for value in row.values() if value in NULLS})
     values = {c: [row[n] for row in sample.rows if row.get(n) not in (None, "", *nulls)] for c, n in columns.items()}
-    types = {column: sample.types.get(columns[column]) or _type(found) for column, found in values.items()}
+    types = {column: sample.types.get(columns[column]) or _type(some) for column, some in values.items()}
     key = _key(values, types, count)
     modified = next((c for like in CHANGED for c, t in types.items() if key and t == "timestamp" and like.search(c)), None)
-    checks: list[dict[str, Any]] = [{"check": "not_empty"}, *({"check": "not_null", "column": name} for name in key)]
-    if key:
-        checks.append({"check": "unique", "columns": key})
-    source = {"kind": "files", "path": path, **sample.options, **({"nulls": nulls} if nulls else {})}
     described = {c: {"type": types[c], **({"from": n} if n != c else {})} for c, n in columns.items()}
-    lines = [
-        f"# Drafted from the header and the first {count} rows of {json.dumps(file.name)}. Read it before you trust it.",
-        "type: lakehouse_assets.LakehouseTable",
-        "",
-        "attributes:",
-        f"  name: {table}",
-        f"  description: {_flow(f'Drafted from {file.name}; say what a row is.')}",
-        "  # The path is relative to the landing folder; {window:...} stands for a window's start, in UTC.",
-        f"  source: {_flow(source)}",
-        f"  # One file, or set of files, per window: {cadence}. Windows before `start` are never looked for.",
-        f"  extraction: {_flow({'cadence': cadence, 'start': start or first, 'mode': 'upsert' if key else 'append'})}",
-    ]
-    if key:
-        lines += [f"  # A guess: unique in {count} rows. The newest row of a key wins.", f"  key: {_flow(key)}"]
-    else:
-        lines += ["  # No key was found, so that each row is its own. With one, say `key:` and mode: upsert."]
-    if modified:
-        lines += ["  # Of two rows of a key the later one, by this column, is the newer.", f"  last_modified: {modified}"]
-    lines += [
-        "  # `from:` is the source's spelling. Add `unit:`, `description:`, and `pii: true` to what is personal.",
-        "  columns:",
-        *(f"    {_flow(name)}: {_flow(column)}" for name, column in described.items()),
-        "  # See `lakehouse check kinds` for more.",
-        "  checks:",
-        *(f"    - {_flow(check)}" for check in checks),
-    ]
-    text = "\n".join(lines) + "\n"
-    _prove(file, text)
-    naive = [
-        c for c, t in types.items() if t == "timestamp" and not all(re.search(r"(Z|[+-]\d\d:?\d\d)$", v) for v in values[c])
-    ]
+    column_lines = "".join(f"    {_flow(name)}: {_flow(column)}\n" for name, column in described.items())
+    text = f"""\
+# Drafted from the header and the first {count} rows of {json.dumps(file.name)}. Read it before you trust it.
+type: lakehouse_assets.LakehouseTable
+
+attributes:
+  name: {table}
+  description: {_flow(f"Drafted from {file.name}; say what a row is.")}
+  # The path is relative to the landing folder; {{window:...}} stands for a window's start, in UTC.
+  source: {_flow({"kind": "files", "path": path, **sample.options, **({"nulls": nulls} if nulls else {})})}
+  # One file, or set of files, per window: {cadence}. Windows before `start` are never looked for.
+  extraction: {_flow({"cadence": cadence, "start": start or first, "mode": "upsert" if key else "append"})}
+{_key_lines(key, modified, count)}\
+  # `from:` is the source's spelling. Add `unit:`, `description:`, and `pii: true` to what is personal.
+  columns:
+{column_lines}\
+  # See `lakehouse check kinds` for more.
+  checks:
+    - {{check: not_empty}}
+"""
+    checks: list[dict[str, Any]] = [{"check": "not_null", "column": name} for name in key]
+    checks += [{"check": "unique", "columns": key}] if key else []
+    text += "".join(f"    - {_flow(check)}\n" for check in checks)
+    _refuse_unloadable(file, text)
+    naive = [c for c, t in types.items() if t == "timestamp" and not all(ZONED.search(value) for value in values[c])]
     empty = [column for column, some in values.items() if not some]
-    found = f"{', '.join(key)}, guessed from {count:,} rows; check it" if key else f"none was found in {count:,} rows (append)"
+    guess = f"{', '.join(key)}, guessed from {count:,} rows; check it" if key else f"none was found in {count:,} rows (append)"
     advice = {
         "path": f"{path}, {cadence}",
-        "key": found,
+        "key": guess,
         "last_modified": (f"{modified}; check it" if modified else "none; later windows win") if key else "",
         "nulls": f"{', '.join(nulls)} count as no value, in every column; check that none is a real one" if nulls else "",
         "timezone": f"{', '.join(naive)} name no zone and are taken as UTC; else set source.timezone" if naive else "",
         "types": f"{', '.join(empty)} had no value in the sample, so that string is a guess" if empty else "",
         "next": "mark personal columns `pii: true`, add checks, then: lakehouse check validate",
     }
-    return text, [f"{what}: {told}" for what, told in advice.items() if told]
+    return text, [f"{what}: {message}" for what, message in advice.items() if message]
+
+
+def _key_lines(key: Sequence[str], modified: str | None, count: int) -> str:
+    if not key:
+        return "  # No key was found, so that each row is its own. With one, say `key:` and mode: upsert.\n"
+    text = f"  # A guess: unique in {count} rows. The newest row of a key wins.\n  key: {_flow(key)}\n"
+    later = f"  # Of two rows of a key the later one, by this column, is the newer.\n  last_modified: {modified}\n"
+    return text + later if modified else text
 
 
 def _flow(value: Any) -> str:
-    """A value on one line of YAML, whatever a file's name or header has in it. Each by itself: a shared list is no alias."""
+    """Return a value on one line of YAML, whatever a file's name or header contains; without aliases for shared lists."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf)
     text = text.removesuffix("...\n").strip()
     return json.dumps(value, ensure_ascii=False) if "\n" in text else text
 
 
-def _prove(file: Path, text: str) -> None:
-    """What is handed out must load: a hidden file, a bracket in a path or a wrong `start` is told here, and nothing written."""
+def _refuse_unloadable(file: Path, text: str) -> None:
+    """Raise ConfigError for a draft that would not load: a hidden file, a bracket in a path or a wrong `start`."""
     try:
         TableSpec.model_validate(yaml.safe_load(text)["attributes"])
     except yaml.YAMLError as error:
         raise ConfigError(f"--from {file}: its name or header has characters that YAML cannot hold: {error}") from None
     except ValueError as error:
-        told = getattr(error, "errors", lambda: [])()
-        reasons = [f"{'.'.join(map(str, keys_of(e)))}: {reason_of(e)}" for e in told] or [str(error)]
-        raise ConfigError(f"--from {file}: its draft would not load: {'; '.join(reasons)}") from None
+        mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [((), str(error))]
+        reasons = "; ".join(f"{dotted(keys)}: {reason}" if keys else reason for keys, reason in mistakes)
+        raise ConfigError(f"--from {file}: its draft would not load: {reasons}") from None
 
 
 def _pattern(path: str) -> tuple[str, str, str]:
+    """Return the path with placeholders, the cadence, and the date of the first window."""
     for cadence, forms in DATED.items():
-        # A month that a number follows is the start of a date that there is not, such as 2024-02-30.
+        # A month with a number after it begins a date that does not exist, such as 2024-02-30.
         end = r"(?![-_/]?\d)" if cadence == "monthly" else r"(?!\d)"
-        for form in forms:
-            for found in re.finditer(form + end, path):
-                part = {"d": "01", **found.groupdict()}
-                first = f"{part['Y']}-{part['m']}-{part['d']}"
-                try:
-                    datetime.strptime(first, "%Y-%m-%d")  # noqa: DTZ007 (to see whether there is such a day)
-                except ValueError:
-                    continue
-                before, after = path[: found.start()], path[found.end() :]
-                return _folders(before, part) + _placeholder(found) + after, cadence, first
+        for match in (match for form in forms for match in re.finditer(form + end, path)):
+            part = {"d": "01", **match.groupdict()}
+            first = f"{part['Y']}-{part['m']}-{part['d']}"
+            try:
+                datetime.strptime(first, "%Y-%m-%d")  # noqa: DTZ007 (to see whether there is such a day)
+            except ValueError:
+                continue
+            placeholder, at = "", match.start()
+            for name in match.groupdict():
+                placeholder += path[at : match.start(name)] + f"%{name}"
+                at = match.end(name)
+            return f"{_folders(path[: match.start()], part)}{{window:{placeholder}}}{path[match.end() :]}", cadence, first
     raise ConfigError(
         f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; a file's path must say its window"
     )
 
 
-def _placeholder(found: re.Match[str]) -> str:
-    text, at = "", found.start()
-    for name in found.groupdict():
-        text += found.string[at : found.start(name)] + f"%{name}"
-        at = found.end(name)
-    return f"{{window:{text}}}"
-
-
 def _folders(before: str, part: Mapping[str, str]) -> str:
-    """Folders above that name the same date (`2024/05/2024-05-01.csv`) follow the window too: else May would be all."""
+    """Return the folders with placeholders if they name the same date (`2024/05/2024-05-01.csv`): else May would be all."""
     for form in ("%Y/%m/%d", "%Y-%m-%d", "%Y/%m", "%Y-%m", "%Y"):
         text = re.sub("%(.)", lambda directive: part[directive[1]], form)
-        made = re.sub(rf"(^|/)((?:year|dt|date)=)?{text}/", rf"\g<1>\g<2>{{window:{form}}}/", before)
-        if made != before:
-            return made
+        replaced = re.sub(rf"(^|/)((?:year|dt|date)=)?{text}/", rf"\g<1>\g<2>{{window:{form}}}/", before)
+        if replaced != before:
+            return replaced
     return before
 
 
@@ -226,17 +215,17 @@ def _parquet_sample(file: Path) -> _Sample:
 
 
 def _declared(kind: pa.DataType) -> str:
-    """The column type for a Parquet file's; text for what is nested or has none."""
+    """Return the column type for a Parquet type; text for nested and unknown types."""
     is_a = pa.types
     if is_a.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
-    known = {
+    names = {
         "boolean": is_a.is_boolean, "bigint": is_a.is_integer, "double": is_a.is_floating, "date": is_a.is_date,
         "timestamp": is_a.is_timestamp,
     }  # fmt: skip
     if is_a.is_binary(kind) or is_a.is_large_binary(kind) or is_a.is_fixed_size_binary(kind):
         return "binary"
-    return next((name for name, holds in known.items() if holds(kind)), "string")
+    return next((name for name, holds in names.items() if holds(kind)), "string")
 
 
 def _text(value: Any) -> str:
@@ -246,17 +235,17 @@ def _text(value: Any) -> str:
 
 
 def _columns(file: Path, names: Sequence[str]) -> dict[str, str]:
-    """``{column: source's name}``: snake case, made distinct where two would be one."""
+    """Return ``{column: source's name}``: columns are in snake case, and distinct."""
     columns: dict[str, str] = {}
-    for place, name in enumerate(names, 1):
+    for number, name in enumerate(names, 1):
         if not name.strip():
-            raise ConfigError(f"--from {file}: column {place} has no name in the header; the file needs a header line")
+            raise ConfigError(f"--from {file}: column {number} has no name in the header; the file needs a header line")
         if name.lower() in {other.lower() for other in columns.values()}:
             raise ConfigError(f"--from {file}: two columns are called {name!r} (case does not count); rename one at the source")
         plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", name))
         plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain).lower()
-        plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or f"column_{place}"
-        plain = f"c_{plain}" if plain[0].isdigit() or plain in OWN_NAMES else plain
+        plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or f"column_{number}"
+        plain = f"c_{plain}" if plain[0].isdigit() or plain in BATCH_COLUMNS else plain
         free = (plain if n == 1 else f"{plain}_{n}" for n in itertools.count(1))
         columns[next(column for column in free if column not in columns)] = name
     return columns
@@ -267,12 +256,12 @@ def _type(values: Sequence[str]) -> str:
 
 
 def _key(values: Mapping[str, Sequence[str]], types: Mapping[str, str], rows: int) -> list[str]:
-    """One column named like a key; else such a column, or a time, with another. A measurement may be unique by chance."""
-    whole = [c for c, found in values.items() if rows > 1 and len(found) == rows and types[c] not in ("double", "boolean")]
-    likely = [c for c in whole if IDENTIFIES.search(c)]
-    times = [c for c in whole if types[c] in ("timestamp", "date")]
-    firsts = [*likely, *(c for c in times if c not in likely)][:20]
-    pairs = [(a, b) for b in [*times, *likely, *whole] for a in firsts if a != b]
+    """Return one column named like a key, or such a column or a time with another. A measurement may be unique by chance."""
+    full = [c for c, some in values.items() if rows > 1 and len(some) == rows and types[c] not in ("double", "boolean")]
+    likely = [c for c in full if IDENTIFIES.search(c)]
+    times = [c for c in full if types[c] in ("timestamp", "date")]
+    firsts = list(dict.fromkeys([*likely, *times]))[:20]
+    pairs = [(a, b) for b in [*times, *likely, *full] for a in firsts if a != b]
     for names in [*((c,) for c in likely), *pairs[:2000]]:
         if len(set(zip(*[values[name] for name in names], strict=True))) == rows:
             return sorted(names, key=list(values).index)

@@ -1,27 +1,26 @@
-"""What others hear of an applied decision: the event, as a frozen model whose JSON Schema is `docs/decision-event.schema.json`.
+"""The event of an applied decision: a frozen model, whose JSON Schema is `docs/decision-event.schema.json`.
 
-Belongs here: the event's fields and how a decision fills them. Does not: who is told, how, or how far (events, orchestration).
+Belongs here: the event's fields and how a decision fills them. Does not: sending it (events), or positions (orchestration).
 """
 
 import json
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from lakehouse_assets.contracts.decision import Decision, Kind, Verdict, finite
 from lakehouse_assets.contracts.windows import window_at
 
-SCHEMA_VERSION: Literal[1] = 1
 
-
-class _Told(BaseModel):
-    """Immutable. What a reader does not know it should pass over: a later minor change adds fields and nothing else."""
+class _EventModel(BaseModel):
+    """Immutable. Readers ignore unknown fields: a later minor change only adds fields."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, json_schema_serialization_defaults_required=True)
 
 
-class RowCounts(_Told):
+class RowCounts(_EventModel):
     """`rows_in` is the sum of the other four."""
 
     rows_in: int
@@ -31,7 +30,7 @@ class RowCounts(_Told):
     rows_discarded: int
 
 
-class ReasonTold(_Told):
+class EventReason(_EventModel):
     """One check that did not pass."""
 
     check: str
@@ -41,14 +40,14 @@ class ReasonTold(_Told):
     status: str
     """`failed` or `error`."""
     effect: str
-    """`batch` (all is held), `rows` (those that fail are), `report`, `waived`, `none`."""
+    """`batch` (the whole batch is quarantined), `rows` (failing rows are), `report`, `waived`, `none`."""
     rows: int
     """Failing rows; 0 where the check counts none."""
     message: str
-    """For people. Values of `pii` columns are not in it."""
+    """For people. It contains no values of `pii` columns."""
 
 
-class CheckTold(_Told):
+class EventCheck(_EventModel):
     """One check, passed or not."""
 
     check: str
@@ -60,120 +59,101 @@ class CheckTold(_Told):
     status: str
     """`passed`, `failed`, `error` or `skipped`."""
     effect: str
-    """`batch` (all is held), `rows` (those that fail are), `report` or `none`."""
+    """`batch` (the whole batch is quarantined), `rows` (failing rows are), `report` or `none`."""
     failed_rows: int
     """Failing rows; 0 where the check counts none."""
     message: str
-    """For people; empty where nothing is to be said."""
-    observed: dict[str, Any]
-    """The figures that were judged. What is no number in JSON (`NaN`, `Infinity`, `-Infinity`) is a text."""
+    """For people; may be empty."""
+    observed: Annotated[dict[str, Any], AfterValidator(finite)]
+    """The figures that were judged. Numbers that JSON lacks (`NaN`, `Infinity`, `-Infinity`) are texts."""
     waived: bool
-    """Whether a person's override took its effect from it."""
+    """Whether a person overrode it."""
 
 
-class DecisionEvent(_Told):
+class DecisionEvent(_EventModel):
     """One applied decision of the lakehouse about one batch, or the supersession of a batch by a later extraction.
 
     The key of the Kafka message is `table`; one event may come more than once, always with the same `event_id`.
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
-    """Changes when a field changes its meaning, or goes. A new field does not change it: pass over what you do not know."""
+    schema_version: Literal[1] = 1
+    """Changes when a field changes its meaning or is removed. A new field does not change it: ignore unknown fields."""
     event_id: str
     """The decision's id. The same event has the same id however often it is sent."""
     event_type: Literal["decision.applied", "batch.superseded"]
     """`batch.superseded`: a later extraction of the window was accepted and all of this batch's rows left silver."""
     table: str
-    """The table's name; of gold, `gold_<name>`."""
+    """The table's name; for gold, `gold_<name>`."""
     layer: Literal["silver", "gold"]
-    """Where the batch was let in, or not."""
+    """The layer that the batch was judged for."""
     window_start: datetime | None
     """The start of the window, UTC. Empty for gold."""
     window_end: datetime | None
-    """The end of the window, UTC, itself outside. Empty for gold."""
+    """The end of the window, UTC, exclusive. Empty for gold."""
     extraction_seq: int
-    """Which extraction of the window; of gold, which derivation."""
+    """Which extraction of the window; for gold, which run of the SQL."""
     number: int
     """Counts the table's decisions. A `batch.superseded` has the number of the decision that it follows."""
     kind: Kind
-    """`judged` by itself, or `released`, `discarded` or `rejudged` by a person."""
+    """`judged` automatically, or `released`, `discarded` or `rejudged` by a person."""
     verdict: Verdict
-    """What is said of the batch. A `batch.superseded` keeps the verdict that stood."""
+    """The verdict. A `batch.superseded` keeps the batch's last verdict."""
     counts: RowCounts
-    """What became of the batch's rows."""
-    reasons: tuple[ReasonTold, ...]
+    """The batch's rows by outcome."""
+    reasons: tuple[EventReason, ...]
     """Checks that did not pass, blocking ones first."""
-    checks: tuple[CheckTold, ...]
-    """All check results, passes included. None in a `batch.superseded`: nothing was checked for it."""
+    checks: tuple[EventCheck, ...]
+    """All check results, including passed checks. Empty in a `batch.superseded`: nothing was checked for it."""
     ruleset_hash: str
-    """By which rules it was judged."""
+    """The hash of the rules that it was judged by."""
     bronze_version: int | None
     """The Delta version of bronze that was judged. Empty for gold."""
     silver_version: int | None
-    """The Delta version of the silver (or gold) table once the decision was applied. Empty where a gold table was held."""
+    """The Delta version of the silver (or gold) table once the decision was applied. Empty if a gold table was quarantined."""
     baseline_version: int | None
-    """The number of the last decision in the baseline that drift was compared with. Empty without drift."""
+    """The number of the last decision in the baseline of the drift check. Empty without drift."""
     drift_p_value: float | None
     """The drift check's p-value. Empty without drift, and while no window is known."""
     inputs: dict[str, int]
-    """Of gold, the Delta version of each input; of silver, the last decision of each table that its checks look into."""
+    """For gold, the Delta version of each input; for silver, the last decision of each table that its checks read."""
     superseded_by: str | None
-    """Of a `batch.superseded`, the `event_id` of the decision that took its place."""
+    """For a `batch.superseded`, the `event_id` of the superseding decision."""
     waived: tuple[str, ...]
-    """Checks that a person's override names; `*` is all that can be."""
+    """The checks that a person overrode; `*` is all that can be overridden."""
     by: str | None
     """Who released or discarded it, or had it judged again."""
     because: str | None
-    """Why, in that person's words."""
+    """The person's reason, as written."""
     run_id: str
     """The run that decided."""
     decided_at: datetime
     """When it was decided, UTC."""
     applied_at: datetime
-    """When it was wholly in the tables, UTC."""
+    """When it was completely in the tables, UTC."""
     shortened: tuple[str, ...] = ()
-    """What was left out because the event was larger than the broker takes; all of it stands in `ops/check_results`. In this
+    """What was left out because the event was larger than the broker accepts; `ops/check_results` has all of it. In this
     order: `observed`, `messages`, `passed checks`, `checks`."""
 
 
 def event_of(decision: Decision) -> DecisionEvent:
-    """The event of an applied decision. Raises ValueError for one that is not applied: nobody may hear of it yet."""
+    """Return the event of an applied decision. Raises ValueError for one that is not applied yet."""
     if decision.applied_at is None:
         raise ValueError(f"{decision.table}: decision {decision.number} is not applied")
     start, end = _bounds(decision)
-    return DecisionEvent(
-        event_id=decision.decision_id,
-        event_type="batch.superseded" if decision.superseded_by else "decision.applied",
-        table=decision.table,
-        layer="gold" if decision.table.startswith("gold_") else "silver",
-        window_start=start,
-        window_end=end,
-        extraction_seq=decision.extraction_seq,
-        number=decision.number,
-        kind=decision.kind,
-        verdict=decision.verdict,
-        counts=RowCounts(**decision.counts.__dict__),
-        reasons=tuple(ReasonTold(**reason.__dict__) for reason in decision.reasons),
-        checks=tuple(CheckTold(**{**check, "observed": finite(check["observed"])}) for check in decision.checks),
-        ruleset_hash=decision.ruleset_hash,
-        bronze_version=decision.bronze_version,
-        silver_version=decision.silver_version,
-        baseline_version=decision.baseline_version,
-        drift_p_value=decision.drift_p_value,
-        inputs=decision.inputs,
-        superseded_by=decision.superseded_by,
-        waived=decision.waived,
-        by=decision.by,
-        because=decision.because,
-        run_id=decision.run_id,
-        decided_at=decision.decided_at,
-        applied_at=decision.applied_at,
-    )
+    own = {each.name: getattr(decision, each.name) for each in fields(decision) if each.name in DecisionEvent.model_fields}
+    derived = {
+        "event_id": decision.decision_id,
+        "event_type": "batch.superseded" if decision.superseded_by else "decision.applied",
+        "layer": "gold" if decision.table.startswith("gold_") else "silver",
+        "window_start": start,
+        "window_end": end,
+    }
+    return DecisionEvent.model_validate(own | derived, from_attributes=True)
 
 
 def _bounds(decision: Decision) -> tuple[datetime | None, datetime | None]:
     if decision.p_extracted_at is None:
         return None, None
-    # The cadence that it was judged by: the table may have another one today, or be gone.
+    # By the cadence of its rule set: the table may have another one today, or be gone.
     window = window_at(decision.p_extracted_at, json.loads(decision.ruleset)["extraction"]["cadence"])
     return window.start, window.end

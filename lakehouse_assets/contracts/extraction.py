@@ -1,6 +1,6 @@
-"""A table's `extraction:`: its calendar of windows, and what a window means for a key.
+"""A table's `extraction:`: its calendar of windows, and the meaning of a window for a key.
 
-Belongs here: the shape and what can be judged from it alone. Does not: the calendar's arithmetic (windows), folding (layers).
+Belongs here: its shape and its validation. Does not: the calendar's arithmetic (windows), folding (pipeline).
 """
 
 from datetime import date, datetime, timedelta
@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from lakehouse_assets.checks.closed import Closed
-from lakehouse_assets.checks.durations import Duration, duration
-from lakehouse_assets.checks.sql_text import parse_expression
+from lakehouse_assets.checks.parameters import Duration, duration
+from lakehouse_assets.checks.sql.text import columns_of, parse_expression
+from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
 
 Moment = Annotated[
@@ -18,7 +18,7 @@ Moment = Annotated[
 ]
 
 
-class ExtractionSpec(Closed):
+class ExtractionSpec(StrictModel):
     """A window exists once it has ended. Its key is `2024-05-01`, of an hourly table `2024-05-01-13:00` (UTC)."""
 
     cadence: Cadence
@@ -30,18 +30,18 @@ class ExtractionSpec(Closed):
     """No window ends after it."""
     mode: Literal["append", "upsert", "snapshot"] = "upsert"
     """`append`: each row is its own key, and repeated rows stay. `upsert`: the newest row of a key wins. `snapshot`: a window
-    holds every living key, so a key that the newest accepted window lacks is deleted."""
-    lookback: int | None = Field(default=None, ge=1)
+    has every living key, so a key that the newest accepted window lacks is deleted."""
+    lookback: int | None = Field(default=None, ge=1, le=10_000_000)
     """The daemon heals only this many newest windows. Without it, all."""
-    retries: int = Field(default=5, ge=0)
-    """How often a window that failed is tried again: after 10 minutes, then three times as long each time, at most a day. Then
-    the daemon leaves it alone, until its source changes or somebody runs it."""
+    retries: int = Field(default=5, ge=0, le=1000)
+    """How often a failed window is retried: after 10 minutes, then three times as long each time, at most a day. Then the
+    daemon leaves it alone, until its source changes or somebody runs it."""
     overdue_after: Duration | None = None
-    """How long after its end a window is expected at the source: `90m`, `6h`, `2d`. The check `no_window_overdue` fails while
-    the newest windows have not arrived by then. Without it there is no such check: some sources are silent for days."""
+    """How long after its end a window is due at the source: `90m`, `6h`, `2d`. The check `no_window_overdue` fails while the
+    newest windows have not arrived by then. Without it there is no such check: some sources are silent for days."""
     delete_when: str | None = None
     """`upsert` only: a SQL condition over the columns. A row for which it is true deletes its key, until a newer row brings it
-    back."""
+    back. A window in which it cannot be evaluated is quarantined (check `delete_when`)."""
 
     @field_validator("delete_when")
     @classmethod
@@ -72,6 +72,11 @@ class ExtractionSpec(Closed):
     def allowed_delay(self) -> timedelta | None:
         """`overdue_after` as a length of time."""
         return None if self.overdue_after is None else duration(self.overdue_after)
+
+    @property
+    def deletion_columns(self) -> list[str]:
+        """The columns of `delete_when`, sorted."""
+        return sorted(columns_of(parse_expression(self.delete_when, "delete_when"))) if self.delete_when else []
 
     @property
     def first(self) -> Window:

@@ -1,6 +1,6 @@
 """A table's `gold:`: tables derived from silver by one SELECT each.
 
-Belongs here: the shape and what can be judged from it alone. Does not: reading the SQL (lineage), deriving (layers).
+Belongs here: its shape and its validation. Does not: reading the SQL (lineage), computing it (pipeline).
 """
 
 import re
@@ -8,18 +8,18 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.closed import Closed
-from lakehouse_assets.checks.history import HistoryCheck
+from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.checks.sql_text import parse_expression
-from lakehouse_assets.contracts.mistakes import TableName, refuse_dependencies, refuse_twice
+from lakehouse_assets.checks.sql.text import parse_expression
+from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.contracts.mistakes import TableName, refuse_dependencies, refuse_duplicates
 
 
-class GrainSpec(Closed):
-    """By what a gold table is recomputed in parts: a row with a value of `column` depends on no other rows of `inputs`
-    than those for which the input's SQL expression has the same value. An input that is not named changes everything.
+class GrainSpec(StrictModel):
+    """How a gold table is recomputed in parts: a row with a value of `column` depends only on rows of `inputs` whose SQL
+    expression has the same value. A change of an input that is not named recomputes everything.
     """
 
     column: str
@@ -35,9 +35,9 @@ class GrainSpec(Closed):
         return value
 
 
-class GoldSchema(Closed):
-    """What to do when the SQL yields other columns than the table has, though nobody has changed the SQL or the declared types
-    of what it reads: a `*` brings a column that a batch has added, a value's type follows one that has been widened.
+class GoldSchema(StrictModel):
+    """What to do when the SQL yields other columns than the table has, although nobody changed the SQL or the declared types
+    that it reads. For example, a `*` selects a column that a batch has added, or a type follows a widened one.
     """
 
     new_columns: Literal["evolve", "ignore", "quarantine", "reject"] = "quarantine"
@@ -50,24 +50,24 @@ class GoldSchema(Closed):
     the table's, whatever is set here."""
 
 
-class GoldSpec(Closed):
-    """A table derived from silver by one SELECT, which stands in a file beside `defs.yaml`."""
+class GoldSpec(StrictModel):
+    """A table computed from silver by one SELECT in a file beside `defs.yaml`."""
 
     name: TableName
     """The asset is `gold_<name>`; names are unique in the project."""
     sql: str
     """The plain name of a `.sql` file beside `defs.yaml`: one SELECT over `silver_<table>` of any table. Inputs, types and
-    column lineage are read from it. It can only read: what is refused in a check's SQL is refused here too."""
+    column lineage are read from it. It can only read, like a check's SQL."""
     key: tuple[str, ...] = Field(min_length=1)
-    """Two rows with one key hold the table."""
+    """Two rows with one key quarantine the table."""
     grain: GrainSpec | None = None
-    """What a part of the table is. Without it, gold is rewritten whole."""
+    """What a part of the table is. Without it, gold is rewritten as a whole."""
     description: str = ""
     """Shown in the UI."""
     units: dict[str, str] = {}
     """`column: unit`, shown in the column schema."""
     checks: tuple[AnyCheck, ...] = ()
-    """Its rules. The whole result is one batch; with a grain, the parts that were derived are."""
+    """Its rules. The batch is the whole result; with a grain, the recomputed parts."""
 
     schema_policy: GoldSchema = Field(default=GoldSchema(), alias="schema")
     """What to do when the SQL yields other columns than the table has."""
@@ -81,7 +81,7 @@ class GoldSpec(Closed):
 
     @model_validator(mode="after")
     def _unique_checks(self) -> "GoldSpec":
-        refuse_twice("checks", [check.id for check in self.checks])
+        refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
         for i, check in enumerate(self.checks):
             if isinstance(check, HistoryCheck):
@@ -89,8 +89,8 @@ class GoldSpec(Closed):
             if isinstance(check, ControlTotal):
                 raise ValueError(f"checks.{i} ({check.id}): gold has no source that could say its figures")
             if isinstance(check, Reconcile) and check.parameters:
-                told = " and no ".join(f":{name}" for name in sorted(check.parameters))
-                raise ValueError(f"checks.{i} ({check.id}): gold has no window, and so no {told}")
+                names = " and no ".join(f":{name}" for name in sorted(check.parameters))
+                raise ValueError(f"checks.{i} ({check.id}): gold has no window, and so no {names}")
         if self.grain and self.grain.column not in self.key:
             # Otherwise a key could stand in two parts, and each of them be right by itself.
             raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")

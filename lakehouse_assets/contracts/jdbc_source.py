@@ -1,25 +1,26 @@
-"""What a table says of its source in a database: which table, and which column tells when a row was modified.
+"""A source in a database: which table, and which column has the time of a row's change.
 
 Belongs here: the shape of `source: {kind: jdbc}` (pure). Does not: connecting or reading (sources), or passwords (settings).
 """
 
 import re
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.closed import Closed
+from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.source import Zone
 from lakehouse_assets.contracts.windows import Cadence
 
 AGGREGATE = re.compile(r"""count\(\*\)|(count|sum|avg|min|max)\(([^"()*\x00]{1,63})\)""")
 
 
-class JdbcSource(Closed):
-    """Rows of a PostgreSQL table or view. A window's rows are those whose `modified` lies in it. The database writes every
-    value as text: arrays and composites as JSON, `bytea` as base64, times in ISO 8601 (with `Z`, unless it has no zone).
+class JdbcSource(StrictModel):
+    """Rows of a PostgreSQL table or view. A window's rows are those whose `modified` is in it. The database writes every value
+    as text: arrays and composites as JSON, `bytea` as base64, times in ISO 8601 (with `Z`, unless it has no zone).
     """
 
+    medium: ClassVar = "postgresql"
     kind: Literal["jdbc"]
     """What the source is."""
     connection: str
@@ -28,28 +29,29 @@ class JdbcSource(Closed):
     table: str
     """`table` or `schema.table`, as the database spells it."""
     modified: str
-    """Its column that says when a row was last modified: `timestamptz`, `timestamp` or `date`. Have an index on it. A row
-    without a value belongs to no window."""
+    """The column with the time of a row's last change: `timestamptz`, `timestamp` or `date`. Have an index on it. A row
+    without a value is in no window."""
     history: Literal["window", "watermark"] = "window"
-    """`window`: a row stays findable by its time, and a window can be read again. `watermark`: rows are updated in place, so
-    that the past is gone. Then a window takes all that was modified since what was last taken, once; bronze is the only copy; a
-    window that was missed stays empty, and the next one covers it. `upsert` mode only."""
-    overlap_minutes: int | None = Field(default=None, ge=0)
-    """Needed with `watermark`, refused without: what is taken again before what was last taken, for rows that were stamped
-    before and committed after. Longer than the longest transaction."""
+    """`window`: a row keeps its time, and a window can be read again. `watermark`: rows are updated in place, so the past is
+    gone. Then a window ingests all rows modified since the last ingested ones, once. Bronze is the only copy. A missed window
+    stays empty, and the next one covers it. `upsert` mode only."""
+    overlap_minutes: int | None = Field(default=None, ge=0, le=5_256_000)
+    """Required with `watermark`, refused without it: how many minutes before the last ingested rows are read again, for rows
+    that were stamped before and committed after. Longer than the longest transaction."""
     partitions: int = Field(default=1, ge=1, le=64)
-    """How many queries read a range of windows at once, each a stretch of its time."""
+    """How many queries read a range of windows at once. Each reads a part of its time."""
     fingerprint: Literal["modified", "content"] = "modified"
-    """How a change at the source is noticed, in one query over all windows. `modified`: by the number of rows and their times
-    (the index is enough). `content`: by every value, for rows that are changed without a new time; reads the whole table at
-    each look."""
+    """How a change at the source is detected, in one query over all windows. `modified`: by the number of rows and their times
+    (the index is enough). `content`: by every value, for rows that change without a new time. This reads the whole table at
+    each poll."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value". Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
     """IANA zone of times that name none, `modified` included."""
     control: dict[str, str] | None = Field(default=None, min_length=1, max_length=100)
-    """What the database is asked of each window, for `control_total`: `figure: aggregate`, each `count(*)`, or `count`, `sum`,
-    `avg`, `min` or `max` of one column: `{rows: count(*), amount: sum(amount)}`. Not with `watermark`, whose rows move on."""
+    """The totals that the database computes for each window, for `control_total`: `figure: aggregate`, each `count(*)`, or
+    `count`, `sum`, `avg`, `min` or `max` of one column: `{rows: count(*), amount: sum(amount)}`. Not with `watermark`, whose
+    rows move on."""
 
     @field_validator("connection")
     @classmethod
@@ -79,25 +81,23 @@ class JdbcSource(Closed):
 
     @property
     def totals(self) -> dict[str, tuple[str, str]]:
-        """Of each figure of `control`: which aggregate, and of which column (`*` for all)."""
-        found = {figure: AGGREGATE.fullmatch(text) for figure, text in (self.control or {}).items()}
-        return {figure: (match[1] or "count", match[2] or "*") for figure, match in found.items() if match}
+        """The aggregate of each figure of `control`, and its column (`*` for all)."""
+        matches = {figure: AGGREGATE.fullmatch(text) for figure, text in (self.control or {}).items()}
+        return {figure: (match[1] or "count", match[2] or "*") for figure, match in matches.items() if match}
 
     @model_validator(mode="after")
     def _overlaps(self) -> "JdbcSource":
-        if self.history == "watermark" and self.overlap_minutes is None:
+        watermark = self.history == "watermark"
+        if watermark and self.overlap_minutes is None:
             raise ValueError("overlap_minutes: needed with history: watermark; longer than the source's longest transaction")
-        if self.history == "window" and self.overlap_minutes is not None:
+        if not watermark and self.overlap_minutes is not None:
             raise ValueError("overlap_minutes: has a meaning with history: watermark only")
-        if self.history == "watermark" and self.control is not None:
+        if watermark and self.control is not None:
             raise ValueError("control: with history: watermark rows move on to other windows before they can be counted")
         return self
 
-    def check_cadence(self, cadence: Cadence) -> None:
-        """Any cadence will do."""
-
-    def check_mode(self, mode: str, delete_when: str | None) -> None:
-        """Raise ValueError if rows by their time cannot be what the mode says."""
+    def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
+        """Raise ValueError if rows by their time cannot be read in this mode."""
         if mode == "snapshot":
             raise ValueError(
                 "extraction.mode: a window of a jdbc source has only the rows modified in it; use upsert or append"
@@ -106,11 +106,6 @@ class JdbcSource(Closed):
             raise ValueError("extraction.mode: with history: watermark rows of the overlap come twice; use upsert")
 
     @property
-    def medium(self) -> str:
-        """What the source is made of, in one word."""
-        return "postgresql"
-
-    @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the data is, without any address."""
         return f"{self.connection}: {self.table}"

@@ -1,18 +1,18 @@
-"""What the parts of a promise share: names, mistakes in the words of who found them, and what must not stand twice.
+"""Validation that several models of the configuration share: names, duplicates, and the mistakes that pydantic found.
 
-Belongs here: what several models of the configuration need. Does not: their base (checks/closed), or any key.
+Belongs here: what several models need. Does not: their base (checks/strict_model), or any key.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationError
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import dependency_mistakes
 
-SOURCE_KINDS = ("files", "jdbc", "kafka")
+Keys = tuple[str | int, ...]
 OURS = ("gold_", "ops_")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
@@ -28,27 +28,28 @@ def _table_name(name: str) -> str:
 TableName = Annotated[str, AfterValidator(_table_name)]
 
 
-def reason_of(mistake: Mapping[str, Any]) -> str:
-    """What is wrong, of one of pydantic's errors, in the words of who raised it."""
-    return mistake["msg"].removeprefix("Value error, ")
+def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:
+    """Yield each mistake's text and its keys as the YAML has them: pydantic puts a source's kind below `source`."""
+    for mistake in error.errors(include_url=False):
+        keys = mistake["loc"]
+        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), mistake["msg"].removeprefix("Value error, ")
 
 
-def keys_of(mistake: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """Where it is, as the YAML has it: pydantic puts a source's kind between `source` and its key."""
-    loc = mistake["loc"]
-    return (loc[0], *loc[2:]) if loc[:1] == ("source",) and len(loc) > 1 and loc[1] in SOURCE_KINDS else loc
+def dotted(keys: Sequence[str | int]) -> str:
+    """Return keys as one name: `checks.0.min`."""
+    return ".".join(map(str, keys))
 
 
 def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:
-    """Raise ValueError for the first check that depends on what it cannot depend on."""
-    for place, text in dependency_mistakes(checks, key):
-        raise ValueError(f"checks.{place}.depends_on: {text}")
+    """Raise ValueError for the first check with an impossible dependency."""
+    for index, text in dependency_mistakes(checks, key):
+        raise ValueError(f"checks.{index}.depends_on: {text}")
 
 
-def refuse_twice(where: str, names: list[str]) -> None:
-    """Raise ValueError for a name that stands twice, letter case apart."""
-    seen: set[str] = set()
-    for place, name in enumerate(names):
-        if name.lower() in seen:
-            raise ValueError(f"{where}.{place}: another is called {name!r} too; give one of them a `name:` of its own")
-        seen.add(name.lower())
+def refuse_duplicates(where: str, names: Sequence[str]) -> None:
+    """Raise ValueError for a name that occurs twice, whatever its letter case."""
+    earlier: set[str] = set()
+    for index, name in enumerate(names):
+        if name.lower() in earlier:
+            raise ValueError(f"{where}.{index}: another is called {name!r} too; give one of them a `name:` of its own")
+        earlier.add(name.lower())

@@ -1,4 +1,4 @@
-"""A path that holds a window's time, as `orders/{window:%Y-%m-%d}*.csv`: what may stand in one, and both ways to read it.
+"""A path with a window's time, as `orders/{window:%Y-%m-%d}*.csv`: its validation, and both ways to read it.
 
 Belongs here: patterns as text (pure). Does not: which key has one (source), or listing files (sources/landing).
 """
@@ -23,7 +23,7 @@ class PathPattern:
     text: str
 
     def refuse_unreadable(self) -> None:
-        """Raise ValueError for what leads out of the landing folder, or is no name of a file that Spark would read."""
+        """Raise ValueError for a path outside of the landing folder, or one that Spark would not read."""
         value = self.text
         if value.startswith(("/", "~", "\\")) or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", value):
             raise ValueError(f"{value!r} is absolute; give it relative to the landing folder (LAKEHOUSE_LANDING)")
@@ -36,24 +36,25 @@ class PathPattern:
             raise ValueError(f"{value!r} has an empty segment, or `.` as one")
         if re.search(r"[\[\]{}\\\0]|\*\*", "".join(segments)):
             raise ValueError(f"{value!r}: besides {{window:...}} only the globs * and ? are known, each within one segment")
-        if ":" in PLACEHOLDER.sub(lambda found: found[1], value):
+        if ":" in PLACEHOLDER.sub(lambda match: match[1], value):
             raise ValueError(f"{value!r} has a colon in a file's name, which Spark (Hadoop) cannot read")
         if segments[-1].startswith(("_", ".")):
             raise ValueError(f"{value!r}: Spark takes files whose name begins with _ or . for hidden, and skips them")
 
     def refuse_ambiguous(self, key: str) -> None:
-        """Raise ValueError, which names this key, where a path made of it could not be read back as one window."""
+        """Raise ValueError, which names this key, if its paths cannot be read back as one window."""
         for text in PLACEHOLDER.findall(self.text):
             unknown = [d for d in re.findall(r"%(.?)", text) if d not in DIRECTIVES]
             if unknown or "%" not in text or "*" in text or "?" in text:
-                known = " ".join(f"%{d}" for d in DIRECTIVES)
-                raise ValueError(f"{key}: {self.text!r}: {{window:{text}}} cannot be read back from a file's name; use {known}")
-        found = self._directives
-        day = found & {"d", "j"}
-        complete = found >= {"Y", "m", "d"} or found >= {"Y", "j"} or found == {"Y", "m"}
-        time = "".join(d for d in "HMS" if d in found)
-        if not complete or not "HMS".startswith(time) or (time and not day):
-            shown = " ".join(sorted(f"%{d}" for d in found))
+                usable = " ".join(f"%{d}" for d in DIRECTIVES)
+                raise ValueError(
+                    f"{key}: {self.text!r}: {{window:{text}}} cannot be read back from a file's name; use {usable}"
+                )
+        names = self._directives
+        complete = names >= {"Y", "m", "d"} or names >= {"Y", "j"} or names == {"Y", "m"}
+        time = "".join(d for d in "HMS" if d in names)
+        if not complete or not "HMS".startswith(time) or (time and not names & {"d", "j"}):
+            shown = " ".join(sorted(f"%{d}" for d in names))
             raise ValueError(f"{key}: {self.text!r}: {shown} does not name one window; give it from the year down, as %Y-%m-%d")
 
     @property
@@ -62,51 +63,47 @@ class PathPattern:
 
     def tells_apart(self, cadence: Cadence) -> bool:
         """Whether two windows of this cadence never have the same path."""
-        found = self._directives
-        return {"hourly": "H" in found, "monthly": True}.get(cadence, bool(found & {"d", "j"}))
+        names = self._directives
+        return {"hourly": "H" in names, "monthly": True}.get(cadence, bool(names & {"d", "j"}))
 
     def folders(self, starts: Iterable[datetime]) -> set[str]:
-        """The folders of these windows' paths, with their globs left; one for all where a folder names no window."""
+        """Return the folders of these windows' paths, globs included; one for all if a folder names no window."""
         folder = self.text.rpartition("/")[0]
         return {self.glob(start).rpartition("/")[0] for start in starts} if "{" in folder else {folder}
 
     def glob(self, start: datetime) -> str:
-        """The path of one window, with its globs left."""
-        return PLACEHOLDER.sub(lambda found: start.strftime(found[1]), self.text)
+        """Return the path of one window, globs included."""
+        return PLACEHOLDER.sub(lambda match: start.strftime(match[1]), self.text)
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
-        seen: set[str] = set()
+        earlier: set[str] = set()
 
-        def directive(found: re.Match[str]) -> str:
-            name = found[1]
-            if name in seen:
+        def directive(match: re.Match[str]) -> str:
+            name = match[1]
+            if name in earlier:
                 return f"(?P={name})"
-            seen.add(name)
+            earlier.add(name)
             return f"(?P<{name}>[0-9]{{{DIRECTIVES[name]}}})"
 
-        def literal(text: str) -> str:
-            return re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-
-        parts = PLACEHOLDER.split(self.text)
-        made = [
-            literal(part) if place % 2 == 0 else re.sub(r"%(.)", directive, re.escape(part)) for place, part in enumerate(parts)
-        ]
-        return re.compile("".join(made), re.DOTALL)
+        parts = [re.escape(part) for part in PLACEHOLDER.split(self.text)]
+        parts[::2] = [part.replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for part in parts[::2]]
+        parts[1::2] = [re.sub(r"%(.)", directive, part) for part in parts[1::2]]
+        return re.compile("".join(parts), re.DOTALL)
 
     def window_start(self, path: str) -> datetime | None:
-        """The start of the window that a path belongs to; ``None`` for a path that the pattern does not match."""
-        found = self._regex.fullmatch(path)
-        if found is None:
+        """Return the start of a path's window; None if the pattern does not match."""
+        match = self._regex.fullmatch(path)
+        if match is None:
             return None
-        part = dict(zip(self._regex.groupindex, map(int, found.groups()), strict=True))
-        given = part.get
+        part = {name: int(value) for name, value in match.groupdict().items()}
+        get = part.get
         try:
-            start = datetime(part["Y"], given("m", 1), given("d", 1), given("H", 0), given("M", 0), given("S", 0), tzinfo=UTC)
+            start = datetime(part["Y"], get("m", 1), get("d", 1), get("H", 0), get("M", 0), get("S", 0), tzinfo=UTC)
         except ValueError:
             return None
         if "j" in part:
             start += timedelta(days=part["j"] - 1)
-            # A date that is named twice must be the same date, and day 366 must exist.
+            # Both names of a date must be the same date, and day 366 must exist.
             return start if all(int(start.strftime(f"%{name}")) == value for name, value in part.items()) else None
         return start

@@ -1,6 +1,7 @@
-"""What checks of one table say of another: that it is there, has the columns, and is not a circle.
+"""What reads what: checks that read other tables, with the mistakes in them, and the readers of a column.
 
-Belongs here: mistakes that only all tables together show. Does not: a table's own promise (table), or where it stands.
+Belongs here: facts that only all tables together show. Does not: validating one table (table), lines of YAML (source_map), or
+reading SQL (lineage).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,26 +9,24 @@ from graphlib import CycleError, TopologicalSorter
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.mistakes import Keys
 from lakehouse_assets.contracts.table import TableSpec
 
-Keys = tuple[str | int, ...]
 
-
-def reference_mistakes(spec: TableSpec, known: Mapping[str, TableSpec]) -> Iterator[tuple[Keys, str]]:
-    """``(keys below attributes, what is wrong)`` for each check of silver that cannot look where it wants to."""
-    types = {name: column.type for name, column in spec.columns.items()}
-    yield from _of_checks(("checks",), spec.checks, types, known, spec.name)
-
-
-def gold_reference_mistakes(
-    place: int, checks: Sequence[Check], query: GoldQuery, known: Mapping[str, TableSpec]
+def reference_mistakes(
+    spec: TableSpec, tables: Mapping[str, TableSpec], queries: Sequence[GoldQuery] = ()
 ) -> Iterator[tuple[Keys, str]]:
-    """The same for the checks of the gold table at this place of the list, over the columns of its SQL."""
-    yield from _of_checks(("gold", place, "checks"), checks, query.types, known, None)
+    """Yield ``(keys below attributes, text)`` for each check that cannot read its other table. ``tables``: all tables.
+    ``queries``: of the table's gold tables, in order.
+    """
+    types = {name: column.type for name, column in spec.columns.items()}
+    yield from _of_checks(("checks",), spec.checks, types, tables, spec.name)
+    for index, (gold, query) in enumerate(zip(spec.gold, queries, strict=False)):
+        yield from _of_checks(("gold", index, "checks"), gold.checks, query.types, tables, None)
 
 
 def circle(specs: Sequence[TableSpec]) -> list[str]:
-    """Tables that look into each other, so that none could go first; nothing if there are none."""
+    """Return tables that read each other in a circle, in its order; nothing if there is no circle."""
     graph = {spec.name: {c.reads.table for c in spec.checks if c.reads} for spec in specs}
     try:
         TopologicalSorter(graph).prepare()
@@ -37,15 +36,15 @@ def circle(specs: Sequence[TableSpec]) -> list[str]:
 
 
 def _of_checks(
-    keys: Keys, checks: Sequence[Check], types: Mapping[str, str], known: Mapping[str, TableSpec], own: str | None
+    keys: Keys, checks: Sequence[Check], types: Mapping[str, str], tables: Mapping[str, TableSpec], own: str | None
 ) -> Iterator[tuple[Keys, str]]:
-    for place, check in enumerate(checks):
+    for index, check in enumerate(checks):
         if check.reads is None:
             continue
-        at = (*keys, place)
-        other = known.get(check.reads.table)
+        at = (*keys, index)
+        other = tables.get(check.reads.table)
         if other is None or check.reads.table == own:
-            others = ", ".join(sorted(set(known) - {own})) or "none"
+            others = ", ".join(sorted(set(tables) - {own})) or "none"
             yield at, f"({check.id}): there is no other table {check.reads.table!r}; there are {others}"
             continue
         for theirs, mine in check.reads.columns.items():
@@ -56,3 +55,28 @@ def _of_checks(
                 yield at, f"({check.id}): {other.name}.{theirs} is pii, and figures made of it would be told"
             elif mine is not None and types.get(mine, "unknown") not in ("unknown", other.columns[theirs].type):
                 yield at, f"({check.id}): {mine} is {types[mine]}, but {other.name}.{theirs} is {other.columns[theirs].type}"
+
+
+def readers_of(spec: TableSpec, golds: Mapping[str, GoldQuery] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return what reads each column of silver: the key, checks, drift features, gold. ``golds``: all queries, by table."""
+    readers: list[tuple[str, str]] = [(name, "key") for name in spec.key]
+    readers += [(spec.last_modified, "last_modified")] if spec.last_modified else []
+    readers += [(name, "extraction.delete_when") for name in spec.extraction.deletion_columns]
+    readers += [(name, f"check {check.id}") for check in spec.checks for name in check.columns_used]
+    readers += [(name, f"drift feature {feature.name}") for feature in spec.features for name in sorted(feature.columns_used)]
+    spelled = {name.lower(): name for name in spec.columns}
+    for gold, query in sorted((golds or {}).items()):
+        in_gold = _readers_in_gold(f"silver_{spec.name}", gold, query)
+        readers += [(spelled.get(name.lower(), name), reader) for name, reader in in_gold]
+    by_column: dict[str, dict[str, None]] = {}
+    for name, reader in readers:
+        by_column.setdefault(name, {})[reader] = None
+    return {name: tuple(several) for name, several in by_column.items()}
+
+
+def _readers_in_gold(input_table: str, gold: str, query: GoldQuery) -> Iterator[tuple[str, str]]:
+    """Yield an input's columns with each gold column made of them, or with the gold table if only a condition reads them."""
+    for column, origins in query.lineage.items():
+        yield from ((name, f"gold_{gold}.{column}") for table, name in sorted(origins) if table == input_table)
+    in_a_column = {origin for origins in query.lineage.values() for origin in origins}
+    yield from ((name, f"gold_{gold}") for table, name in sorted(query.reads - in_a_column) if table == input_table)

@@ -1,4 +1,4 @@
-"""What a table says of its source: where its files are, how they are written, and the names its columns get in bronze.
+"""A source of files: where they are, how they are written, and the names of their columns in bronze.
 
 Belongs here: the shape of `source:`, and safe names (pure). Does not: listing or reading (sources).
 """
@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
-from lakehouse_assets.checks.closed import Closed
+from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
 from lakehouse_assets.contracts.windows import Cadence
 
@@ -22,37 +23,36 @@ ENCODINGS = {
 }
 
 REFUSED_BY_DELTA = " ,;{}()\n\t="
-OWN_NAMES = frozenset({"p_extracted_at", "extraction_seq"})
 _ESCAPED = "(?:0[0-9a-f]|1[0-9a-f]|20|28|29|2c|3b|3d|7b|7d|7f|45|50|58|5f|65|70|78)"  # the codes that safe_name writes
 _UNSAFE = f"[{re.escape(REFUSED_BY_DELTA)}\x00-\x1f\x7f]"
 _AHEAD = f"(?=x?{_ESCAPED}(?:_|{_UNSAFE}))"  # what follows would, with this character, read as an escape of ours
 _ESCAPABLE = f"(?<!^)_(?=x){_AHEAD}|^x{_AHEAD}|{_UNSAFE}"
 _ESCAPE = re.compile(f"(?:^|_)x({_ESCAPED})_")
 
-# In the context of a validation: what is read was written by a decision, which keeps every key, said or not.
-KEPT = "kept"
+# In the context of a validation: the text is a decision's rule set, which has every key, written by the author or not.
+RECORDED = "recorded"
 
 
 def safe_name(source_name: str) -> str:
-    """The name of a source's column in bronze: its own, with what Delta refuses written as ``_x20_`` (its hex code).
+    """Return a source column's name in bronze: its own, with characters that Delta refuses written as ``_x20_`` (its hex code).
 
-    A leading ``_`` and the lakehouse's own names are escaped as well. `source_name` takes it back.
+    A leading ``_`` and the lakehouse's own names are escaped as well. `source_name` reverses it.
 
     >>> safe_name("wind speed (mph)"), safe_name("_id"), safe_name("p_extracted_at"), safe_name("temp")
     ('wind_x20_speed_x20__x28_mph_x29_', 'x5f_id', 'x70__extracted_at', 'temp')
     """
 
-    def escape(found: re.Match[str]) -> str:
-        opening = "" if found.start() == 0 else "_"  # a safe name never begins with _
-        return f"{opening}x{ord(found[0]):02x}_"
+    def escape(match: re.Match[str]) -> str:
+        opening = "" if match.start() == 0 else "_"  # a safe name never begins with _
+        return f"{opening}x{ord(match[0]):02x}_"
 
-    first = source_name[:1] == "_" or source_name.lower() in OWN_NAMES
+    first = source_name[:1] == "_" or source_name.lower() in BATCH_COLUMNS
     return re.sub(_ESCAPABLE + ("|^." if first else ""), escape, source_name, flags=re.IGNORECASE)
 
 
 def source_name(safe: str) -> str:
-    """The source's spelling of a name that `safe_name` made."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), safe)
+    """Return the source's spelling of a `safe_name`."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), safe)
 
 
 def _known_zone(value: str) -> str:
@@ -66,17 +66,17 @@ def _known_zone(value: str) -> str:
 Zone = Annotated[str, AfterValidator(_known_zone)]
 
 
-class FilesSource(Closed):
-    """Files in the landing folder, one or several per window; `.gz` and `.bz2` are read as such. Names that begin with `_` or
-    `.` are not looked at.
+class FilesSource(StrictModel):
+    """Files in the landing folder, one or several per window. `.gz` and `.bz2` files are decompressed. Names that begin with
+    `_` or `.` are ignored.
     """
 
     kind: Literal["files"]
     """What the source is."""
     path: str
-    """Relative to the landing folder. `{window:…}` holds the window's start in UTC, of `%Y %m %d %j %H %M %S`; it may stand
-    several times. `*` and `?` match within one segment. It must name one window: hourly needs `%H`, daily and weekly a day,
-    monthly a month."""
+    """Relative to the landing folder. `{window:…}` is the window's start in UTC, of `%Y %m %d %j %H %M %S`. It may occur
+    several times. `*` and `?` match within one segment. The path must identify one window: hourly needs `%H`, daily and weekly
+    a day, monthly a month."""
     format: Literal["csv", "json", "parquet"]
     """`csv` (with a header), `json` (one object per line, UTF-8) or `parquet` (times become UTC, binary base64, nested values
     JSON)."""
@@ -93,8 +93,8 @@ class FilesSource(Closed):
     multiline: bool = False
     """Whether a quoted CSV field may hold line breaks."""
     control: str | None = None
-    """Where the source says what a window has, for `control_total`: one file per window, named as in `path` but without globs.
-    It is one JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. A change of it is a change of the window."""
+    """The control file of a window, for `control_total`: one file per window, named as in `path` but without globs. It is one
+    JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. When it changes, the window changes."""
 
     @field_validator("path", "control")
     @classmethod
@@ -123,8 +123,8 @@ class FilesSource(Closed):
     def _known_encoding(cls, value: str) -> str:
         name = ENCODINGS.get(value.lower().replace("_", "-"))
         if name is None:
-            known = ", ".join(sorted(set(ENCODINGS.values())))
-            raise ValueError(f"encoding {value!r} is not one of {known}; convert the files before they land")
+            encodings = ", ".join(sorted(set(ENCODINGS.values())))
+            raise ValueError(f"encoding {value!r} is not one of {encodings}; convert the files before they land")
         return name
 
     @model_validator(mode="after")
@@ -136,17 +136,17 @@ class FilesSource(Closed):
             raise ValueError(f"delimiter and quote are both {self.quote!r}")
         if self.format == "json" and (self.multiline or self.encoding != "utf-8"):
             raise ValueError("format json means one object per line, in UTF-8: multiline and encoding do not apply")
-        written = not (info.context or {}).get(KEPT)
+        written = not (info.context or {}).get(RECORDED)
         if self.format == "parquet" and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
             raise ValueError("format parquet: multiline, encoding, delimiter and quote are of text files")
         return self
 
     @property
     def _patterns(self) -> dict[str, PathPattern]:
-        given = {"path": self.path, "control": self.control}
-        return {key: PathPattern(text) for key, text in given.items() if text is not None}
+        texts = {"path": self.path, "control": self.control}
+        return {key: PathPattern(text) for key, text in texts.items() if text is not None}
 
-    def check_cadence(self, cadence: Cadence) -> None:
+    def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError if two windows of this cadence would have the same files."""
         for key, pattern in self._patterns.items():
             if not pattern.tells_apart(cadence):
@@ -154,16 +154,13 @@ class FilesSource(Closed):
                     f"source.{key}: {pattern.text!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
                 )
 
-    def check_mode(self, mode: str, delete_when: str | None) -> None:
-        """Files may be of any mode."""
-
     @property
     def medium(self) -> str:
-        """What the source is made of, in one word."""
+        """The kind of storage, in one word."""
         return self.format
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the data is."""
         return self.path
 

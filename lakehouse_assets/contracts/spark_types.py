@@ -1,6 +1,6 @@
 """Spark's types as small frozen trees: read from SQL text or from a schema's JSON, written as SQL text.
 
-Belongs here: what a type is, and which types read losslessly as which. Does not: what to do about a difference (decisions).
+Belongs here: types, and which of them read losslessly as others. Does not: the consequence of a difference (decisions).
 """
 
 import re
@@ -14,20 +14,20 @@ from lakehouse_assets.checks.types import ALIASES, data_type
 
 @dataclass(frozen=True)
 class Atom:
-    """A type without parts, by Spark SQL's name. `void` is that of a column of which only NULL is known."""
+    """A type without parts, by Spark SQL's name. `void` is the type of a column that has only been NULL."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Decimal:
-    """`precision` digits, `scale` of them after the point."""
+    """``precision``: the number of digits; ``scale``: how many of them are after the point."""
 
     precision: int
     scale: int
 
     @property
-    def whole(self) -> int:
+    def integer_digits(self) -> int:
         """Digits before the point."""
         return self.precision - self.scale
 
@@ -41,7 +41,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Map:
-    """Keys and values of one type each."""
+    """Keys of one type, and values of one type."""
 
     key: "SparkType"
     value: "SparkType"
@@ -49,118 +49,81 @@ class Map:
 
 @dataclass(frozen=True)
 class Struct:
-    """Named fields, in their order."""
+    """Named fields, in order."""
 
     fields: tuple[tuple[str, "SparkType"], ...]
 
 
 SparkType = Atom | Decimal | Array | Map | Struct
 NESTED = (Array, Map, Struct)
-WHOLE = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # digits
-# What reads as the second without loss, of types without parts; decimals apart. A date as a timestamp is not among them: it
-# needs to be told a zone.
+INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+# Pairs of plain types, decimals apart: the first reads as the second without loss. A date needs a zone to read as a timestamp.
 LOSSLESS = {
     ("tinyint", "smallint"), ("tinyint", "int"), ("tinyint", "bigint"), ("smallint", "int"), ("smallint", "bigint"),
     ("int", "bigint"), ("tinyint", "float"), ("smallint", "float"), ("tinyint", "double"), ("smallint", "double"),
     ("int", "double"), ("float", "double"), ("date", "timestamp_ntz"),
 }  # fmt: skip
 JSON_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
-# In words, so that a backquoted name may hold any sign.
-_TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|[<>,:()]|[^\s`<>,:()]+)")
+_NESTED = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_FIELD = re.compile(r"\s*(`(?:[^`]|``)*`|[^\s`<>,:()]+)(?:\s*:|\s)\s*(\S.*)", re.DOTALL)  # a backquoted name may hold any sign
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|.", re.DOTALL)
 
 
 @lru_cache(maxsize=20_000)
 def parse_type(text: str) -> SparkType:
-    """The tree of a type's SQL text. A name that is not known is a type of its own, which only fits itself.
+    """Return the tree of a type's SQL text; an unknown name is a type of its own. Raises ValueError.
 
     >>> parse_type("struct<a: int, b: array<decimal(4,1)>>").fields[1]
     ('b', Array(element=Decimal(precision=4, scale=1)))
     """
-    tokens = _tokens(text)
-    found, rest = _one(tokens, 0, text)
-    if rest != len(tokens):
-        raise ValueError(f"{text!r} is no type: {tokens[rest]!r} stands where it should end")
-    return found
+    nested = _NESTED.fullmatch(text)
+    if nested is None:
+        return _parse_plain(text)
+    name, parts = nested[1].lower(), _split_at_commas(nested[2])
+    if name == "struct":
+        return _parse_struct(text, parts)
+    if len(parts) != (count := 1 if name == "array" else 2):
+        raise ValueError(f"{text!r} is no type: {'a type is missing' if len(parts) < count else 'it has too many types'}")
+    return Array(parse_type(parts[0])) if name == "array" else Map(parse_type(parts[0]), parse_type(parts[1]))
 
 
-def _tokens(text: str) -> list[str]:
-    found, place = [], 0
-    text = text.strip()
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            raise ValueError(f"{text!r} is no type: a name's ` is never closed")
-        found.append(match[1])
-        place = match.end()
-    return found
+def _parse_plain(text: str) -> SparkType:
+    names = text.lower().split()
+    if decimal := re.fullmatch(r"(?:decimal|numeric|dec)(\(.*\))?", "".join(names)):
+        precision, scale = data_type(f"decimal{decimal[1] or '(10,0)'}")[8:-1].split(",")
+        return Decimal(int(precision), int(scale))
+    if not names or not all(re.fullmatch(r"[a-z_]\w*", name) for name in names):
+        raise ValueError(f"{text!r} is no type: a name or a bracket of it is wrong or missing")
+    return Atom(" ".join([ALIASES.get(names[0], names[0]), *names[1:]]))  # such as interval day to second
 
 
-def _one(tokens: list[str], at: int, text: str) -> tuple[SparkType, int]:
-    word = _at(tokens, at, text).lower()
-    if _at(tokens, at + 1, text, end="") == "<" and word in ("array", "map", "struct"):
-        at += 2
-        if word == "array":
-            element, at = _one(tokens, at, text)
-            return Array(element), _expect(tokens, at, ">", text)
-        if word == "map":
-            key, at = _one(tokens, at, text)
-            value, at = _one(tokens, _expect(tokens, at, ",", text), text)
-            return Map(key, value), _expect(tokens, at, ">", text)
-        return _struct(tokens, at, text)
-    if not re.fullmatch(r"[a-z_]\w*", word):
-        raise ValueError(f"{text!r} is no type: {word!r} is no name of one")
-    if word in ("decimal", "numeric", "dec"):
-        if _at(tokens, at + 1, text, end="") != "(":
-            return Decimal(10, 0), at + 1
-        close = tokens.index(")", at) if ")" in tokens[at:] else len(tokens)
-        given = data_type(f"decimal({''.join(tokens[at + 2 : close])})")
-        precision, scale = given[8:-1].split(",")
-        return Decimal(int(precision), int(scale)), close + 1
-    at += 1
-    words = [ALIASES.get(word, word)]
-    while at < len(tokens) and re.fullmatch(r"[a-z_]\w*", tokens[at].lower()):  # interval day to second
-        words.append(tokens[at].lower())
-        at += 1
-    return Atom(" ".join(words)), at
+def _parse_struct(text: str, parts: list[str]) -> Struct:
+    fields: dict[str, tuple[str, SparkType]] = {}
+    for part in parts if parts != [""] else ():
+        field = _FIELD.fullmatch(part)
+        if field is None:
+            raise ValueError(f"{text!r} is no type: a field's name or type is missing in {part.strip()!r}")
+        name = field[1][1:-1].replace("``", "`") if field[1].startswith("`") else field[1]
+        if twin := fields.get(name.lower()):
+            raise ValueError(f"{text!r}: fields {twin[0]!r} and {name!r} of one struct are the same, letter case apart")
+        fields[name.lower()] = name, parse_type(field[2])
+    return Struct(tuple(fields.values()))
 
 
-def _struct(tokens: list[str], at: int, text: str) -> tuple[SparkType, int]:
-    fields: list[tuple[str, SparkType]] = []
-    seen: dict[str, str] = {}
-    while _at(tokens, at, text) != ">":
-        if fields:
-            at = _expect(tokens, at, ",", text)
-        name = _at(tokens, at, text)
-        name = name[1:-1].replace("``", "`") if name.startswith("`") else name
-        if name in set("<>,:()"):
-            raise ValueError(f"{text!r} is no type: a field's name is missing before {name!r}")
-        twin = seen.setdefault(name.lower(), name)
-        if len(seen) == len(fields):
-            raise ValueError(f"{text!r}: fields {twin!r} and {name!r} of one struct are the same, letter case apart")
-        at += 1
-        if _at(tokens, at, text) == ":":
-            at += 1
-        kind, at = _one(tokens, at, text)
-        fields.append((name, kind))
-    return Struct(tuple(fields)), at + 1
-
-
-def _at(tokens: list[str], at: int, text: str, end: str | None = None) -> str:
-    if at < len(tokens):
-        return tokens[at]
-    if end is None:
-        raise ValueError(f"{text!r} is no type: it ends too early")
-    return end
-
-
-def _expect(tokens: list[str], at: int, sign: str, text: str) -> int:
-    if _at(tokens, at, text) != sign:
-        raise ValueError(f"{text!r} is no type: {sign!r} is missing before {tokens[at]!r}")
-    return at + 1
+def _split_at_commas(text: str) -> list[str]:
+    """Split at the commas outside of inner brackets and of backquoted names."""
+    parts, depth = [""], 0
+    for sign in _TOKEN.findall(text.strip()):
+        depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
 
 
 def type_of_json(value: Any) -> SparkType:
-    """The tree of a type as Spark and Delta write it into a schema's JSON."""
+    """Return the tree of a type from a schema's JSON, as Spark and Delta write it."""
     if isinstance(value, Mapping):
         if value["type"] == "struct":
             return Struct(tuple((f["name"], type_of_json(f["type"])) for f in value["fields"]))
@@ -173,7 +136,7 @@ def type_of_json(value: Any) -> SparkType:
 
 
 def sql_type(kind: SparkType) -> str:
-    """A type as SQL text that `parse_type` and Spark read.
+    """Return a type as SQL text that `parse_type` and Spark read.
 
     >>> sql_type(parse_type("STRUCT<`a b`: Long>"))
     'struct<`a b`: bigint>'
@@ -192,93 +155,98 @@ def _name(name: str) -> str:
 
 
 def parts_of(kind: SparkType) -> Iterator[SparkType]:
-    """The type and all those within it."""
+    """Yield the type and all types within it."""
     yield kind
-    inner: tuple[SparkType, ...] = ()
-    if isinstance(kind, Struct):
-        inner = tuple(field for _, field in kind.fields)
-    elif isinstance(kind, Array):
-        inner = (kind.element,)
-    elif isinstance(kind, Map):
-        inner = (kind.key, kind.value)
+    match kind:
+        case Struct(fields):
+            inner = tuple(field for _, field in fields)
+        case Array(element):
+            inner = (element,)
+        case Map(key, value):
+            inner = (key, value)
+        case _:
+            inner = ()
     for each in inner:
         yield from parts_of(each)
 
 
+def is_refused_name(name: str) -> bool:
+    """Whether Delta refuses a name of a column or field."""
+    return not name or re.search(r"[ ,;{}()\n\t=\0]", name) is not None
+
+
 def unfit_fields(kind: SparkType) -> list[str]:
-    """Names of fields within that Delta refuses."""
-    names = [name for part in parts_of(kind) if isinstance(part, Struct) for name, _ in part.fields]
-    return [name for name in names if not name or re.search(r"[ ,;{}()\n\t=\0]", name)]
+    """Return the names of inner fields that Delta refuses."""
+    structs = [part for part in parts_of(kind) if isinstance(part, Struct)]
+    return [name for part in structs for name, _ in part.fields if is_refused_name(name)]
 
 
 def keyed_otherwise(kind: SparkType) -> list[str]:
-    """Types of keys of maps within that are no text, as JSON's are: Spark reads no other."""
+    """Return the types of inner maps' keys that are no text. JSON's keys are text: Spark reads no other."""
     return [sql_type(part.key) for part in parts_of(kind) if isinstance(part, Map) and part.key != Atom("string")]
 
 
 def stored(kind: SparkType) -> SparkType:
-    """The type with text in the place of what within it has only been NULL so far, for which Delta has no type."""
-    if isinstance(kind, Struct):
-        return Struct(tuple((name, stored(field)) for name, field in kind.fields))
-    if isinstance(kind, Array):
-        return Array(stored(kind.element))
-    if isinstance(kind, Map):
-        return Map(stored(kind.key), stored(kind.value))
+    """Return the type with text in place of `void`, for which Delta has no type."""
+    match kind:
+        case Struct(fields):
+            return Struct(tuple((name, stored(field)) for name, field in fields))
+        case Array(element):
+            return Array(stored(element))
+        case Map(key, value):
+            return Map(stored(key), stored(value))
     return Atom("string") if kind == Atom("void") else kind
 
 
-def reads_as(given: SparkType, wanted: SparkType) -> bool:
-    """Whether every value of the one type is, without loss, one of the other; types without parts."""
-    if given == wanted or given == Atom("void"):
+def reads_as(arrived: SparkType, wanted: SparkType) -> bool:
+    """Whether every value of one plain type is, without loss, one of the other."""
+    if arrived in (wanted, Atom("void")):
         return True
-    if isinstance(wanted, Decimal):
-        if isinstance(given, Decimal):
-            return given.whole <= wanted.whole and given.scale <= wanted.scale
-        return isinstance(given, Atom) and WHOLE.get(given.name, 99) <= wanted.whole
-    if isinstance(given, Atom) and isinstance(wanted, Atom):
-        return (given.name, wanted.name) in LOSSLESS
+    match arrived, wanted:
+        case Decimal(), Decimal():
+            return arrived.integer_digits <= wanted.integer_digits and arrived.scale <= wanted.scale
+        case Atom(name), Decimal():
+            return INTEGER_DIGITS.get(name, 99) <= wanted.integer_digits
+        case Atom(name), Atom(other):
+            return (name, other) in LOSSLESS
     return False
 
 
 def joined(first: SparkType, second: SparkType) -> SparkType | None:
-    """The narrower type of which both are; None where neither reads as the other. A struct has the fields of both, the
-    first's first; of a field that they share in other letter case there is none.
+    """Return the narrowest type as which both read: a struct has the fields of both. None if there is none, also for fields
+    that differ in letter case only.
     """
-    if isinstance(first, Struct) and isinstance(second, Struct):
-        return _joined_structs(first, second)
-    if isinstance(first, Array) and isinstance(second, Array):
-        element = joined(first.element, second.element)
-        return Array(element) if element else None
-    if isinstance(first, Map) and isinstance(second, Map):
-        key, value = joined(first.key, second.key), joined(first.value, second.value)
-        return Map(key, value) if key and value else None
+    match first, second:
+        case Struct(), Struct():
+            return _joined_structs(first, second)
+        case Array(one), Array(other):
+            element = joined(one, other)
+            return Array(element) if element else None
+        case Map(), Map():
+            key, value = joined(first.key, second.key), joined(first.value, second.value)
+            return Map(key, value) if key and value else None
     if reads_as(first, second):
         return second
     return first if reads_as(second, first) else None
 
 
 def _joined_structs(first: Struct, second: Struct) -> Struct | None:
-    more = dict(second.fields)
-    lower = {name.lower(): name for name in more}
-    fields: list[tuple[str, SparkType]] = []
-    for name, kind in first.fields:
-        twin = lower.get(name.lower(), name)
-        if twin != name:
+    fields, spellings = dict(first.fields), {name.lower(): name for name, _ in first.fields}
+    for name, kind in second.fields:
+        both = joined(fields[name], kind) if name in fields else kind
+        if both is None or spellings.get(name.lower(), name) != name:
             return None
-        both = joined(kind, more.pop(name)) if name in more else kind
-        if both is None:
-            return None
-        fields.append((name, both))
-    return Struct((*fields, *more.items()))
+        fields[name] = both
+    return Struct(tuple(fields.items()))
 
 
 def common_type(texts: list[str]) -> str:
-    """The type of a column that came with these types in several files: the widest that the others read as, else text.
+    """Return the narrowest type as which a column's types in several files read; text if there is none.
 
     >>> common_type(["int", "bigint"]), common_type(["int", "date"])
     ('bigint', 'string')
     """
-    found: SparkType | None = parse_type(texts[0])
+    common: SparkType | None = parse_type(texts[0])
     for text in texts[1:]:
-        found = joined(found, parse_type(text)) if found else None
-    return sql_type(found) if found else "string"
+        common = joined(common, parse_type(text)) if common else None
+    return sql_type(common) if common else "string"

@@ -9,12 +9,8 @@ from typing import Literal, NamedTuple
 
 Cadence = Literal["hourly", "daily", "weekly", "monthly"]
 
-KEY_FORMATS: dict[str, str] = {
-    "hourly": "%Y-%m-%d-%H:%M",
-    "daily": "%Y-%m-%d",
-    "weekly": "%Y-%m-%d",
-    "monthly": "%Y-%m-%d",
-}
+KEY_FORMATS: dict[str, str] = dict.fromkeys(("daily", "weekly", "monthly"), "%Y-%m-%d") | {"hourly": "%Y-%m-%d-%H:%M"}
+LENGTHS = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7)}
 
 
 class Window(NamedTuple):
@@ -26,41 +22,37 @@ class Window(NamedTuple):
 
 
 def as_utc(moment: datetime | date) -> datetime:
-    """A date is its midnight; a naive time is taken as UTC."""
+    """Return a time in UTC: a date is its midnight, a naive time is UTC."""
     if not isinstance(moment, datetime):
         return datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def next_start(start: datetime, cadence: Cadence) -> datetime:
-    """The start of the window after the one that starts at ``start``."""
-    if cadence == "hourly":
-        return start + timedelta(hours=1)
-    if cadence == "daily":
-        return start + timedelta(days=1)
-    if cadence == "weekly":
-        return start + timedelta(days=7)
+    """Return the start of the window after the one that starts at ``start``."""
+    if cadence in LENGTHS:
+        return start + LENGTHS[cadence]
     return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
 
 
 def window_at(start: datetime, cadence: Cadence) -> Window:
-    """The window that starts at ``start`` (UTC)."""
+    """Return the window that starts at ``start`` (UTC)."""
     return _window(as_utc(start), cadence)
 
 
 def _window(start: datetime, cadence: Cadence) -> Window:
-    # What KEY_FORMATS says, ten times as fast: every look at the sources makes the windows of years.
+    # The same key as by KEY_FORMATS, ten times as fast: every poll of the sources makes the windows of years.
     text = start.isoformat("-", "minutes")
     return Window(start, next_start(start, cadence), text[:16] if cadence == "hourly" else text[:10])
 
 
 def parse_key(key: str, cadence: Cadence) -> Window:
-    """The window of a partition key. Raises ValueError for a key of another form."""
+    """Return the window of a partition key. Raises ValueError for a key of another form."""
     return window_at(datetime.strptime(key, KEY_FORMATS[cadence]).replace(tzinfo=UTC), cadence)
 
 
 def calendar(start: datetime, end: datetime, cadence: Cadence) -> Iterator[Window]:
-    """Every whole window between ``start`` and ``end``, oldest first."""
+    """Yield every full window between ``start`` and ``end``, oldest first."""
     window = window_at(start, cadence)
     while window.end <= end:
         yield window

@@ -7,19 +7,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakehouse_assets.checks.base import LOOKED_AT, Check, CheckContext, Judgement, RowCheck
-from lakehouse_assets.checks.consequences import consequence, judge_rows
+from lakehouse_assets.checks.base import Check, CheckContext, Judgement
 from lakehouse_assets.checks.dependencies import in_order
-from lakehouse_assets.checks.history import HistoryCheck, Past
+from lakehouse_assets.checks.families import ROWS_OF_WHERE, HistoryCheck, Past, RowCheck
+from lakehouse_assets.checks.judgements import consequence, judge_rows
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict, finite
-from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.drift import DriftVerdict
+from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.personal import MASKED, masked, quotes
 
 # What no override can waive: there is nothing that could be published.
-UNWAIVABLE = ("readable_row", "key_not_null")
-MASKED = "(masked: pii)"
+UNWAIVABLE = ("readable_row", "key_not_null", "delete_when")
 SCHEMA_CHECKS = ("source_columns", "new_columns", "source_types", "source_names")
+Before = Callable[[HistoryCheck], Sequence[Past]]  # the windows that a check compares its batch with
 
 
 @dataclass(frozen=True)
@@ -41,33 +42,26 @@ class Outcome:
         return dict(vars(self))
 
 
-def built_in(spec: TableSpec, numbers: BatchNumbers) -> list[Outcome]:
+def built_in(spec: TableContract, numbers: BatchNumbers) -> list[Outcome]:
     """Outcomes of the checks that every table has: readable rows, castable values, keys that are there."""
-    found = []
-    personal = bool(spec.pii_columns)
-    whole_file = numbers.unreadable > 0
-    bad = numbers.failed_rows.get("readable_row", 0)
-    message = f"{numbers.unreadable} file(s) could not be read" if whole_file else f"{bad} record(s) could not be read"
-    effect = "batch" if whole_file else "rows"
-    found.append(_counted("readable_row", "readable", bad, effect, message, numbers, personal))
-    for name, column in spec.columns.items():
-        failed = numbers.failed_rows.get(f"cast_{name}", 0)
-        message = f"{failed} value(s) of {name} are no {column.type}"
-        found.append(_counted(f"cast_{name}", "cast", failed, "rows", message, numbers, name in spec.pii_columns))
+    checks = [("readable_row", "readable", f"{'file' if numbers.unreadable else 'record'}(s) could not be read")]
+    checks += [(f"cast_{name}", "cast", f"value(s) of {name} are no {column.type}") for name, column in spec.columns.items()]
     if spec.key:
-        failed = numbers.failed_rows.get("key_not_null", 0)
-        message = f"{failed} row(s) without a whole key"
-        found.append(_counted("key_not_null", "key", failed, "rows", message, numbers, personal))
-    return found
+        checks.append(("key_not_null", "key", "row(s) without a whole key"))
+    if spec.extraction.delete_when:
+        checks.append(("delete_when", "delete", ""))
+    return [_counted(check, kind, text, numbers, bool(spec.pii_columns)) for check, kind, text in checks]
 
 
-def _counted(check: str, kind: str, failed: int, effect: str, message: str, numbers: BatchNumbers, hidden: bool) -> Outcome:
-    error = numbers.errors.get(check)
+def _counted(check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool) -> Outcome:
+    error, failed = numbers.errors.get(check), numbers.failed_rows.get(check, 0)
     if error:
-        return Outcome(check, kind, "critical", "error", "batch", 0, MASKED if hidden else error)
+        return Outcome(check, kind, "critical", "error", "batch", 0, masked(error) if hidden else error)
     if not failed:
         return Outcome(check, kind, "critical", "passed", "none", 0, "")
-    return Outcome(check, kind, "critical", "failed", effect, failed, message, {"rows": numbers.rows_in})
+    files = numbers.unreadable if kind == "readable" else 0
+    effect = "batch" if files else "rows"
+    return Outcome(check, kind, "critical", "failed", effect, failed, f"{files or failed} {text}", {"rows": numbers.rows_in})
 
 
 def judge_checks(
@@ -76,43 +70,39 @@ def judge_checks(
     numbers: BatchNumbers,
     pii: Collection[str],
     waived: Collection[str] = (),
-    before: Callable[[HistoryCheck], Sequence[Past]] = lambda _: (),
+    before: Before = lambda _: (),
     judged: Iterable[Outcome] = (),
     lacking: Collection[str] = (),
 ) -> list[Outcome]:
     """Outcomes of these checks, in their order. One that depends on another is judged after it, or skipped.
 
-    ``before``: the windows that a check compares its batch with. ``judged``: outcomes of checks that were judged already.
-    ``lacking``: columns that the batch does not have, of which no check says that it passed.
+    ``judged``: outcomes of checks that were judged already. ``lacking``: columns that the batch does not have; no check of
+    them passes.
     """
-    found = {outcome.check: outcome for outcome in judged}
+    outcomes = {outcome.check: outcome for outcome in judged}
     for check in in_order(checks):
-        why = _in_the_way(check, checks, found, waived)
-        if why:
-            found[check.id] = Outcome(check.id, check.check, check.severity, "skipped", "none", 0, f"not judged: {why}")
-        else:
-            found[check.id] = _of_columns(check, _judged(check, context, numbers, pii, before), lacking)
-    return [found[check.id] for check in checks]
-
-
-def _of_columns(check: Check, outcome: Outcome, lacking: Collection[str]) -> Outcome:
-    named = {name.lower() for name in check.columns_named} if lacking else set()
-    if outcome.status != "passed" or not (used := sorted(name for name in lacking if name.lower() in named)):
-        return outcome
-    return replace(outcome, status="skipped", message=f"not judged: the batch lacks {', '.join(used)}")
+        if failure := _failed_dependency(check, checks, outcomes, waived):
+            outcomes[check.id] = Outcome(check.id, check.check, check.severity, "skipped", "none", 0, f"not judged: {failure}")
+            continue
+        outcomes[check.id] = outcome = _judge(check, context, numbers, pii, before)
+        named = {name.lower() for name in check.columns_named} if lacking else set()
+        if outcome.status == "passed" and (used := sorted(name for name in lacking if name.lower() in named)):
+            text = f"not judged: the batch lacks {', '.join(used)}"
+            outcomes[check.id] = replace(outcome, status="skipped", message=text)
+    return [outcomes[check.id] for check in checks]
 
 
 def is_hidden(check: Check, pii: Collection[str]) -> bool:
-    """Whether what a check tells may quote a value of these columns: what SQL over a whole batch reads is not known."""
+    """Whether a check's message may quote a value of these columns: what SQL over a whole batch reads is not known."""
     of_batch = isinstance(check, RowCheck) and check.scope != "row"
     return bool(set(check.columns_used) & set(pii)) or (of_batch and bool(pii))
 
 
-def _in_the_way(check: Check, checks: Sequence[Check], found: Mapping[str, Outcome], waived: Collection[str]) -> str:
-    """What a check depends on and did not hold; nothing where it can be judged."""
+def _failed_dependency(check: Check, checks: Sequence[Check], outcomes: Mapping[str, Outcome], waived: Collection[str]) -> str:
+    """Why a check that depends on others cannot be judged; empty where it can."""
     rows = {other.id for other in checks if other.scope == "row"}
     for name in check.depends_on:
-        first = found.get(name)
+        first = outcomes.get(name)
         if first is None:
             return f"{name} was not judged"
         if is_waived(name, waived) or first.status == "passed":
@@ -126,26 +116,22 @@ def _in_the_way(check: Check, checks: Sequence[Check], found: Mapping[str, Outco
     return ""
 
 
-def _judged(
-    check: Check,
-    context: CheckContext,
-    numbers: BatchNumbers,
-    pii: Collection[str],
-    before: Callable[[HistoryCheck], Sequence[Past]],
-) -> Outcome:
-    by_row = isinstance(check, RowCheck) and check.scope == "row"
+def _judge(check: Check, context: CheckContext, numbers: BatchNumbers, pii: Collection[str], before: Before) -> Outcome:
+    metrics = numbers.metrics.get(check.id, {})
     try:
         if check.id in numbers.errors:
             judged = Judgement("error", {}, numbers.errors[check.id], 0)
-        elif isinstance(check, RowCheck) and by_row:
-            judged = judge_rows(check, _rows_of(check, numbers), numbers.failed_rows.get(check.id, 0))
+        elif isinstance(check, RowCheck) and check.scope == "row":
+            # The threshold is a share of the rows that the check looks at. KeyError where those were not counted.
+            rows = int(metrics[ROWS_OF_WHERE]) if check.counts_where and numbers.rows_in else numbers.rows_in
+            judged = judge_rows(check, rows, numbers.failed_rows.get(check.id, 0))
         elif isinstance(check, HistoryCheck):
-            judged = check.judge_against(numbers.metrics.get(check.id, {}), context, before(check))
+            judged = check.judge_against(metrics, context, before(check))
         else:
-            judged = check.judge(numbers.metrics.get(check.id, {}), context)
+            judged = check.judge(metrics, context)
     except Exception as error:
         # Fail closed: whatever a check stumbles over, the batch has not passed it.
-        judged = Judgement("error", {}, f"{type(error).__name__}: {error}", 0)
+        judged = Judgement("error", {}, f"{type(error).__name__}: {MASKED if pii else error}", 0)
     hidden = is_hidden(check, pii)
     return Outcome(
         check=check.id,
@@ -154,33 +140,21 @@ def _judged(
         status=judged.status,
         effect=consequence(check, judged),
         failed_rows=judged.failed_rows,
-        message=_said(check, judged.status, judged.message, hidden),
+        message=_shown_message(check, judged.status, judged.message, hidden, pii),
         observed={name: MASKED if hidden else finite(value) for name, value in judged.observed.items()},
     )
 
 
-def _rows_of(check: RowCheck, numbers: BatchNumbers) -> int:
-    """What a check's threshold is a share of. Raises KeyError where rows that it looks at were to be counted, and were not."""
-    if not check.counts_where or not numbers.rows_in:
-        return numbers.rows_in
-    return int(numbers.metrics[check.id][LOOKED_AT])
-
-
-def drift_outcome(verdict: DriftVerdict | None) -> list[Outcome]:
-    """The drift decision as one more check."""
+def drift_outcome(verdict: DriftVerdict | None, numbers: BatchNumbers) -> list[Outcome]:
+    """The drift verdict as one more check; an error where the features could not be measured."""
+    if "drift" in numbers.errors:
+        return [Outcome("drift", "drift", "critical", "error", "batch", 0, numbers.errors["drift"])]
     if verdict is None:
         return []
-    status = {"pass": "passed", "warn": "failed", "hold": "failed"}[verdict.action]
-    if verdict.status == "error":
-        status = "error"
-    effect = {"pass": "none", "warn": "report", "hold": "batch"}[verdict.action]
+    status, effect = {"pass": ("passed", "none"), "warn": ("failed", "report"), "hold": ("failed", "batch")}[verdict.action]
+    status = "error" if verdict.status == "error" else status
     severity = "warning" if verdict.action == "warn" else "critical"
-    observed = {
-        "p_value": verdict.p_value,
-        "score": verdict.score,
-        "windows_known": verdict.windows_known,
-        "status": verdict.status,
-    }
+    observed = {name: getattr(verdict, name) for name in ("p_value", "score", "windows_known", "status")}
     return [Outcome("drift", "drift", severity, status, effect, 0, verdict.message, observed)]
 
 
@@ -212,53 +186,54 @@ def group_of(check: str) -> str:
 
 
 def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verdict, Counts]:
-    """What is said of the batch, and where each of its rows goes."""
+    """Return the verdict, and where each row of the batch goes."""
     if any(outcome.effect == "batch" for outcome in outcomes):
         return "quarantined", Counts(numbers.rows_in, 0, 0, numbers.rows_in, 0)
     counts = Counts(numbers.rows_in, numbers.newest, numbers.older, numbers.failing, 0)
     troubled = any(outcome.status in ("failed", "error") for outcome in outcomes)
-    return ("published_with_warnings" if troubled else "published"), counts
+    return verdict_with("published", troubled), counts
+
+
+def verdict_with(verdict: Verdict, troubled: bool) -> Verdict:
+    """Return the verdict of a batch once a check did not pass: a published batch is published with warnings."""
+    return "published_with_warnings" if troubled and verdict == "published" else verdict
 
 
 def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]) -> Decision:
-    """The decision as it is shown: what its checks told of columns that have been marked since is masked."""
-    hidden = {check.id: check for check in checks if pii and is_hidden(check, pii)}
-    shown = tuple(
-        {
-            **told,
-            "observed": dict.fromkeys(told["observed"], MASKED),
-            "message": _said(hidden[told["check"]], told["status"], told["message"], True),
-        }
-        if told["check"] in hidden
-        else told
-        for told in decision.checks
-    )
-    return replace(decision, checks=shown) if hidden else decision
+    """The decision as it is shown: what its checks say of columns that have been marked since is masked."""
+    if not pii:
+        return decision
+    hidden = {check.id: check for check in checks if is_hidden(check, pii)}
+
+    def mask(outcome: dict[str, Any]) -> dict[str, Any]:
+        if check := hidden.get(outcome["check"]):
+            message = _shown_message(check, outcome["status"], outcome["message"], True, pii)
+            return {**outcome, "observed": dict.fromkeys(outcome["observed"], MASKED), "message": message}
+        return {**outcome, "message": masked(outcome["message"])} if outcome["status"] == "error" else outcome
+
+    return replace(decision, checks=tuple(map(mask, decision.checks)))
 
 
-def _said(check: Check, status: str, message: str, hidden: bool) -> str:
-    # A row check counts; what else is said of a batch, or of an error, may quote a value.
+def _shown_message(check: Check, status: str, message: str, hidden: bool, pii: Collection[str]) -> str:
+    if status == "error" and pii and (hidden or quotes(message)):
+        return masked(message)  # a column that is not marked may hold what belongs into one that is
+    # A row check counts; what else is said of a batch may quote a value.
     counts = isinstance(check, RowCheck) and check.scope == "row" and status != "error"
     return MASKED if hidden and message and not counts else message
 
 
 def completed(decision: Decision, later: Sequence[Outcome]) -> Decision:
-    """The decision, read with what its checks said, and what its batch's later checks said: they hold nothing, and can make a
-    warning of it.
-    """
-    if not later:
-        return decision
+    """The decision with the outcomes of its deferred checks: they quarantine nothing, and can make a warning of it."""
     reasons = reasons_of(later)
-    verdict = "published_with_warnings" if decision.verdict == "published" and reasons else decision.verdict
-    told = (*decision.checks, *(outcome.as_dict() for outcome in later))
-    return replace(decision, verdict=verdict, reasons=(*decision.reasons, *reasons), checks=told)
+    verdict = verdict_with(decision.verdict, bool(reasons))
+    checks = (*decision.checks, *(outcome.as_dict() for outcome in later))
+    return replace(decision, verdict=verdict, reasons=(*decision.reasons, *reasons), checks=checks)
 
 
 def reasons_of(outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
     """What did not pass, blocking ones first."""
-    order = {"batch": 0, "rows": 1, "report": 2, "none": 3}
     bad = [o for o in outcomes if o.status in ("failed", "error")]
+    bad.sort(key=lambda o: ("batch", "rows", "report", "none").index(o.effect))
     return tuple(
-        Reason(o.check, o.severity, o.status, "waived" if o.waived else o.effect, o.failed_rows, o.message)
-        for o in sorted(bad, key=lambda o: order[o.effect])
+        Reason(o.check, o.severity, o.status, "waived" if o.waived else o.effect, o.failed_rows, o.message) for o in bad
     )

@@ -1,6 +1,7 @@
-"""What is to become of each window: what it lacks, when it is tried again, when trying ends, and who waits for whom.
+"""The status of each window: its state, its next step, and the ranges in which windows run.
 
-Belongs here: the judgement of what is on record. Does not: reading the record, or asking for a run (orchestration).
+Belongs here: the judgement of recorded facts. Does not: reading records, requesting runs (orchestration/healing), limits
+(retry_policy).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -9,201 +10,198 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from lakehouse_assets.contracts.windows import Window, contiguous
+from lakehouse_assets.decisions.retry_policy import MAX_BRIDGE, MAX_SINGLE_GAPS, OVERLOOKED, PARTS, RANGE_SIZES, retry_delay
 
 State = Literal["missing", "late", "stale", "unfinished", "failing", "quarantined"]
-Next = Literal["nothing", "source", "daemon", "running", "retry", "stopped", "person", "lookback"]
-
-FIRST_DELAY, GROWTH, LONGEST_DELAY = timedelta(minutes=10), 3, timedelta(days=1)
-# After so long without a run, a window that has arrived was overlooked: what changed in the seconds in which a run of it ended,
-# or was asked for and came to no run.
-OVERLOOKED = timedelta(hours=6)
-# Windows that failed together are tried again in ever fewer, so that the one at fault is alone in the end.
-TOGETHER = (64, 16, 4, 1)
-# More gaps than these are taken together where no more than so many windows lie between two of them. A run takes some twenty
-# seconds before it does anything; to pass over a window that has not changed, some hundredths of one.
-SCATTERED, BRIDGED = 4, 24
+NextStep = Literal["nothing", "source", "daemon", "running", "retry", "stopped", "person", "lookback"]
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is on record of one window that is over.
+class WindowFacts:
+    """The recorded facts of one closed window.
 
-    ``arrived``: the source was seen to have it. ``fresh``: its newest extraction is of what the source has now. ``current``:
-    and that is judged, applied and known to Dagster. ``taken``: when it was first extracted. ``held``: rows in quarantine of
-    its newest judged extraction (0 where it is held for having none); None: nothing is held. ``failed``: the ends of the
-    tries that failed since the source reported it last, oldest first. ``running``: a run or a backfill that is not over has
-    it. ``reported``: when the source was seen to have its newest version, of windows that are not current.
+    ``has_arrived``: the source has it. ``is_fresh``: its newest extraction is of the source's latest version. ``is_current``:
+    that one is also judged, applied and known to Dagster. ``rows_quarantined``: of its newest judged extraction (0: a batch
+    without rows); None: none. ``failed_at``: the ends of failed tries since the source last reported it, oldest first.
+    ``has_failed_alone``: in one of them it was the only window. ``is_running``: an unfinished run or backfill includes it.
+    ``reported_at``: when the source reported its latest version; only of windows that are not current.
     """
 
     window: Window
-    arrived: bool = False
-    fresh: bool = False
-    current: bool = False
-    taken: datetime | None = None
-    held: int | None = None
-    failed: tuple[datetime, ...] = ()
-    running: bool = False
-    reported: datetime | None = None
+    has_arrived: bool = False
+    is_fresh: bool = False
+    is_current: bool = False
+    first_extracted_at: datetime | None = None
+    rows_quarantined: int | None = None
+    failed_at: tuple[datetime, ...] = ()
+    has_failed_alone: bool = False
+    is_running: bool = False
+    reported_at: datetime | None = None
 
 
 @dataclass(frozen=True)
-class Healing:
-    """What a window lacks, and what comes next. ``at``: when, where that is known; of what the daemon will ask for by itself,
-    when it is asked for again at the latest. ``tries``: those that failed, of ``most``. ``held``: rows in quarantine.
-    """
+class WindowStatus:
+    """A window's states and its next step. ``due_at``: its time, if known; of a request by the daemon the latest one."""
 
     window: Window
     states: tuple[State, ...]
-    next: Next
-    at: datetime | None = None
-    tries: int = 0
-    most: int = 0
-    held: int = 0
+    next_step: NextStep
+    due_at: datetime | None = None
+    failed_tries: int = 0
+    max_tries: int = 0
+    rows_quarantined: int = 0
 
     @property
-    def open(self) -> bool:
-        """Whether something is still to come. A window that was late and is in silver now is done."""
-        return self.next != "nothing"
+    def is_open(self) -> bool:
+        """Whether a step is still to come. A window that was late and is in silver now has none."""
+        return self.next_step != "nothing"
 
     @property
-    def todo(self) -> bool:
-        """Whether it has arrived and is not, in its newest version, in bronze, judged, applied and on record."""
-        return self.next in ("daemon", "running", "retry", "stopped", "lookback")
+    def is_pending(self) -> bool:
+        """Whether its latest version has arrived, and is not yet in bronze, judged, applied and recorded."""
+        return self.next_step in ("daemon", "running", "retry", "stopped", "lookback")
 
 
-def delay_after(failures: int) -> timedelta:
-    """How long after the last failed try the next one comes: 10 min, 30 min, 90 min, 4.5 h, 13.5 h, then a day.
+def window_statuses(
+    facts: Sequence[WindowFacts], now: datetime, retries: int, lookback: int | None = None
+) -> list[WindowStatus]:
+    """Return the status of each window, oldest first. ``facts``: all windows of one table that are closed by ``now``.
 
-    >>> [str(delay_after(n)) for n in (1, 2, 5, 6)]
-    ['0:10:00', '0:30:00', '13:30:00', '1 day, 0:00:00']
-    """
-    return min(FIRST_DELAY * GROWTH ** min(failures - 1, 20), LONGEST_DELAY)
-
-
-def healing(facts: Sequence[Facts], now: datetime, retries: int, lookback: int | None = None) -> list[Healing]:
-    """What comes of each window, oldest first. ``facts``: all windows of one table that are over by ``now``.
-
-    ``retries``: tries after the first. ``lookback``: the daemon sees to this many newest windows alone.
+    ``retries``: tries after the first. ``lookback``: the daemon requests only this many newest windows.
     """
     ordered = sorted(facts, key=lambda f: f.window)
     beyond = len(ordered) - lookback if lookback is not None else 0
-    late = _late(ordered, now)
-    return [_of(f, f.window in late, place < beyond, retries) for place, f in enumerate(ordered)]
+    late = _late_windows(ordered, now)
+    return [_status_of(f, f.window in late, index < beyond, retries) for index, f in enumerate(ordered)]
 
 
-def overdue(windows: Sequence[Window], arrived: Collection[str], now: datetime, allowed: timedelta) -> list[Window]:
-    """Windows that came to an end more than ``allowed`` ago and are newer than all that have ``arrived`` (keys).
-
-    An older one is a gap, which may stay one.
+def overdue_windows(windows: Sequence[Window], arrived: Collection[str], now: datetime, allowed: timedelta) -> list[Window]:
+    """Return windows that ended more than ``allowed`` ago and are newer than all that have ``arrived`` (keys): an older one
+    that is missing is a gap, which may stay one.
     """
     newest = max((window for window in windows if window.key in arrived), default=None)
     return [w for w in windows if w.end + allowed < now and (newest is None or w > newest)]
 
 
-def _of(facts: Facts, late: bool, beyond: bool, retries: int) -> Healing:
+def _status_of(facts: WindowFacts, is_late: bool, is_beyond_lookback: bool, retries: int) -> WindowStatus:
     states: list[State] = []
-    if facts.taken is None:
+    if facts.first_extracted_at is None:
         states.append("missing")
-    elif facts.arrived and not facts.fresh:
+    elif facts.has_arrived and not facts.is_fresh:
         states.append("stale")
-    elif facts.arrived and not facts.current:
+    elif facts.has_arrived and not facts.is_current:
         states.append("unfinished")
-    if late:
+    if is_late:
         states.append("late")
-    todo = facts.arrived and not facts.current
-    failed = facts.failed if todo else ()
-    if failed:
+    pending = facts.has_arrived and not facts.is_current
+    failed_at = facts.failed_at if pending else ()
+    if failed_at:
         states.append("failing")
-    if facts.held is not None:
+    if facts.rows_quarantined is not None:
         states.append("quarantined")
-    found = Healing(facts.window, tuple(states), "nothing", None, len(failed), retries + 1, facts.held or 0)
-    if todo and facts.running:
-        return replace(found, next="running")
-    if todo and len(failed) > retries:
-        return replace(found, next="stopped")
-    if todo and beyond:
-        return replace(found, next="lookback")
-    if todo and failed:
-        return replace(found, next="retry", at=failed[-1] + delay_after(len(failed)))
-    if todo:
-        return replace(found, next="daemon", at=facts.reported + OVERLOOKED if facts.reported else None)
-    if facts.held is not None:
-        return replace(found, next="person")
-    return replace(found, next="nothing" if facts.taken else "source")
+    # A window that only failed beside others has one more try, in which it is alone: a neighbour may be at fault.
+    max_tries = retries + 1 if facts.has_failed_alone else max(retries, len(failed_at)) + 1
+    status = WindowStatus(facts.window, tuple(states), "nothing", None, len(failed_at), max_tries, facts.rows_quarantined or 0)
+    if pending and facts.is_running:
+        return replace(status, next_step="running")
+    if pending and len(failed_at) >= max_tries:
+        return replace(status, next_step="stopped")
+    if pending and is_beyond_lookback:
+        return replace(status, next_step="lookback")
+    if pending and failed_at:
+        return replace(status, next_step="retry", due_at=failed_at[-1] + retry_delay(len(failed_at)))
+    if pending:
+        return replace(status, next_step="daemon", due_at=facts.reported_at + OVERLOOKED if facts.reported_at else None)
+    if facts.rows_quarantined is not None:
+        return replace(status, next_step="person")
+    return replace(status, next_step="nothing" if facts.first_extracted_at else "source")
 
 
-def _late(ordered: Sequence[Facts], now: datetime) -> set[Window]:
-    """Windows that were taken after a later one, or (not taken yet) would be; and those taken more than a window's length after
-    they ended. What was over before the table was first taken is history, which is not late by its age.
+def _late_windows(ordered: Sequence[WindowFacts], now: datetime) -> set[Window]:
+    """Return windows that were first extracted (or would be, if they arrived now) after a later window, or more than a window's
+    length after they ended. The age of windows that closed before the table's first extraction makes none late.
     """
-    began = min((f.taken for f in ordered if f.taken), default=None)
-    found: set[Window] = set()
+    began = min((f.first_extracted_at for f in ordered if f.first_extracted_at), default=None)
+    late: set[Window] = set()
     earliest_later: datetime | None = None
     for f in reversed(ordered):
-        at = f.taken or now
+        at = f.first_extracted_at or now
         length = f.window.end - f.window.start
-        overtaken = earliest_later is not None and earliest_later < at
-        if overtaken or (began is not None and f.window.end >= began and at - f.window.end > length):
-            found.add(f.window)
-        if f.taken is not None:
-            earliest_later = min(earliest_later or f.taken, f.taken)
-    return found
+        is_overtaken = earliest_later is not None and earliest_later < at
+        if is_overtaken or (began is not None and f.window.end >= began and at - f.window.end > length):
+            late.add(f.window)
+        if f.first_extracted_at is not None:
+            earliest_later = min(earliest_later or f.first_extracted_at, f.first_extracted_at)
+    return late
 
 
-def at_rest(windows: Iterable[Healing], unsettled: Collection[str] = ()) -> set[Window]:
-    """Those that a run may pass over: they are in, and nothing is to become of them. None that is ``unsettled`` (keys): what
-    changes just now would be taken half.
+def settled_windows(statuses: Iterable[WindowStatus], unsettled: Collection[str] = ()) -> set[Window]:
+    """Return windows that a run may pass over: in silver, without a step to come. A window whose source is still changing
+    (``unsettled``, keys) is not among them: the run would extract half of it.
     """
-    return {healing.window for healing in windows if healing.next == "nothing" and healing.window.key not in unsettled}
+    return {status.window for status in statuses if not status.is_open and status.window.key not in unsettled}
 
 
-def bridged(wanted: Collection[Window], between: Collection[Window]) -> list[list[Window]]:
-    """Unbroken ranges that have all of the ``wanted`` windows, oldest first. Of more than a few gaps, those that lie near each
-    other are in one range, together with the windows ``between`` them.
+def bridge_gaps(wanted: Collection[Window], between: Collection[Window]) -> list[list[Window]]:
+    """Return unbroken ranges with all ``wanted`` windows, oldest first. More than `MAX_SINGLE_GAPS` gaps are joined where they
+    lie near each other, together with the windows ``between`` them.
 
     >>> from lakehouse_assets.contracts.windows import calendar
     >>> from datetime import UTC
     >>> year = [*calendar(datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC), "daily")]
-    >>> [len(found) for found in bridged(year[::100], year)], [len(found) for found in bridged(year[::12], year)]
+    >>> [len(part) for part in bridge_gaps(year[::100], year)], [len(part) for part in bridge_gaps(year[::12], year)]
     ([1, 1, 1, 1], [361])
     """
     gaps = contiguous(wanted)
-    if len(gaps) <= SCATTERED:
+    if len(gaps) <= MAX_SINGLE_GAPS:
         return gaps
-    found: list[list[Window]] = []
-    asked = set(wanted)
-    for unbroken in contiguous([*asked, *between]):
-        taken: list[Window] = []
-        passed: list[Window] = []
+    joined: list[list[Window]] = []
+    wanted = set(wanted)
+    for unbroken in contiguous([*wanted, *between]):
+        current: list[Window] = []
+        passed_over: list[Window] = []
         for window in unbroken:
-            if window not in asked:
-                passed.append(window)
+            if window not in wanted:
+                passed_over.append(window)
                 continue
-            if taken and len(passed) <= BRIDGED:
-                taken += [*passed, window]
+            if current and len(passed_over) <= MAX_BRIDGE:
+                current += [*passed_over, window]
             else:
-                found += [taken] if taken else []
-                taken = [window]
-            passed = []
-        found += [taken] if taken else []
-    return found
+                joined += [current] if current else []
+                current = [window]
+            passed_over = []
+        joined += [current] if current else []
+    return joined
 
 
-def ranges(windows: Iterable[Healing], between: Collection[Window] = ()) -> list[list[Window]]:
-    """Unbroken ranges in which these windows are taken, oldest first: together (`bridged`) until they have failed together,
-    then in ever fewer, so that one that cannot be taken holds up its neighbours a few times and then none.
+def plan_ranges(statuses: Iterable[WindowStatus], between: Collection[Window] = ()) -> list[list[Window]]:
+    """Return the unbroken ranges in which these windows run, oldest first. Windows that have not failed run together
+    (`bridge_gaps`), those that failed together in ever smaller ranges, and each runs alone in its last try.
     """
-    found = []
+    planned = []
     by_tries: dict[int, list[Window]] = {}
-    for each in windows:
-        by_tries.setdefault(each.tries, []).append(each.window)
-    for tries, same in by_tries.items():
-        for unbroken in contiguous(same) if tries else bridged(same, between):
-            size = TOGETHER[min(tries, len(TOGETHER)) - 1] if tries else len(unbroken)
-            found += [unbroken[place : place + size] for place in range(0, len(unbroken), size)]
-    return sorted(found)
+    for status in statuses:
+        is_last = status.failed_tries > 0 and status.failed_tries + 1 >= status.max_tries
+        by_tries.setdefault(len(RANGE_SIZES) if is_last else status.failed_tries, []).append(status.window)
+    for tries, windows in by_tries.items():
+        for unbroken in contiguous(windows) if tries else bridge_gaps(windows, between):
+            planned += split_range(unbroken, tries) if tries else [unbroken]
+    return sorted(planned)
 
 
-def due(windows: Iterable[Healing], now: datetime) -> list[list[Window]]:
-    """The ranges to ask for now: to be tried again, or overlooked."""
-    return ranges(w for w in windows if w.next in ("retry", "daemon") and w.at is not None and w.at <= now)
+def split_range(windows: Sequence[Window], tries: int = 1) -> list[list[Window]]:
+    """Return the smaller ranges in which windows that failed together ``tries`` times run next.
+
+    >>> from lakehouse_assets.contracts.windows import calendar
+    >>> from datetime import UTC
+    >>> year = [*calendar(datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC), "daily")]
+    >>> [[len(part) for part in split_range(year[:count])] for count in (1, 2, 5, 366)]
+    [[1], [1, 1], [2, 2, 1], [64, 64, 64, 64, 64, 46]]
+    """
+    size = min(RANGE_SIZES[min(tries, len(RANGE_SIZES)) - 1], -(-len(windows) // PARTS))
+    return [list(windows[index : index + size]) for index in range(0, len(windows), size)]
+
+
+def due_ranges(statuses: Iterable[WindowStatus], now: datetime) -> list[list[Window]]:
+    """Return the ranges to request now: those whose next try is due, and those that were overlooked."""
+    return plan_ranges(s for s in statuses if s.next_step in ("retry", "daemon") and s.due_at is not None and s.due_at <= now)

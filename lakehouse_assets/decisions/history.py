@@ -1,19 +1,19 @@
-"""What earlier windows were like, for checks that compare with them: accepted windows, as known at a decision.
+"""The accepted windows before a batch, for checks that compare with them.
 
-Belongs here: which windows a check is shown. Does not: profiles and drift (baseline), or the comparison (checks).
+Belongs here: which windows a check compares with. Does not: profiles and drift (baseline), or the comparison (checks).
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from datetime import datetime
 
-from lakehouse_assets.checks.history import HistoryCheck, Past
+from lakehouse_assets.checks.families import HistoryCheck, Past
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
 
 
 class History:
-    """Standing accepted decisions by window. A window whose figure was let through by an override does not teach it."""
+    """Current accepted decisions by window. A check does not compare with a window in which it was overridden."""
 
     def __init__(self, decisions: Iterable[Decision] = ()) -> None:
         self._known: dict[datetime, Decision] = {}
@@ -22,7 +22,7 @@ class History:
             self.learn(decision)
 
     def learn(self, decision: Decision) -> None:
-        """An accepted decision takes the place of its window's earlier one."""
+        """Add an accepted decision, in place of its window's earlier one."""
         if decision.p_extracted_at is None:
             return
         if decision.p_extracted_at not in self._known:
@@ -30,20 +30,19 @@ class History:
         self._known[decision.p_extracted_at] = decision
 
     def forget(self, start: datetime) -> None:
-        """The window teaches nothing any more."""
+        """Remove a window."""
         if self._known.pop(start, None):
             self._starts.remove(start)
 
     def before(self, start: datetime, check: HistoryCheck) -> list[Past]:
         """At most ``check.windows`` windows before ``start``, newest first."""
-        found: list[Past] = []
-        for place in range(bisect_left(self._starts, start) - 1, -1, -1):
-            other = self._starts[place]
-            if len(found) == check.windows:
+        windows: list[Past] = []
+        for other in reversed(self._starts[: bisect_left(self._starts, start)]):
+            if len(windows) == check.windows:
                 break
             decision = self._known[other]
             outcome = next((o for o in decision.checks if o["check"] == check.id), {})
             past = Past(other, decision.counts.rows_in, outcome.get("observed", {}))
-            if check.in_season(start, other) and check.usable(past) and not {check.id, "*"} & set(decision.waived):
-                found.append(past)
-        return found
+            if check.in_season(start, other) and check.is_comparable(past) and not {check.id, "*"} & set(decision.waived):
+                windows.append(past)
+        return windows

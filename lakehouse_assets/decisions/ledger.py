@@ -1,17 +1,46 @@
-"""What the logs add up to: each batch's standing decision, what is accepted, what is held, what a baseline holds.
+"""The current state that the logs add up to: each batch's decision, what is accepted, quarantined, or in a baseline.
 
 Belongs here: folds over the append-only logs. Does not: reading them, or acting on them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.decision import ACCEPTED, Decision, ExtractionRecord
+from lakehouse_assets.contracts.extraction import ExtractionSpec
 
-Batch = tuple[datetime | None, int]
+
+@dataclass(frozen=True)
+class Link:
+    """One accepted extraction in the chain of its window. ``decision``: the last one that accepted it.
+
+    ``publishes``: its own rows may be published. An extraction that was replaced in full, or withdrawn by a later judgement,
+    publishes none and never comes back; what it had replaced stays replaced.
+    """
+
+    decision: Decision
+    publishes: bool
 
 
-def standing(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
+@dataclass(frozen=True)
+class Live:
+    """The extractions that silver is folded from. ``accepted``: each window's last accepted one. ``chains``: all accepted ones,
+    oldest first, of windows in which rows of an earlier extraction are still published.
+    """
+
+    accepted: dict[Batch, Decision]
+    chains: dict[datetime, tuple[Link, ...]]
+
+    @property
+    def publishing(self) -> dict[Batch, Decision]:
+        """Every extraction that has rows in silver, each by the decision that accepted it last."""
+        earlier = {link.decision.batch: link.decision for chain in self.chains.values() for link in chain if link.publishes}
+        return earlier | self.accepted
+
+
+def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
     """The last decision of each batch among those numbered up to ``as_of`` (all, without it)."""
     last: dict[Batch, Decision] = {}
     for decision in sorted(decisions, key=lambda d: d.number):
@@ -22,55 +51,114 @@ def standing(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Ba
 
 def accepted(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
     """The batches whose clean rows make up silver: at most one extraction per window."""
-    return {batch: decision for batch, decision in standing(decisions, as_of).items() if decision.accepted}
+    return {batch: decision for batch, decision in current_decisions(decisions, as_of).items() if decision.accepted}
+
+
+def live(decisions: Iterable[Decision], as_of: int | None = None) -> Live:
+    """The extractions that silver is folded from, after the decisions numbered up to ``as_of`` (all, without it)."""
+    decisions = [d for d in decisions if as_of is None or d.number <= as_of]
+    last = current_decisions(decisions)
+    partly = {d.p_extracted_at for d in last.values() if _partly_superseded(d)}
+    by_window: dict[datetime, list[Decision]] = {}
+    for decision in decisions:
+        if decision.p_extracted_at in partly and decision.p_extracted_at is not None:
+            by_window.setdefault(decision.p_extracted_at, []).append(decision)
+    chains = {start: links(of_window) for start, of_window in by_window.items()}
+    return Live({batch: d for batch, d in last.items() if d.accepted}, chains)
+
+
+def links(decisions: Iterable[Decision], before: int | None = None) -> tuple[Link, ...]:
+    """The accepted extractions of one window, oldest first. ``decisions``: all of that window.
+
+    ``before``: only extractions with a smaller sequence number. What lies below the oldest extraction with published rows, or
+    below one that has no row in quarantine, is left out.
+    """
+    last: dict[int, Decision] = {}
+    accepting: dict[int, Decision] = {}
+    # A record of supersession has the number of the decision that supersedes.
+    for decision in sorted(decisions, key=lambda d: (d.number, d.superseded_by is not None)):
+        if before is None or decision.extraction_seq < before:
+            last[decision.extraction_seq] = decision
+            if decision.superseded_by is None and decision.verdict in ACCEPTED:
+                accepting[decision.extraction_seq] = decision
+    chain: list[Link] = []
+    for seq in sorted(accepting, reverse=True):
+        chain.append(Link(accepting[seq], last[seq].accepted or _partly_superseded(last[seq])))
+        if not _has_quarantined_rows(accepting[seq]):
+            break
+    while chain and not chain[-1].publishes:
+        chain.pop()
+    return tuple(reversed(chain))
+
+
+def _partly_superseded(decision: Decision) -> bool:
+    return decision.superseded_by is not None and decision.counts.rows_published > 0
+
+
+def _has_quarantined_rows(decision: Decision) -> bool:
+    return bool(decision.counts.rows_quarantined or decision.counts.rows_discarded)
 
 
 def teaching(decisions: Sequence[Decision], as_of: int) -> list[str]:
     """Ids of the decisions whose profiles the baseline holds at a version, in the order in which they were decided."""
-    live = accepted(decisions, as_of).values()
-    return [decision.decision_id for decision in sorted(live, key=lambda d: d.number) if decision.teaches]
+    in_order = sorted(accepted(decisions, as_of).values(), key=lambda d: d.number)
+    return [decision.decision_id for decision in in_order if decision.teaches]
 
 
 def taught_at(decisions: Iterable[Decision], as_of: int) -> dict[Batch, int]:
-    """The number of the decision by which each batch's rows came to teach: to discard what is held teaches nothing anew."""
-    found: dict[Batch, int] = {}
+    """The number of the decision by which each batch's rows joined the baseline; a discard adds nothing to it."""
+    numbers: dict[Batch, int] = {}
     for decision in decisions:
         if decision.number <= as_of and decision.kind != "discarded":
-            found[decision.batch] = max(decision.number, found.get(decision.batch, 0))
-    return found
+            numbers[decision.batch] = max(decision.number, numbers.get(decision.batch, 0))
+    return numbers
 
 
 def unapplied(decisions: Iterable[Decision]) -> list[Decision]:
-    """What an earlier run has decided and not finished, in order; records of supersession follow their superseder."""
+    """Decisions that an earlier run has not finished, in order; records of supersession follow their superseder."""
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)
 
 
 def latest_extractions(records: Iterable[ExtractionRecord]) -> dict[datetime, ExtractionRecord]:
     """Each window's newest extraction."""
-    newest: dict[datetime, ExtractionRecord] = {}
-    for record in records:
-        if record.p_extracted_at not in newest or record.extraction_seq > newest[record.p_extracted_at].extraction_seq:
-            newest[record.p_extracted_at] = record
-    return newest
+    return {record.p_extracted_at: record for record in sorted(records, key=lambda record: record.extraction_seq)}
+
+
+def newest_by_window(decisions: Iterable[Decision]) -> dict[datetime, Decision]:
+    """Of each window, the one of these decisions on its newest extraction. ``decisions``: at most one on each batch."""
+    in_order = sorted(decisions, key=lambda decision: decision.extraction_seq)
+    return {decision.p_extracted_at: decision for decision in in_order if decision.p_extracted_at}
 
 
 def undecided(records: Iterable[ExtractionRecord], decisions: Iterable[Decision]) -> list[ExtractionRecord]:
     """Newest extractions that nobody has judged, oldest window first."""
     judged = {decision.batch for decision in decisions}
     newest = latest_extractions(records).values()
-    return sorted((r for r in newest if (r.p_extracted_at, r.extraction_seq) not in judged), key=lambda r: r.p_extracted_at)
+    return sorted((r for r in newest if r.batch not in judged), key=lambda r: r.p_extracted_at)
 
 
-def held(decisions: Iterable[Decision]) -> list[Decision]:
-    """Standing decisions with rows in quarantine, oldest window first."""
-    last = standing(decisions).values()
+def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
+    """Standing decisions with rows in quarantine, or whose batch without rows is quarantined; oldest window first."""
+    last = current_decisions(decisions).values()
     return sorted(
-        (d for d in last if d.counts.rows_quarantined and d.superseded_by is None),
+        (d for d in last if d.superseded_by is None and (d.counts.rows_quarantined or d.verdict == "quarantined")),
         key=lambda d: (d.p_extracted_at is not None, d.p_extracted_at, d.extraction_seq),
     )
 
 
-def replaced_by(batch: Batch, decisions: Iterable[Decision]) -> list[Decision]:
-    """Standing decisions of earlier extractions of the same window, which an accepted one takes the place of."""
-    of_window = (decision for decision in decisions if decision.p_extracted_at == batch[0])
-    return [d for d in standing(of_window).values() if d.extraction_seq < batch[1] and d.superseded_by is None]
+def earlier(batch: Batch, decisions: Iterable[Decision]) -> list[Decision]:
+    """The standing decisions of earlier extractions of the same window, oldest first."""
+    start, seq = batch
+    before = current_decisions(d for d in decisions if d.p_extracted_at == start and d.extraction_seq < seq).values()
+    return sorted(before, key=lambda d: d.extraction_seq)
+
+
+def may_merge(extraction: ExtractionSpec, touched: Iterable[Decision], replaced: Collection[str | None]) -> bool:
+    """Whether a MERGE of the newest rows of these decisions, each with all columns, gives what the fold of their keys would.
+
+    A deletion leaves nothing in silver to compare an older row with. Extractions that replace earlier ones, or were judged
+    before, have rows in silver that may have to go. ``replaced``: ids of decisions that superseded another.
+    """
+    if extraction.delete_when or extraction.mode == "snapshot":
+        return False
+    return not any(decision.decision_id in replaced or decision.kind != "judged" for decision in touched)

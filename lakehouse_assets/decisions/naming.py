@@ -1,14 +1,11 @@
-"""What is named of many: the first few names in a sentence, the examples that a check tells.
-
-Belongs here: that. Does not: any sentence.
-"""
+"""The first few names in a sentence, and the examples of a check's outcome."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """The first ``most`` names; of more it says how many.
+    """The first ``most`` names, and how many more there are.
 
     >>> first_of(["a", "b"], 2), first_of(["a", "b", "c"], 2)
     ('a, b', 'a, b and 1 more')
@@ -17,6 +14,6 @@ def first_of(names: Sequence[str], most: int) -> str:
 
 
 def examples_of(observed: Mapping[str, Any]) -> list[str]:
-    """What a check of a batch tells of what fails it, where it tells any of it and that is not masked."""
-    found = observed.get("examples")
-    return found if isinstance(found, list) else []
+    """Return the failing examples in a batch check's outcome; none where they are masked."""
+    examples = observed.get("examples")
+    return examples if isinstance(examples, list) else []

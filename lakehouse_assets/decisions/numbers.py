@@ -1,4 +1,4 @@
-"""What the scan of a batch says: counts by the rows' own flags and the checks' measurements.
+"""The numbers of a batch's scan: counts by the rows' own flags, and the checks' measurements.
 
 Belongs here: the shape between measuring and judging. Does not: either of the two.
 """
@@ -11,9 +11,8 @@ from typing import Any
 @dataclass(frozen=True)
 class BatchNumbers:
     """Rows in; clean and newest of their key; clean and older; failing a removing check; keys with unequal twins.
-
-    ``failed_rows``: failing rows per row check. ``metrics``: ``{batch check: {metric: value}}``. ``errors``: what
-    went wrong in a check that could not be evaluated, ``{check: message}``.
+    ``unreadable``: files. ``failed_rows``: rows by row check. ``metrics``: ``{batch check: {metric: value}}``. ``errors``:
+    ``{check: message}`` of those that could not be evaluated.
     """
 
     rows_in: int = 0
@@ -29,6 +28,6 @@ class BatchNumbers:
     def completed(
         self, checks: Iterable[str], answers: Mapping[str, Mapping[str, Any]], errors: Mapping[str, str]
     ) -> "BatchNumbers":
-        """These with what the queries of these batch checks answered beside the scan, and what went wrong."""
+        """These with the answers and errors of the batch checks that have a query of their own."""
         metrics = {check: {**self.metrics.get(check, {}), **answers.get(check, {})} for check in checks}
         return replace(self, metrics=metrics, errors=errors)

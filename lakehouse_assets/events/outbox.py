@@ -1,13 +1,15 @@
-"""The outbox: applied decisions that have not been sent yet, in order, and sending them table by table.
+"""The outbox: applied decisions that were not sent yet, in order, and their delivery table by table. The decision log is the
+outbox: nothing is written twice, nothing is lost.
 
-Belongs here: which are due, how an event that is too large is shortened, what counts as sent. Does not: Kafka, or where it is
-kept how far each table was sent (orchestration). The decisions' log is the outbox: nothing is written twice, nothing is lost.
+Belongs here: decisions that are due, the shorter forms of an event, the cursor. Does not: Kafka, or storing the cursors
+(orchestration/notify).
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Protocol
 
 from lakehouse_assets.contracts.decision import Decision
@@ -19,9 +21,8 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a table was sent: the number of the last decision that is, and its id, by which the log is known again.
-
-    ``passed``: numbers before it that were not applied then.
+    """How far a table was sent: number and id of the last decision sent; the id recognizes the log. ``passed``: numbers before
+    it that were not applied then.
     """
 
     number: int = 0
@@ -31,7 +32,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent of one decision: the key decides the order, the id is what a reader knows a repetition by."""
+    """One decision's event as it is sent: the key decides the order, readers deduplicate by the id."""
 
     table: str
     event_id: str
@@ -41,51 +42,47 @@ class Message:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a message: taken for good, too large, or neither, with the reason."""
+    """A message's outcome: accepted, too large, or failed for a reason."""
 
-    taken: bool = False
+    accepted: bool = False
     too_large: bool = False
-    trouble: str = ""
+    error: str = ""
 
 
 class Sender(Protocol):
-    """Whoever carries messages."""
+    """Carries messages."""
 
     def send(self, messages: Mapping[str, Message], seconds: float) -> dict[str, Answer]:
-        """Send one message per table, and wait so long at most. An answer for each."""
+        """Send one message per table within ``seconds``; return an answer for each."""
         ...
 
 
 @dataclass
-class Delivered:
-    """Which decisions of each table were taken, an unbroken beginning of what was due; and what went wrong, by table."""
+class Delivery:
+    """Decisions delivered by table, an unbroken beginning of what was due; and errors by table."""
 
-    taken: dict[str, list[Decision]] = field(default_factory=dict)
-    troubles: dict[str, str] = field(default_factory=dict)
+    accepted: dict[str, list[Decision]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
 
 
-def due(decisions: Sequence[Decision], cursor: Cursor) -> list[Decision]:
-    """Applied decisions of one table that are not sent yet, in the order in which they were made.
-
-    ``decisions``: all of the table, as `logs.decisions` gives them. A log in which the cursor's decision does not stand is
-    another one, and is sent from its beginning.
+def find_due(decisions: Sequence[Decision], cursor: Cursor) -> list[Decision]:
+    """Return one table's applied decisions that were not sent yet, in order. ``decisions``: all of the table. A log without the
+    cursor's decision is another log, and is sent from its beginning.
     """
     if cursor.number and cursor.decision_id not in {d.decision_id for d in decisions}:
         cursor = Cursor()
     return [d for d in decisions if d.applied_at and (d.number > cursor.number or d.number in cursor.passed)]
 
 
-def moved(decisions: Sequence[Decision], taken: Sequence[Decision], cursor: Cursor) -> Cursor:
-    """The cursor once these were taken: at the last number of which all is. ``decisions`` and ``taken`` as in `due`.
-
-    What was passed over unapplied (a gold table's, whose inputs were gone) is remembered, should it be applied after all.
+def advance_cursor(decisions: Sequence[Decision], delivered: Sequence[Decision], cursor: Cursor) -> Cursor:
+    """Return the cursor after these were delivered: at the last number up to which all are. Arguments as in `find_due`. It
+    remembers unapplied decisions that were passed over (of gold, whose inputs were gone), in case they are applied later.
     """
-    sent = {d.decision_id for d in taken}
-    left = [d for d in due(decisions, cursor) if d.decision_id not in sent]
-    if not sent:
+    if not delivered:
         return cursor
-    first = min((d.number for d in left), default=None)
-    done = [d for d in decisions if d.applied_at and (first is None or d.number < first)]
+    sent = {d.decision_id for d in delivered}
+    first = min((d.number for d in find_due(decisions, cursor) if d.decision_id not in sent), default=inf)
+    done = [d for d in decisions if d.applied_at and d.number < first]
     if not done:
         return Cursor()
     last = done[-1]
@@ -100,78 +97,70 @@ def deliver(
     at_most: int,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
-) -> Delivered:
-    """Send what is due, each table in order, until all is taken, ``at_most`` events were, or the time is over.
+) -> Delivery:
+    """Send due decisions, each table in order, until all are delivered, ``at_most`` events were sent, or the time is over.
 
-    Of a table, one message is on its way at a time: the next follows when it was taken. So nothing can overtake, whatever
-    fails. A table whose message is not taken waits for the next time, and holds up no other.
+    One message of a table is in flight at a time, so nothing can overtake. A table that fails waits for the next poll, and
+    holds up no other.
     """
     end = clock() + seconds
-    found = Delivered({table: [] for table in waiting})
-    forms = {table: _forms(decisions[0]) for table, decisions in waiting.items() if decisions}
+    delivery = Delivery({table: [] for table in waiting})
+    pending = {table: _event_forms(decisions[0]) for table, decisions in waiting.items() if decisions}
     count = 0
-    while forms and count < at_most and clock() < end:
+    while pending and count < at_most and clock() < end:
         messages: dict[str, Message] = {}
-        for table in islice(list(forms), at_most - count):
+        for table in islice(list(pending), at_most - count):
             try:
-                messages[table] = next(forms[table])
+                messages[table] = next(pending[table])
             except StopIteration:
-                found.troubles[table] = "an event is larger than the broker takes, even without its checks"
-                del forms[table]
+                delivery.errors[table] = "an event is larger than the broker takes, even without its checks"
+                del pending[table]
             except (ValueError, KeyError) as error:
-                place = waiting[table][len(found.taken[table])].number
-                found.troubles[table] = f"decision {place} cannot be told: {type(error).__name__}"
-                del forms[table]
+                number = waiting[table][len(delivery.accepted[table])].number
+                delivery.errors[table] = f"decision {number} cannot be serialized: {type(error).__name__}"
+                del pending[table]
         if not messages:
             continue
         answers = sender.send(messages, max(end - clock(), 0.0))
         for table in messages:
             answer = answers[table]
-            if answer.taken:
+            if answer.accepted:
                 count += 1
-                taken = found.taken[table]
-                taken.append(waiting[table][len(taken)])
-                forms.pop(table)
-                if len(taken) < len(waiting[table]):
-                    forms[table] = _forms(waiting[table][len(taken)])
+                delivered = delivery.accepted[table]
+                delivered.append(waiting[table][len(delivered)])
+                pending.pop(table)
+                if len(delivered) < len(waiting[table]):
+                    pending[table] = _event_forms(waiting[table][len(delivered)])
             elif not answer.too_large:
-                found.troubles[table] = answer.trouble
-                del forms[table]
-    return found
+                delivery.errors[table] = answer.error
+                del pending[table]
+    return delivery
 
 
-def _forms(decision: Decision) -> Iterator[Message]:
-    """The event whole, then shorter and shorter: each is tried only where the one before was too large."""
-    for event in shortened(event_of(decision)):
+def _event_forms(decision: Decision) -> Iterator[Message]:
+    """Yield the whole event, then shorter forms: each is tried only if the one before was too large."""
+    for event in shorten(event_of(decision)):
         yield Message(event.table, event.event_id, event.event_type, event.model_dump_json().encode())
 
 
-def shortened(event: DecisionEvent) -> Iterator[DecisionEvent]:
-    """The event; without what was observed; with the first 200 characters of each text; without the checks that passed; with
-    the first 20 checks and reasons, inputs and overrides. `shortened` says what was done.
+def shorten(event: DecisionEvent) -> Iterator[DecisionEvent]:
+    """Yield the event; without observed values; with texts cut to 200 characters; without passed checks; with the first 20
+    checks and reasons, inputs and overrides. The field `shortened` lists what was left out.
     """
     yield event
     checks = tuple(check.model_copy(update={"observed": {}}) for check in event.checks)
-    event = _less(event, "observed", checks=checks)
-    yield event
+    yield (event := _without(event, "observed", checks=checks))
     checks = tuple(check.model_copy(update={"message": _cut(check.message)}) for check in event.checks)
     reasons = tuple(reason.model_copy(update={"message": _cut(reason.message)}) for reason in event.reasons)
-    because = event.because and _cut(event.because)
-    event = _less(event, "messages", checks=checks, reasons=reasons, because=because, by=event.by and _cut(event.by))
-    yield event
-    event = _less(event, "passed checks", checks=tuple(check for check in event.checks if check.status != "passed"))
-    yield event
-    yield _less(
-        event,
-        "checks",
-        checks=event.checks[:SHOWN],
-        reasons=event.reasons[:SHOWN],
-        waived=event.waived[:SHOWN],
-        inputs=dict(islice(event.inputs.items(), SHOWN)),
-    )
+    person = {"because": event.because and _cut(event.because), "by": event.by and _cut(event.by)}
+    yield (event := _without(event, "messages", checks=checks, reasons=reasons, **person))
+    checks = tuple(check for check in event.checks if check.status != "passed")
+    yield (event := _without(event, "passed checks", checks=checks))
+    first = {name: getattr(event, name)[:SHOWN] for name in ("checks", "reasons", "waived")}
+    yield _without(event, "checks", **first, inputs=dict(islice(event.inputs.items(), SHOWN)))
 
 
-def _less(event: DecisionEvent, what: str, **changed: object) -> DecisionEvent:
+def _without(event: DecisionEvent, what: str, **changed: object) -> DecisionEvent:
     return event.model_copy(update={**changed, "shortened": (*event.shortened, what)})
 
 

@@ -1,51 +1,121 @@
-"""Which batches an expression fails in, and which expressions fail: one bad value is no other batch's or check's trouble.
+"""Which batches an expression fails in, and which expressions fail, so that one bad value affects no other batch or check.
 
-Belongs here: halving until the culprits stand alone, and the line of an error that a person needs. Does not: what is tried.
+Belongs here: bisection to single batches, and staging without the failing rules. Does not: what is tried, or the text of an
+error (error_text).
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import DataFrame
 
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.dependencies import row_prerequisites
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.measures.frames import select_batches
 from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage.disk_errors import find_disk_fault
 
-Batch = tuple[datetime, int]
+# Rules (or ``column:<name>``) that cannot be evaluated, each with its failing batches and their errors.
+Broken = Mapping[str, Mapping[Batch, str]]
+Build = Callable[[DataFrame, Broken], DataFrame]
 
 
-def culprits(batches: Sequence[Batch], attempt: Callable[[Sequence[Batch]], object]) -> dict[Batch, str]:
-    """The batches by themselves for which ``attempt`` fails, each with its error, by halving: good ones cost little."""
-    if not batches:
-        return {}
+def error_of(attempt: Callable[[], object], *, personal: bool) -> str | None:
+    """Return the error of an attempt as text; None if it succeeds. A disk's error is raised.
+
+    ``personal``: the rows have personal values, which no error may quote.
+    """
     try:
-        attempt(batches)
+        attempt()
     except SCAN_ERRORS as error:
-        if len(batches) == 1:
-            return {batches[0]: plain(error)}
-        half = len(batches) // 2
-        return culprits(batches[:half], attempt) | culprits(batches[half:], attempt)
-    return {}
+        if find_disk_fault(error):
+            raise
+        return error_text(error, personal)
+    return None
 
 
-def errors_of(attempts: Mapping[str, Callable[[], object]]) -> dict[str, str]:
-    """The attempts that fail, by name, each with its error."""
-    found = {}
-    for name, attempt in attempts.items():
-        try:
-            attempt()
-        except SCAN_ERRORS as error:
-            found[name] = plain(error)
-    return found
+def isolate_failures(
+    batches: Sequence[Batch], attempt: Callable[[Sequence[Batch]], object], *, personal: bool
+) -> dict[Batch, str]:
+    """Return the single batches for which ``attempt`` fails, with their errors (`error_of`). Bisects: good ones cost little."""
+    error = error_of(partial(attempt, batches), personal=personal) if batches else None
+    if error is None:
+        return {}
+    if len(batches) == 1:
+        return {batches[0]: error}
+    half = len(batches) // 2
+    first = isolate_failures(batches[:half], attempt, personal=personal)
+    return first | isolate_failures(batches[half:], attempt, personal=personal)
+
+
+def stage_or_isolate(
+    rows: DataFrame,
+    batches: Collection[Batch],
+    build: Build,
+    probes: Callable[[], Mapping[str, Build]],
+    store: Callable[[DataFrame], DataFrame],
+    missing: Broken,
+    *,
+    personal: bool,
+) -> tuple[DataFrame, Broken]:
+    """Return the staged rows of these batches, stored once, and the broken rules. An expression that stops the staging puts
+    only its rule in error, in the batches where it fails.
+
+    ``build``: rows, and rules not to evaluate → staged rows. ``probes``: for each rule, what computes it alone. ``missing``:
+    rules that cannot be evaluated anyway.
+    """
+    try:
+        return store(build(rows, missing)), missing
+    except SCAN_ERRORS:
+        broken = failing_rules(rows, batches, probes(), missing, personal=personal)
+        if broken.keys() <= missing.keys():
+            raise
+        return store(build(rows, broken)), broken
+
+
+def failing_rules(
+    rows: DataFrame, batches: Collection[Batch], probes: Mapping[str, Build], missing: Broken, *, personal: bool
+) -> Broken:
+    """Return the broken rules, bisected by batch. Each probe evaluates one expression over the rows, and writes nothing."""
+    broken = dict(missing)
+
+    def attempt(probe: Build, some: Sequence[Batch]) -> None:
+        evaluate(probe(select_batches(rows, some), broken))
+
+    for name, probe in probes.items():
+        if name not in missing:
+            failures = isolate_failures(sorted(batches), partial(attempt, probe), personal=personal)
+            broken |= {name: failures} if failures else {}
+    return broken
+
+
+def row_probes(checks: Sequence[Check], build: Callable[[DataFrame, Sequence[Check]], DataFrame]) -> dict[str, Build]:
+    """Return a probe for each row check, which computes it and its prerequisites."""
+
+    def probe(check: Check, rows: DataFrame, _: Broken) -> DataFrame:
+        return build(rows, [*row_prerequisites(check, checks), check])
+
+    return {check.id: partial(probe, check) for check in checks if check.scope == "row"}
+
+
+def errors_by_batch(broken: Broken) -> dict[Batch, dict[str, str]]:
+    """Return the broken rules by batch: ``{check: message}``. A column that cannot be evaluated is an error of its cast."""
+    errors: dict[Batch, dict[str, str]] = {}
+    for name, failures in broken.items():
+        check = f"cast_{name.removeprefix('column:')}" if name.startswith("column:") else name
+        for batch, message in failures.items():
+            errors.setdefault(batch, {})[check] = message
+    return errors
+
+
+def errors_of(attempts: Mapping[str, Callable[[], object]], *, personal: bool) -> dict[str, str]:
+    """Return the attempts that fail, by name, each with its error (`error_of`)."""
+    errors = {name: error_of(attempt, personal=personal) for name, attempt in attempts.items()}
+    return {name: error for name, error in errors.items() if error is not None}
 
 
 def evaluate(frame: DataFrame) -> None:
-    """Compute every row, and keep none."""
+    """Compute every row, and store none."""
     frame.write.format("noop").mode("overwrite").save()
-
-
-def plain(error: Exception) -> str:
-    """The line of a Spark error that says what went wrong, without the stack of the JVM."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if re.search(r"\[[A-Z_.]{6,}\]", line)), lines[0] if lines else type(error).__name__)
-    return re.sub(r"^.*?(?=\[[A-Z_.]{6,}\])", "", told)[:300]

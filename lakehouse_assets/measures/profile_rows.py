@@ -1,4 +1,4 @@
-"""What the second aggregation gave, row by row, as profiles and relations.
+"""The second aggregation's rows as profiles and relations.
 
 Belongs here: collected rows → records. Does not: the aggregation itself (profile).
 """
@@ -8,33 +8,35 @@ from typing import Any
 
 from pyspark.sql import Row
 
-from lakehouse_assets.decisions.profiles import MOST_CATEGORIES, Profile
-from lakehouse_assets.decisions.relations import Relations
+from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
+from lakehouse_assets.decisions.drift.relations import Relations
 
-# What a row is of.
-KEYS = ("window", "extraction_seq", "place", "stratum")
+# The grouping columns.
+KEYS = ("window", "extraction_seq", "by_index", "stratum")
 
 
-def joined(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One for each key: sketches and figures may have come apart."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+def join_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return one row for each key: sketches and figures may have been aggregated separately."""
+    by_key: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
-        known = found.setdefault(tuple(row[key] for key in KEYS), {})
-        known.update({name: value for name, value in row.asDict().items() if value is not None or name not in known})
-    return list(found.values())
+        joined = by_key.setdefault(tuple(row[key] for key in KEYS), {})
+        joined.update({name: value for name, value in row.asDict().items() if value is not None or name not in joined})
+    return list(by_key.values())
 
 
-def number(feature: str, row: dict[str, Any], slot: int) -> Profile:
-    """Few values, all of them counted, are kept in the place of the sketch."""
-    given, nans, valid, sketch = (row[f"{name}{slot}"] for name in ("given", "nans", "valid", "sketch"))
-    counts = _exact(row.get(f"counted{slot}"), valid)
+def read_number(feature: str, row: dict[str, Any], slot: int) -> Profile:
+    """Return the profile of a number: counts instead of the sketch, if it has few values and all of them were counted."""
+    filled, nans, valid, sketch = (row[f"{name}{slot}"] for name in ("filled", "nans", "valid", "sketch"))
+    counts = _counts(row.get(f"counted{slot}"))
+    if not valid or len(counts) > MOST_CATEGORIES or sum(counts.values()) != valid:
+        counts = None
     return Profile(
         feature=feature,
         stratum=row["stratum"],
         rows=row["rows"],
-        nulls=row["rows"] - given,
+        nulls=row["rows"] - filled,
         nans=nans,
-        infinities=given - nans - valid,
+        infinities=filled - nans - valid,
         mean=row[f"mean{slot}"],
         std=row[f"std{slot}"],
         minimum=row[f"minimum{slot}"],
@@ -45,37 +47,32 @@ def number(feature: str, row: dict[str, Any], slot: int) -> Profile:
     )
 
 
-def category(feature: str, row: dict[str, Any], slot: int) -> Profile:
-    """The most frequent by name, ties by the alphabet, so that the same rows give the same profile."""
-    told, listed = row[f"told{slot}"], row[f"categories{slot}"]
-    every = {item["item"]: item["count"] for item in listed if item["item"] is not None}
-    ranked = sorted(every.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CATEGORIES]
-    exact = sum(every.values()) == told
+def read_category(feature: str, row: dict[str, Any], slot: int) -> Profile:
+    """Return the profile of a category: the most frequent values, ties by the alphabet, so that equal rows give equal ones."""
+    filled, counts = row[f"filled_text{slot}"], _counts(row[f"categories{slot}"])
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CATEGORIES]
+    is_exact = sum(counts.values()) == filled
     return Profile(
         feature=feature,
         stratum=row["stratum"],
         rows=row["rows"],
-        nulls=row["rows"] - told,
+        nulls=row["rows"] - filled,
         kind="category",
-        distinct=float(len(every) if exact else row[f"kinds{slot}"]),
-        counts=tuple(sorted(ranked)) if told else None,
-        # Of more values than are counted one by one, Spark's figures are upper bounds.
-        others=max(0, told - sum(rows for _, rows in ranked)),
+        distinct=float(len(counts) if is_exact else row[f"kinds{slot}"]),
+        counts=tuple(sorted(ranked)) if filled else None,
+        # With more values than are counted one by one, Spark's counts are upper bounds.
+        others=max(0, filled - sum(rows for _, rows in ranked)),
     )
 
 
-def _exact(listed: Sequence[Row] | None, valid: int) -> dict[float, int] | None:
-    """Rows by value, where there are few values and all of them were counted."""
-    if not valid or listed is None:
-        return None
-    found = {item["item"]: item["count"] for item in listed if item["item"] is not None}
-    return found if len(found) <= MOST_CATEGORIES and sum(found.values()) == valid else None
+def _counts(items: Sequence[Row] | None) -> dict[Any, int]:
+    return {item["item"]: item["count"] for item in items or () if item["item"] is not None}
 
 
-def relations(by: str | None, features: tuple[str, ...], row: dict[str, Any]) -> Relations:
-    """Co-moments of a population's variances and covariances."""
-    rows, places = row["completes"], range(len(features))
-    mean = tuple(row[f"centre{i}"] if rows else 0.0 for i in places)
-    pairs = [(i, j) for i in places for j in places[i:]]
+def read_relations(by: str | None, features: tuple[str, ...], row: dict[str, Any]) -> Relations:
+    """Return relations, with co-moments from variances and covariances of a population."""
+    rows, indices = row["completes"], range(len(features))
+    mean = tuple(row[f"centre{i}"] if rows else 0.0 for i in indices)
+    pairs = [(i, j) for i in indices for j in indices[i:]]
     comoments = tuple(row[f"co{i}_{j}"] * rows if rows else 0.0 for i, j in pairs)
     return Relations(by, row["stratum"], features, rows, mean, comoments)

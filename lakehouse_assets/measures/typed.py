@@ -1,6 +1,6 @@
-"""From bronze's strings to declared types, as SQL text: null tokens, casts, zones, expressions.
+"""From bronze's strings to declared types, as SQL text: null tokens, casts, zones, the calendar, expressions.
 
-Belongs here: one declared column's value and how its cast is known to have failed. Does not: checks, or writing.
+Belongs here: a declared column's value, and whether its cast failed. Does not: checks, or writing.
 """
 
 from collections.abc import Collection
@@ -8,24 +8,32 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from lakehouse_assets.checks.sql_text import identifier, literal, parse_expression
-from lakehouse_assets.checks.types import time_alone
+from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
+from lakehouse_assets.checks.types import is_time_of_day
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.source import safe_name
-from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.spark_types import Array, Atom, Map, SparkType, Struct, parse_type
+from lakehouse_assets.contracts.table_contract import TableContract
 
 TEXT = ("string", "binary")
-# As a cast reads them, but for a time of day alone.
+# The forms that a cast accepts, except a time of day alone.
 WITH_A_DATE = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSS][.SSSSS][.SSSS][.SSS][.SS][.S][' '][XXX][XX][X]]"
 ZONED = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+# The years of Python's `datetime`, and so of pyarrow and deltalake: they cannot read a file with a value of another year. Spark
+# has the years -290308 to 294247.
+FIRST_AND_LAST = {
+    "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
+    "timestamp": ("TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'"),
+    "timestamp_ntz": ("TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"),
+}
 
 
 @dataclass(frozen=True)
 class TypedColumn:
     """``value``: SQL of the typed value. ``raw``: the text.
 
-    ``failed``: SQL, true where a given text could not be cast, over a frame that has both, as ``<name>`` and ``_raw_<name>``:
-    a row that has a value costs one comparison. Only an ``expr``, whose result may be NULL by itself, is evaluated again.
+    ``failed``: SQL over a frame with both, as ``<name>`` and ``_raw_<name>``; true if a text that is no null could not be cast.
+    A row with a value costs one comparison. Only an ``expr``, whose result may be NULL by itself, is evaluated again.
     """
 
     name: str
@@ -34,73 +42,113 @@ class TypedColumn:
     raw: str
 
 
-def typed_columns(spec: TableSpec, available: Collection[str]) -> list[TypedColumn]:
-    """Each declared column over a bronze frame that has the columns ``available``; one that it lacks is NULL."""
-    # Spark knows no letter case: a column that was spelled otherwise once is the same in bronze.
+def typed_columns(spec: TableContract, available: Collection[str]) -> list[TypedColumn]:
+    """Return each declared column over a bronze frame with the columns ``available``; a missing one is NULL."""
+    # Spark ignores letter case: a column that once had another spelling is the same in bronze.
     lower = {name.lower() for name in available}
     return [_typed(spec, name, column, lower) for name, column in spec.columns.items()]
 
 
-def _typed(spec: TableSpec, name: str, column: Column, available: Collection[str]) -> TypedColumn:
+def _typed(spec: TableContract, name: str, column: Column, available: Collection[str]) -> TypedColumn:
     stored = safe_name(spec.source_column(name))
     text = identifier(stored) if stored.lower() in available else "CAST(NULL AS STRING)"
     value, again = identifier(name), identifier(f"_raw_{name}")
-    cast = _cast(spec, column, _given(spec, text))
-    given = f"({_given(spec, again)}) IS NOT NULL"
+    cast = _cast(spec, column, _without_nulls(spec, text))
+    has_text = f"({_without_nulls(spec, again)}) IS NOT NULL"
     if column.type not in TEXT:
         # An empty field is no value of a number or a date; for text it is one. (`nullif` would trim every row's text.)
-        given = f"coalesce(trim({_given(spec, again)}) <> '', FALSE)"
+        has_text = f"coalesce(trim({_without_nulls(spec, again)}) <> '', FALSE)"
     if column.expr is None:
-        failed = "false" if column.type == "string" else f"({value} IS NULL AND {given})"
+        failed = "false" if column.type == "string" else f"({value} IS NULL AND {has_text})"
         return TypedColumn(name, cast, failed, text)
-    before = _cast(spec, column, _given(spec, again))
-    failed = f"({given} AND (({before}) IS NULL OR ({value} IS NULL AND ({_substitute(column.expr, before)}) IS NOT NULL)))"
-    return TypedColumn(name, f"try_cast({_substitute(column.expr, cast)} AS {column.type})", failed, text)
+    before = _cast(spec, column, _without_nulls(spec, again))
+    failed = f"({has_text} AND (({before}) IS NULL OR ({value} IS NULL AND ({_substitute(column.expr, before)}) IS NOT NULL)))"
+    result = f"try_cast({_substitute(column.expr, cast)} AS {column.type})"
+    return TypedColumn(name, within_calendar(column.type, result), failed, text)
 
 
-def _given(spec: TableSpec, text: str) -> str:
+def _without_nulls(spec: TableContract, text: str) -> str:
     if not spec.source.nulls:
         return text
     tokens = ", ".join(literal(token) for token in spec.source.nulls)
     return f"CASE WHEN {text} IN ({tokens}) THEN NULL ELSE {text} END"
 
 
-def _cast(spec: TableSpec, column: Column, given: str) -> str:
+def _cast(spec: TableContract, column: Column, text: str) -> str:
+    return within_calendar(column.type, _spark_cast(spec, column, text), None if column.format or column.nested else text)
+
+
+def _spark_cast(spec: TableContract, column: Column, text: str) -> str:
     if column.type == "string":
-        return given
+        return text
     if column.nested:
-        return _from_json(column.type, given)
+        return _from_json(column.type, text)
     if column.type == "binary":
-        return f"try_to_binary({given}, 'base64')"
-    # A format takes the text as it stands; Spark's own casts trim it, and read an empty one as no value.
-    trimmed = f"nullif(trim({given}), '')"
+        return f"try_to_binary({text}, 'base64')"
+    # A format applies to the text unchanged. Spark's casts trim it, and read an empty one as NULL.
+    trimmed = f"nullif(trim({text}), '')"
     if column.type == "date" and column.format:
         return f"CAST(try_to_timestamp({trimmed}, {literal(column.format)}) AS DATE)"
     if column.type != "timestamp":
-        return f"try_cast({given} AS {column.type})"
-    moment = f"CASE WHEN {time_alone(given)} THEN NULL ELSE try_cast({given} AS timestamp) END"
+        return f"try_cast({text} AS {column.type})"
+    moment = f"CASE WHEN {is_time_of_day(text)} THEN NULL ELSE try_cast({text} AS timestamp) END"
     if column.format:
         moment = f"try_to_timestamp({trimmed}, {literal(column.format)})"
     if spec.source.timezone == "UTC":
         return moment
     local = f"to_utc_timestamp({moment}, {literal(spec.source.timezone)})"
-    return f"CASE WHEN trim({given}) RLIKE {literal(ZONED)} THEN {moment} ELSE {local} END"
+    return f"CASE WHEN trim({text}) RLIKE {literal(ZONED)} THEN {moment} ELSE {local} END"
 
 
-def _from_json(kind: str, given: str) -> str:
-    """NULL for a text that is no JSON of this type, whatever its depth. Spark itself gives what it could read of it, and says
-    that it could not read all only of a struct: so the text is wrapped in one. That it is one JSON value is asked first.
+def _from_json(kind: str, text: str) -> str:
+    """Return SQL: NULL for a text that is not one JSON value of this type, at any depth. Spark itself returns the part that it
+    could read, and reports the rest only for a struct: so the text is wrapped in one.
     """
     schema = literal(f"struct<v: {kind}, _bad: string>")
     options = f"map('columnNameOfCorruptRecord', '_bad', 'timestampFormat', {literal(WITH_A_DATE)})"
-    read = f"from_json(concat('{{\"v\":', {given}, '}}'), {schema}, {options})"
-    return f"CASE WHEN try_parse_json({given}) IS NOT NULL AND {read}._bad IS NULL THEN {read}.v END"
+    read = f"from_json(concat('{{\"v\":', {text}, '}}'), {schema}, {options})"
+    return f"CASE WHEN try_parse_json({text}) IS NOT NULL AND {read}._bad IS NULL THEN {read}.v END"
 
 
 def _substitute(expression: str, value: str) -> str:
-    """Put the typed value where the expression says ``value``; both were parsed, nothing is spliced unparsed."""
+    """Return the expression with the typed value in place of ``value``. Both are parsed, nothing is spliced."""
     typed = exp.Paren(this=parse_expression(value, "typed value"))
     tree = parse_expression(expression, "expr").transform(
         lambda node: typed.copy() if isinstance(node, exp.Column) and node.name == "value" else node
     )
     return f"({tree.sql(dialect='spark')})"
+
+
+def within_calendar(kind: str, value: str, text: str | None = None) -> str:
+    """Return SQL: ``value``, or NULL if any date or moment in it is outside the years 1 to 9999. Unchanged for a type without
+    times.
+
+    ``text``: the text that the value was cast from. Nearly every text shows by itself that it is inside, which spares the rest.
+    """
+    inside = _inside(parse_type(kind), f"({value})", 0)
+    if inside is None:
+        return value
+    checked = f"CASE WHEN {inside} THEN {value} END"
+    if text is None:
+        return checked
+    # A day from either end, since a zone may put it into another year.
+    plainly_inside = f"substring({text}, 5, 1) = '-' AND {text} >= '0002' AND {text} < '9999'"
+    return f"CASE WHEN {plainly_inside} THEN {value} ELSE {checked} END"
+
+
+def _inside(kind: SparkType, value: str, depth: int) -> str | None:
+    """Return SQL that is true if every date and moment of a value is inside; None for a type without any. NULL is inside."""
+    variable = f"x{depth}"
+    if isinstance(kind, Atom) and kind.name in FIRST_AND_LAST:
+        first, last = FIRST_AND_LAST[kind.name]
+        return f"coalesce({value} BETWEEN {first} AND {last}, TRUE)"
+    if isinstance(kind, Array):
+        condition = _inside(kind.element, variable, depth + 1)
+        return condition and f"coalesce(forall({value}, {variable} -> {condition}), TRUE)"
+    if isinstance(kind, Map):
+        condition = _inside(kind.value, variable, depth + 1)
+        return condition and f"coalesce(forall(map_values({value}), {variable} -> {condition}), TRUE)"
+    if isinstance(kind, Struct):
+        conditions = [_inside(part, f"{value}.{identifier(name)}", depth) for name, part in kind.fields]
+        return " AND ".join(part for part in conditions if part) or None
+    return None

@@ -1,6 +1,6 @@
-"""What can be said of contracts beyond each by itself: what no source has, what no table uses. No JVM.
+"""Mistakes of contracts beside the source and each other: missing columns, unused packs, patterns that match nothing. No JVM.
 
-Belongs here: `check validate` beyond the YAML itself. Does not: the YAML's own errors (contracts).
+Belongs here: what `check validate` reports beyond the YAML itself. Does not: the YAML's own mistakes (contracts).
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,55 +8,55 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from lakehouse_assets.contracts.sharing import Keys
+from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.layers.source import source_of
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 
 
 def unused_packs(tables: Sequence[LakehouseTable]) -> list[str]:
-    """One line per pack that no table uses: it promises nothing."""
-    used = {source.pack for table in tables for sources in table.places.sources.values() for source in sources}
+    """Return one line per pack that no table uses."""
+    used = {origin.pack for table in tables for origins in table.source_map.origins.values() for origin in origins}
     lines = set()
-    for table in tables:
-        files = table.places.files
-        if files.packs:
-            unused = (name for name in files.values.packs if name not in used)
-            lines |= {f"{files.packs.at([name])}: {name}: no table uses this pack" for name in unused}
+    for shared in (table.source_map.shared for table in tables):
+        if shared.packs_document:
+            unused = (name for name in shared.packs if name not in used)
+            lines |= {f"{shared.packs_document.at([name])}: {name}: no table uses this pack" for name in unused}
     return sorted(lines)
 
 
-def unfitting_patterns(tables: Sequence[LakehouseTable]) -> tuple[list[str], list[str]]:
-    """One line per pattern of a pack that fits no column: of any table that uses the pack (a mistake); of one of them, where
-    it fits others' (to be known: the pack's other checks may be all that this table wants).
+def unmatched_patterns(tables: Sequence[LakehouseTable]) -> tuple[list[str], list[str]]:
+    """Return one line per pattern of a pack that matches no column of any table with the pack (a mistake), and one per pattern
+    and table where it matches others' columns only (a note: the table may want the pack's other checks).
     """
-    fits: dict[str, bool] = {}
+    has_match: dict[str, bool] = {}
     misses: list[tuple[str, str]] = []
     for table in tables:
-        for keys, written, pattern in _patterns(table):
-            packs, name = table.places.files.packs, ".".join(map(str, written))
-            pattern_at = f"{packs.at(written) if packs else 'packs.yaml'}: {name}: {pattern!r}"
-            # Gold's columns come of its SQL: nothing is looked for among them.
-            fit = keys == ("checks",) and any(fnmatchcase(column, pattern) for column in table.spec.columns)
-            fits[pattern_at] = fits.get(pattern_at, False) or fit
-            if not fit:
-                place, used = table.places.told([*keys[:-1], "packs"])
-                misses.append((pattern_at, f"{place}: {used}: {pattern!r} ({name}) fits no column here"))
-    mistakes = [f"{at} fits no column of any table that uses this pack" for at, fit in fits.items() if not fit]
-    return mistakes, [text for pattern_at, text in misses if fits[pattern_at]]
+        for keys, pattern_keys, pattern in _patterns(table):
+            packs, name = table.source_map.shared.packs_document, ".".join(map(str, pattern_keys))
+            location = f"{packs.at(pattern_keys) if packs else 'packs.yaml'}: {name}: {pattern!r}"
+            # Gold's columns come from its SQL: patterns do not apply to them.
+            matches = keys == ("checks",) and any(fnmatchcase(column, pattern) for column in table.spec.columns)
+            has_match[location] = has_match.get(location, False) or matches
+            if not matches:
+                used_at, used = table.source_map.locate([*keys[:-1], "packs"])
+                misses.append((location, f"{used_at}: {used}: {pattern!r} ({name}) fits no column here"))
+    mistakes = [f"{at} fits no column of any table that uses this pack" for at, matches in has_match.items() if not matches]
+    return mistakes, [text for location, text in misses if has_match[location]]
 
 
 def _patterns(table: LakehouseTable) -> Iterator[tuple[Keys, Keys, str]]:
-    """Each pattern that packs bring into a list of checks: the list's keys, those of the pattern, and the pattern."""
-    for keys, sources in table.places.sources.items():
-        for name in dict.fromkeys(source.pack for source in sources if source.pack):
-            for place, check in enumerate(table.places.files.values.packs[name].checks):
+    """Yield each pattern that packs bring into a list of checks: the list's keys, the pattern's keys, and the pattern."""
+    for keys, origins in table.source_map.origins.items():
+        for name in dict.fromkeys(origin.pack for origin in origins if origin.pack):
+            for index, check in enumerate(table.source_map.shared.packs[name].checks):
                 if "for_columns" in check:
-                    yield keys, (name, "checks", place, "for_columns"), str(check["for_columns"])
+                    yield keys, (name, "checks", index, "for_columns"), str(check["for_columns"])
 
 
 def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> list[str]:
-    """One line per declared column that the newest landed window lacks, with file, line and key; none where nothing landed."""
+    """Return one line per declared column that the newest landed window lacks, with file, line and key."""
     mistakes = []
     for table in tables:
         spec = table.spec
@@ -64,14 +64,16 @@ def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> lis
         try:
             arrived = source.fingerprints(spec.extraction.windows(datetime.now(UTC)))
         except (SourceError, EnvironmentMissing):
-            continue  # nothing has landed yet, or no database is named here: nothing to compare with
+            continue  # nothing has landed yet, or no database is configured here: nothing to compare with
         if not arrived:
             continue
         newest = max(arrived)
-        has = source.columns(newest)
+        columns = source.columns(newest)
+        if spec.pii_columns and has_no_header(columns, [spec.source_column(name) for name in spec.columns]):
+            columns = numbered(columns)
         for name in spec.columns:
             wanted = spec.source_column(name)
-            if has and wanted not in has:
-                place, key = table.places.told(["columns", name])
-                mistakes.append(f"{place}: {key}: {newest.key} has no column {wanted!r}; it has {', '.join(has)}")
+            if columns and wanted not in columns:
+                location, key = table.source_map.locate(["columns", name])
+                mistakes.append(f"{location}: {key}: {newest.key} has no column {wanted!r}; it has {', '.join(columns)}")
     return mistakes

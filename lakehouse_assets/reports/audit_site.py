@@ -1,12 +1,13 @@
-"""The pages of the audits: records → HTML, from templates in a sandbox; every name and value is escaped.
+"""The pages of the audits: records → HTML, from templates in a sandbox. Every name and value is escaped; the pages have no
+script and request nothing from the network.
 
-Belongs here: what each page is given. Does not: reading records, or writing files (layers/audit_pages), how pages look
-(templates). The pages have no script and ask the network for nothing.
+Belongs here: the data of each page. Does not: reading records or writing files (audit/pages), how pages look (templates).
 """
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -16,28 +17,22 @@ from typing import Any
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from lakehouse_assets.contracts.audit import AuditRule, AuditRules
-from lakehouse_assets.contracts.audit_record import AuditRecord
-from lakehouse_assets.decisions.audit import Unmatched, percent, unmatched
-from lakehouse_assets.reports.audit_charts import bars, interval
+from lakehouse_assets.contracts.audit import AuditRecord, AuditRules
+from lakehouse_assets.decisions.audit.verdict import find_unmatched, format_percent
 from lakehouse_assets.reports.drift import HEADER
+from lakehouse_assets.reports.markdown import escape_controls
 
 TEMPLATES = Path(__file__).with_name("audit_pages")
+WIDTH, BAR_WIDTH, BAR_HEIGHT = 160.0, 420.0, 26  # of charts; the templates hold the SVG
 SHOWN_AUDITS, SHOWN_ROWS, SHOWN_GROUPS = 12, 2000, 15
-WORDS = {
-    "passed": "passed",
-    "passed_with_infos": "passed, with infos",
-    "passed_with_warnings": "passed, with warnings",
-    "stopped": "stopped",
-}
-ORDER = {"exception": 0, "fail": 1, "inconclusive": 2, "pass": 3}
-SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+ORDER = ("exception", "fail", "inconclusive", "pass")
+SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(frozen=True)
-class Drifted:
+class DriftedWindow:
     """One window that drifted. ``features``: cells below `reports.drift.HEADER`, the strangest first. ``picture``: an image of
-    the one that is told, as a data URI.
+    the worst one, as a data URI.
     """
 
     window: str
@@ -49,211 +44,213 @@ class Drifted:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What else is known of a table. ``figures``: name and number, of its batches and rows. ``drift``: its last windows that
-    drifted, the newest first.
-    """
+class TableContext:
+    """A table's other facts. ``figures``: counts of batches and rows, by name. ``drift``: drifted windows, newest first."""
 
     figures: tuple[tuple[str, int], ...] = ()
-    drift: tuple[Drifted, ...] = ()
+    drift: tuple[DriftedWindow, ...] = ()
 
 
-def page_of(table: str) -> str:
-    """Where a table's page is within the site: plain letters, whatever the folder is called."""
-    return f"tables/{_file(table)}"
+def page_path(table: str) -> str:
+    """Return a table's path within the site, in plain letters."""
+    plain = re.sub(r"[^a-z0-9_]+", "-", table.lower()).strip("-")[:60]
+    return f"tables/{plain}-{hashlib.sha256(table.encode()).hexdigest()[:8]}.html"
 
 
-def _file(name: str) -> str:
-    plain = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:60]
-    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.html"
-
-
-def site(
-    known: Sequence[AuditRecord], rules: AuditRules, beside: Mapping[str, Beside], made_at: datetime, there: Sequence[str]
+def build_site(
+    audits: Sequence[AuditRecord],
+    rules: AuditRules,
+    contexts: Mapping[str, TableContext],
+    made_at: datetime,
+    tables: Sequence[str],
 ) -> dict[str, str]:
-    """``{path: HTML}`` of every page. ``known``: all audits, oldest first. ``there``: tables on disk; those that were never
-    audited are named, those that are gone are shown with their last audit.
+    """Return ``{path: HTML}`` of every page. ``audits``: all audits, oldest first. ``tables``: tables on disk; those never
+    audited are named, and those that are gone are shown with their last audit.
     """
     history: dict[str, list[AuditRecord]] = {}
-    for record in known:
+    for record in audits:
         history.setdefault(record.table, []).append(record)
-    current = {table: [r for r in found if not r.as_of] for table, found in history.items()}
-    newest = {table: (found or history[table])[-1] for table, found in current.items()}
-    open_rules = _unmatched(rules, newest)
-    common = {"made_at": made_at, "words": WORDS, "drift_header": HEADER}
+    newest = {table: ([r for r in history[table] if not r.as_of] or history[table])[-1] for table in sorted(history)}
+    bound = {name for record in newest.values() for name, _ in record.bindings}
+    unmatched = find_unmatched(rules.rules, {table: tuple(record.schema) for table, record in newest.items()}, bound)
+    results = [(table, result) for table, record in newest.items() for result in record.results]
+    of_rules = {rule.name: [(table, r) for table, r in results if r["rule"] == rule.name] for rule in rules.rules}
     pages = {
         "index.html": _render(
             "overview",
             root="",
-            **common,
-            tables=[_line(newest[table], history[table]) for table in sorted(newest)],
-            missing=[table for table in there if table not in history],
-            gone=[table for table in sorted(history) if table not in there],
-            unmatched=[(u, _rule_page(u.rule)) for u in open_rules],
-            rules=[(rule, _rule_page(rule.name), _asked(rule, newest)) for rule in rules.rules],
+            made_at=made_at,
+            tables=[(record, _counts(record.results), history[table][-SHOWN_AUDITS:]) for table, record in newest.items()],
+            missing=[table for table in tables if table not in history],
+            gone=[table for table in newest if table not in tables],
+            unmatched=unmatched,
+            rules=[(rule, _counts(result for _, result in of_rules[rule.name])) for rule in rules.rules],
         )
     }
     for table, record in newest.items():
-        pages[page_of(table)] = _render(
-            "table", root="../", **common, **_table(record, history[table], beside.get(table, Beside()), rules)
-        )
+        values = _table_values(record, history[table], rules)
+        context = contexts.get(table, TableContext())
+        pages[page_path(table)] = _render("table", root="../", made_at=made_at, beside=context, **values)
     for rule in rules.rules:
+        unfit = [(table, column, why) for table, r in newest.items() for name, column, why in r.unfit if name == rule.name]
         pages[_rule_page(rule.name)] = _render(
             "rule",
             root="../",
-            **common,
+            made_at=made_at,
             rule=rule,
             promise=dict(rule.check),
-            place=_short((rules.places or {}).get(rule.name, "")),
-            threshold=percent(rule.threshold),
-            unmatched=[u for u in open_rules if u.rule == rule.name],
-            bound=[
-                (table, page_of(table), _result(found))
-                for table, record in sorted(newest.items())
-                for found in record.results
-                if found["rule"] == rule.name
-            ],
-            unfit=[
-                (table, page_of(table), column, why)
-                for table, record in sorted(newest.items())
-                for name, column, why in record.unfit
-                if name == rule.name
-            ],
+            # Without this machine's folders.
+            place="/".join(rules.locations.get(rule.name, "").split("/")[-2:]),
+            unmatched=[each for each in unmatched if each.rule == rule.name],
+            bound=[(table, _result_values(result)) for table, result in of_rules[rule.name]],
+            unfit=unfit,
         )
     return pages
-
-
-def _unmatched(rules: AuditRules, newest: Mapping[str, AuditRecord]) -> list[Unmatched]:
-    bound = {name for record in newest.values() for name, _ in record.bindings}
-    return unmatched(rules.rules, {table: tuple(record.schema) for table, record in newest.items()}, bound)
 
 
 def _rule_page(name: str) -> str:
     return f"rules/{name}.html"
 
 
-def _short(place: str) -> str:
-    """A place without this machine's folders."""
-    return "/".join(place.split("/")[-2:])
+def _counts(results: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Count results by status."""
+    return dict.fromkeys(ORDER, 0) | Counter(result["status"] for result in results)
 
 
-def _asked(rule: AuditRule, newest: Mapping[str, AuditRecord]) -> dict[str, int]:
-    """How many columns gave which answer."""
-    found = dict.fromkeys(ORDER, 0)
-    for record in newest.values():
-        for result in record.results:
-            if result["rule"] == rule.name:
-                found[result["status"]] += 1
-    return found
-
-
-def _line(record: AuditRecord, history: Sequence[AuditRecord]) -> dict[str, Any]:
-    counts = dict.fromkeys(ORDER, 0)
-    for result in record.results:
-        counts[result["status"]] += 1
-    return {"audit": record, "page": page_of(record.table), "counts": counts, "trend": history[-SHOWN_AUDITS:]}
-
-
-def _table(record: AuditRecord, history: Sequence[AuditRecord], beside: Beside, rules: AuditRules) -> dict[str, Any]:
-    earlier = [found for found in history if not found.as_of and found is not record]
-    before = earlier[-1] if earlier else None
+def _table_values(record: AuditRecord, history: Sequence[AuditRecord], rules: AuditRules) -> dict[str, Any]:
+    current = [other for other in history if not other.as_of]
+    before = next((other for other in reversed(current) if other is not record), None)
     ordered = sorted(
-        record.results, key=lambda r: (ORDER[r["status"]], SEVERITIES[r["severity"]], r["rule"], list(r["columns"]))
+        record.results, key=lambda r: (ORDER.index(r["status"]), SEVERITIES.index(r["severity"]), r["rule"], list(r["columns"]))
     )
-    names = {rule.name for rule in rules.rules}
     return {
         "audit": record,
         "trend": history[-SHOWN_AUDITS:],
-        "results": [
-            {**_result(r), "page": _rule_page(r["rule"]) if r["rule"] in names else None} for r in ordered[:SHOWN_ROWS]
-        ],
+        "results": [_result_values(result) for result in ordered[:SHOWN_ROWS]],
+        "known_rules": {rule.name for rule in rules.rules},
         "left_out": max(len(ordered) - SHOWN_ROWS, 0),
-        "groups": _groups(record),
+        "groups": _distribution(record),
         "before": before,
         "changes": _changes(before, record) if before else [],
-        "schemas": _schemas([found for found in history if not found.as_of and found.schema]),
-        "beside": beside,
+        "schemas": _schemas([other for other in current if other.schema]),
     }
 
 
-def _result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result with what is drawn of it."""
+def _result_values(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with the data of its chart."""
     share = result["share"]
-    shown: dict[str, Any] = {**result, "promised": percent(result["threshold"]), "observed": None, "range": None, "chart": None}
-    if share:
-        shown["observed"] = percent(share["estimate"])
-        shown["range"] = "every row" if share["exact"] else f"{percent(share['low'])} to {percent(share['high'])}"
-        shown["chart"] = interval(share["low"], share["estimate"], share["high"], result["threshold"])
-    return shown
+    if not share:
+        return {**result, "observed": None, "chart": None}
+    return {
+        **result,
+        "observed": format_percent(share["estimate"]),
+        "range": "every row" if share["exact"] else f"{format_percent(share['low'])} to {format_percent(share['high'])}",
+        "chart": interval(share["low"], share["estimate"], share["high"], result["threshold"]),
+    }
 
 
-def _groups(record: AuditRecord) -> dict[str, Any] | None:
-    """The two distributions side by side: shares of the table and of the sample, the most frequent groups first."""
+def interval(low: float, estimate: float, high: float, threshold: float) -> dict[str, float]:
+    """Return coordinates of a share, its interval and its threshold on a line of ``WIDTH``, which ends at 100 %."""
+    start = max(min(low, threshold) - 0.05, 0.0)
+
+    def coordinate(share: float) -> float:
+        return round((share - start) / max(1.0 - start, 1e-9) * (WIDTH - 8) + 4, 1)
+
+    return {
+        "low": coordinate(low),
+        "high": max(coordinate(high), coordinate(low) + 1),
+        "at": coordinate(estimate),
+        "promised": coordinate(threshold),
+    }
+
+
+def bars(groups: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
+    """Return two bars for each group (share of the table, share of the sample); the greatest is ``BAR_WIDTH`` wide."""
+    most = max((share for _, *shares in groups for share in shares), default=0.0) or 1.0
+    rows = [
+        {"name": name if len(name) <= 24 else name[:23] + "…", "y": n * BAR_HEIGHT, "raw": a, "sampled": b,
+         "raw_width": round(a / most * BAR_WIDTH, 1), "sampled_width": round(b / most * BAR_WIDTH, 1)}
+        for n, (name, a, b) in enumerate(groups)
+    ]  # fmt: skip
+    return {"rows": rows, "height": len(groups) * BAR_HEIGHT + 4}
+
+
+def _distribution(record: AuditRecord) -> dict[str, Any] | None:
+    """Return both distributions side by side: shares of the table and of the sample, the most frequent groups first."""
     raw, sampled = record.raw_data_distribution, record.sample_data_distribution
     if not raw:
         return None
-    whole, drawn = max(sum(raw.values()), 1), max(sum(sampled.values()), 1)
+    total, sampled_total = max(sum(raw.values()), 1), max(sum(sampled.values()), 1)
     names = sorted(raw, key=lambda name: (-raw[name], name))
-    rows = [(name, raw[name], raw[name] / whole, sampled.get(name, 0), sampled.get(name, 0) / drawn) for name in names]
-    return {
-        "rows": rows[:200],
-        "more": max(len(rows) - 200, 0),
-        "chart": bars([(r[0], r[2], r[4]) for r in rows[:SHOWN_GROUPS]]),
-    }
+    rows = [(name, raw[name], raw[name] / total, sampled.get(name, 0), sampled.get(name, 0) / sampled_total) for name in names]
+    chart = bars([(name, share, sampled_share) for name, _, share, _, sampled_share in rows[:SHOWN_GROUPS]])
+    return {"rows": rows[:200], "more": max(len(rows) - 200, 0), "chart": chart}
 
 
 def _changes(before: AuditRecord, now: AuditRecord) -> list[str]:
-    """What is different since the last audit, in sentences."""
-    found = []
+    """Return sentences about the differences since the last audit."""
+    sentences = []
     if before.total_raw_records is not None and now.total_raw_records is not None:
-        found.append(f"rows: {before.total_raw_records:,} then, {now.total_raw_records:,} now")
+        sentences.append(f"rows: {before.total_raw_records:,} then, {now.total_raw_records:,} now")
     if before.ruleset_hash != now.ruleset_hash:
-        found.append(f"the rules are others: {before.ruleset_hash} then, {now.ruleset_hash} now")
+        sentences.append(f"the rules are others: {before.ruleset_hash} then, {now.ruleset_hash} now")
     old = {(r["rule"], tuple(r["columns"])): r for r in before.results}
     for result in now.results:
-        then = old.get((result["rule"], tuple(result["columns"])))
-        what = f"{result['rule']} of {', '.join(result['columns'])}"
-        if then is None:
-            found.append(f"{what}: new")
-        elif then["status"] != result["status"]:
-            found.append(f"{what}: {then['status']} then, {result['status']} now")
-        elif then["share"] and result["share"] and _apart(then["share"], result["share"]):
-            a, b = percent(then["share"]["estimate"]), percent(result["share"]["estimate"])
-            found.append(f"{what}: {a} passed then, {b} now; the two intervals do not meet")
-    return found + [f"{rule} lost its column {column}" for rule, column in now.lost]
-
-
-def _apart(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    return then["low"] > now["high"] or now["low"] > then["high"]
+        earlier = old.get((result["rule"], tuple(result["columns"])))
+        subject = f"{result['rule']} of {', '.join(result['columns'])}"
+        if earlier is None:
+            sentences.append(f"{subject}: new")
+        elif earlier["status"] != result["status"]:
+            sentences.append(f"{subject}: {earlier['status']} then, {result['status']} now")
+        elif (a := earlier["share"]) and (b := result["share"]) and (a["low"] > b["high"] or b["low"] > a["high"]):
+            passed = f"{format_percent(a['estimate'])} passed then, {format_percent(b['estimate'])} now"
+            sentences.append(f"{subject}: {passed}; the two intervals do not meet")
+    return sentences + [f"{rule} lost its column {column}" for rule, column in now.lost]
 
 
 def _schemas(history: Sequence[AuditRecord]) -> list[tuple[datetime, int | None, list[str]]]:
-    """When the columns changed, newest first."""
-    found: list[tuple[datetime, int | None, list[str]]] = []
+    """Return when the columns changed, newest first."""
+    changes: list[tuple[datetime, int | None, list[str]]] = []
     old: Mapping[str, str] | None = None
     for record in history:
         new = record.schema
         if old is None:
-            found.append((record.started_at, record.version, [f"{len(new)} columns"]))
+            changes.append((record.started_at, record.version, [f"{len(new)} columns"]))
         elif old != new:
-            told = [f"added {name}: {new[name]}" for name in new if name not in old]
-            told += [f"gone {name}: {old[name]}" for name in old if name not in new]
-            told += [f"{name}: {old[name]} became {new[name]}" for name in new if name in old and old[name] != new[name]]
-            found.append((record.started_at, record.version, told))
+            differences = [f"added {name}: {new[name]}" for name in new if name not in old]
+            differences += [f"gone {name}: {old[name]}" for name in old if name not in new]
+            differences += [f"{name}: {old[name]} became {new[name]}" for name in new if name in old and old[name] != new[name]]
+            changes.append((record.started_at, record.version, differences))
         old = new
-    return found[::-1]
+    return changes[::-1]
+
+
+def _finalize(value: Any) -> Any:
+    """Escape control characters of a text; what a template has rendered already stays as it is."""
+    return escape_controls(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 @cache
 def _templates() -> SandboxedEnvironment:
-    found = SandboxedEnvironment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    environment = SandboxedEnvironment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
     )
-    found.filters["percent"] = percent
-    found.filters["moment"] = lambda at: f"{at:%Y-%m-%d %H:%M} UTC"
-    found.filters["number"] = lambda value: "unknown" if value is None else f"{value:,}"
-    return found
+    environment.globals["drift_header"] = HEADER
+    environment.filters |= {
+        "percent": format_percent,
+        "moment": lambda at: f"{at:%Y-%m-%d %H:%M} UTC",
+        "number": lambda value: "unknown" if value is None else f"{value:,}",
+        "verdict": lambda verdict: verdict.replace("_with_", ", with "),
+        "table_page": page_path,
+        "rule_page": _rule_page,
+    }
+    return environment
 
 
-def _render(name: str, **given: Any) -> str:
-    return _templates().get_template(f"{name}.html.j2").render(given)
+def _render(name: str, **values: Any) -> str:
+    return _templates().get_template(f"{name}.html.j2").render(values)

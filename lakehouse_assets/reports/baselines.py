@@ -1,92 +1,93 @@
-"""What a baseline holds, for a reader: one row per feature and stratum, with its figures.
+"""A baseline for a reader: one row per feature and stratum, with its figures.
 
 Belongs here: baseline → rows. Does not: reading it, or printing them.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from lakehouse_assets.decisions.baseline import Baseline
-from lakehouse_assets.decisions.categories import Categories
-from lakehouse_assets.decisions.compared import SHARES
-from lakehouse_assets.decisions.distances import Steps
-from lakehouse_assets.decisions.profiles import Key, Profile, pooled
-from lakehouse_assets.decisions.relations import Measured, Relations
+from lakehouse_assets.decisions.drift.baseline import Baseline
+from lakehouse_assets.decisions.drift.categories import Categories
+from lakehouse_assets.decisions.drift.distances import Ecdf
+from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS
+from lakehouse_assets.decisions.drift.profiles import Key, Profile, pool_moments
+from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 
 NAMED = 50  # categories that are listed, the most frequent first
 
 
-def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measured]]) -> list[dict[str, Any]]:
-    """``windows``: what was measured of each that the baseline was made of, oldest first.
+def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measurement]]) -> list[dict[str, Any]]:
+    """A row per feature and stratum. ``windows``: the measurements of each window of the baseline, oldest first.
 
-    ``missing``: the share of rows without a value, which are ``nulls``, ``nans`` or ``infinities``.
-    In the feature's unit: mean, std, minimum, quantiles, maximum. ``distinct``: at least so many values, as far as the sketches
-    tell. ``moved``: the distance from the pinned reference, None where it is not pinned. Of relations: the correlations.
+    ``missing``: the share of rows without a value: ``nulls``, ``nans`` or ``infinities``. In the feature's unit: mean, std,
+    minimum, quantiles, maximum. ``distinct``: at least so many values, by the sketches' estimate. ``moved``: the distance from
+    the pinned reference; None without one. Of relations: the correlations.
     """
     profiles: dict[Key, list[Profile]] = {}
     for window in windows:
         for one in window:
             if isinstance(one, Profile):
                 profiles.setdefault(one.key, []).append(one)
-    moved = {one.key: one.distance for one in baseline.moved()}
+    moved = {one.key: one.distance for one in baseline.shifts()}
     return [_row(key, baseline, profiles.get(key, []), moved.get(key)) for key in baseline.keys]
 
 
 def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float | None) -> dict[str, Any]:
     shape, counts = baseline.shape(key), baseline.missing(key)
     rows = sum(n for _, n in counts)
-    found: dict[str, Any] = {"feature": key[0], "stratum": key[1], "kind": "number", "windows": baseline.windows(key)}
-    found |= {"rows": rows, "missing": sum(m for m, _ in counts) / rows if rows else None, "moved": moved}
+    row: dict[str, Any] = {"feature": key[0], "stratum": key[1], "kind": "number", "windows": baseline.windows(key)}
+    row |= {"rows": rows, "missing": sum(m for m, _ in counts) / rows if rows else None, "moved": moved}
     if counts:
         counted = profiles[-len(counts) :]
-        found |= {name: sum(getattr(p, name) for p in counted) for name in ("nulls", "nans", "infinities")}
-    # Of older windows the baseline has let go.
+        row |= {name: sum(getattr(p, name) for p in counted) for name in ("nulls", "nans", "infinities")}
+    # Older windows have left the baseline.
     used = [p for p in profiles if p.valid][-max(baseline.windows(key), 1) :]
     distinct = max((p.distinct for p in used if p.distinct is not None), default=None)
-    if isinstance(shape, Steps):
-        found |= pooled(used)._asdict()
-        found["quantiles"] = dict(zip(map(str, SHARES), shape.quantiles(SHARES).tolist(), strict=True))
-        found["distinct"] = max(distinct or 0.0, float(shape.values.size))
+    if isinstance(shape, Ecdf):
+        row |= pool_moments(used)._asdict()
+        row["quantiles"] = dict(zip(map(str, QUANTILE_LEVELS), shape.quantiles(QUANTILE_LEVELS).tolist(), strict=True))
+        row["distinct"] = max(distinct or 0.0, float(shape.values.size))
     elif isinstance(shape, Categories):
         ranked = sorted(shape.counts.items(), key=lambda item: (-item[1], item[0]))
-        found |= {"kind": "category", "distinct": max(distinct or 0.0, float(len(ranked)))}
-        found["categories"] = {name: count / shape.total for name, count in ranked[:NAMED]}
-        found["others"] = (shape.others + sum(count for _, count in ranked[NAMED:])) / shape.total
+        row |= {"kind": "category", "distinct": max(distinct or 0.0, float(len(ranked)))}
+        row["categories"] = {name: count / shape.total for name, count in ranked[:NAMED]}
+        row["others"] = (shape.others + sum(count for _, count in ranked[NAMED:])) / shape.total
     elif isinstance(shape, Relations):
-        found |= {"kind": "relations", "rows": shape.rows, "missing": None, "features": list(shape.features)}
-        found |= {"means": list(shape.mean), "correlations": _correlations(shape)}
-    return found
+        row |= {"kind": "relations", "rows": shape.rows, "missing": None, "features": list(shape.features)}
+        row |= {"means": list(shape.mean), "correlations": _correlations(shape)}
+    return row
 
 
 def _correlations(relations: Relations) -> list[list[Any]]:
     """``[feature, feature, correlation]``, the strongest first; nothing of a feature that does not vary."""
     matrix = relations.matrix()
     deviations = np.sqrt(np.diag(matrix))
-    found = []
-    for i, one in enumerate(relations.features):
-        for j in range(i + 1, len(relations.features)):
-            if deviations[i] > 0 and deviations[j] > 0:
-                found.append([one, relations.features[j], round(float(matrix[i, j] / (deviations[i] * deviations[j])), 6)])
-    return sorted(found, key=lambda pair: -abs(pair[2]))
+    varying = [index for index in range(len(relations.features)) if deviations[index] > 0]
+    pairs = [
+        [relations.features[i], relations.features[j], round(float(matrix[i, j] / (deviations[i] * deviations[j])), 6)]
+        for i, j in combinations(varying, 2)
+    ]
+    return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
 
 def short_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What fits a terminal."""
+    """The same rows, narrow enough for a terminal."""
     short = []
     for row in rows:
         quantiles = row.get("quantiles") or {}
-        told = {"feature": row["feature"], "stratum": row["stratum"], "windows": row["windows"], "rows": row["rows"]}
-        told["missing"] = None if row["missing"] is None else f"{row['missing']:.2%}"
-        told |= {name: _figure(row.get(name)) for name in ("mean", "std")}
-        told |= {f"{float(share):.0%}": _figure(quantiles.get(share)) for share in ("0.05", "0.5", "0.95")}
-        told |= {"distinct": _figure(row.get("distinct")), "moved": _figure(row["moved"])}
+        shown = {"feature": row["feature"], "stratum": row["stratum"], "windows": row["windows"], "rows": row["rows"]}
+        shown["missing"] = None if row["missing"] is None else f"{row['missing']:.2%}"
+        shown |= {name: _figure(row.get(name)) for name in ("mean", "std")}
+        shown |= {f"{float(share):.0%}": _figure(quantiles.get(share)) for share in ("0.05", "0.5", "0.95")}
+        shown |= {"distinct": _figure(row.get("distinct")), "moved": _figure(row["moved"])}
         if row["kind"] == "category":
             what = ", ".join(f"{name} {share:.0%}" for name, share in list(row["categories"].items())[:3])
         else:
             what = ", ".join(f"{a}~{b} {r:+.2f}" for a, b, r in row.get("correlations", [])[:3])
-        short.append({**told, "most frequent, or correlations": what})
+        short.append({**shown, "most frequent, or correlations": what})
     return short
 
 

@@ -1,4 +1,7 @@
-"""Outside → DataFrame of one or more windows. A new source kind is one file here, and one line in `open_source`."""
+"""Sources: outside data → DataFrame of one or more windows.
+
+A new source kind is one file in this room and one line in `open_source` below; its YAML shape is a file under contracts/.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,18 +19,18 @@ from lakehouse_assets.sources.kafka import KafkaReader
 def open_source(
     spec: TableSpec,
     settings: Settings,
-    recorded: Mapping[datetime, str],
-    taken: Mapping[datetime, str] | None = None,
-    seconds: int | None = None,
+    recorded_positions: Mapping[datetime, str],
+    recorded_fingerprints: Mapping[datetime, str] | None = None,
+    timeout_seconds: int | None = None,
 ) -> Source:
-    """The source of a table. ``recorded``: windows that were read before, by their start, each with what
-    is on record of it (`Source.positions`). ``taken``: their fingerprints. ``seconds``: what an answer of it may take at most.
+    """Return the source of a table. ``recorded_positions``: the text (`Source.positions`) of each window that was read before,
+    by its start. ``recorded_fingerprints``: of those windows. ``timeout_seconds``: for one answer of the source.
     """
     declared = [spec.source_column(name) for name in spec.columns]
     if isinstance(spec.source, JdbcSource):
-        return JdbcReader(spec.source, settings, declared, recorded, taken, seconds)
+        return JdbcReader(spec.source, settings, declared, recorded_positions, recorded_fingerprints, timeout_seconds)
     if isinstance(spec.source, KafkaSource):
-        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded, taken)
+        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded_positions, recorded_fingerprints)
     return FilesReader(spec.source, settings.landing, declared)
 
 

@@ -1,22 +1,28 @@
-"""What every kind of source offers: fingerprints of its windows, a lazy read, and a probe for what stopped a read.
+"""The protocol of a source: fingerprints of its windows, a lazy read, and a probe for what stopped a read.
 
-Belongs here: the protocol, the shape of an extraction, and what several kinds write alike. Does not: any one kind of source.
+Belongs here: the protocol, the extraction, column names, and conversions that several kinds share. Does not: any one kind.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.control import ControlTotals
+from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.errors import java_causes
 
 # What an action on an extraction's frame may raise. A failed scan is a Py4JJavaError in PySpark 4.1, and no PySparkException.
 SCAN_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
+MOMENT = pa.timestamp("us", "UTC")
+MAX_COLUMNS = 5_000
 FETCH_JARS = "python -m lakehouse_assets.storage.session"
 
 
@@ -24,12 +30,12 @@ FETCH_JARS = "python -m lakehouse_assets.storage.session"
 class Extraction:
     """``frame``: ``p_extracted_at``, ``_source_file``, ``_columns``, ``_corrupt_record``, then the source's columns as strings.
 
-    A row of a good record has ``_corrupt_record`` NULL; else it has the record's text, and its other columns are NULL.
-    ``_columns`` and ``columns`` hold safe names. The one row of an unreadable file has an empty ``_columns``.
-    ``problems``: what was found unreadable before the scan, by window. ``columns``: those of a window's files, in their order;
-    ``lacking``: those of them that one of its readable files does not have. ``types``: their Spark types, where the source
-    knows them. ``respelled``: those that came in other letter case than bronze has them, with how they came. ``control``: what
-    the source says of its windows, where the table asks it to.
+    A good record has ``_corrupt_record`` NULL. A bad one has its text there, and NULL in all other columns. ``_columns`` and
+    ``columns`` hold safe names. The single row of an unreadable file has an empty ``_columns``.
+
+    By window: ``problems``: unreadable parts. ``columns``: in order. ``lacking``: columns that some readable file lacks.
+    ``types``: Spark types, if the source has types. ``respelled``: columns in another letter case than in bronze, with the
+    source's spelling. ``control``: control totals, if the table asks for them.
     """
 
     frame: DataFrame
@@ -42,47 +48,86 @@ class Extraction:
 
 
 class Source(Protocol):
-    """One table's source."""
+    """One table's source. Its methods raise SourceError if it cannot be reached; only `read` and `probe` need Spark."""
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
-        """The windows among these that have arrived, each with a value that changes when its data does. Needs no Spark.
-
-        Raises SourceError if the source as a whole cannot be reached.
-        """
+        """Return a fingerprint for each of these windows that has arrived. It changes when the window's data does."""
         ...
 
     def columns(self, window: Window) -> tuple[str, ...]:
-        """The window's columns as the source spells them; empty where only a scan could tell. Needs no Spark."""
+        """Return the window's columns as the source spells them; empty if only a scan shows them."""
         ...
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
-        """What has to go on record before these windows are read, since the source cannot tell it twice, and is not yet: a text
-        for each window (it may be of others than these). A source is opened with what is on record. Needs no Spark.
+        """Return the unrecorded offsets that the source cannot repeat, as text by window. Record them before these windows are
+        read, and open the source with them. Other windows may be among them.
         """
         ...
 
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
-        """Exactly these windows. ``unreadable``: parts (by name) that are known not to be readable, and why.
-
-        Bad data raises nothing here; a scan that cannot go on fails the caller's action with one of SCAN_ERRORS: then
-        `probe`, and read again with what it found. Raises SourceError if the source as a whole cannot be reached.
+        """Read exactly these windows. ``unreadable``: unreadable parts (by name) with the reason. Bad data raises nothing here:
+        a scan that cannot go on fails the caller's action with one of SCAN_ERRORS. Then call `probe`, and read again with its
+        result.
         """
         ...
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
-        """The parts of these windows that stop a scan, each with the reason. Reads everything: only after a failed action."""
+        """Return the parts of these windows that stop a scan, each with its reason. Reads everything."""
         ...
 
 
-def innermost(error: Exception) -> str:
-    """What the first of a Java error's causes said; of another error, its text. It may name addresses."""
-    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    text = str(error)
-    while cause is not None:
-        text, cause = str(cause.getMessage() or cause.getClass().getSimpleName()), cause.getCause()
-    return text
+def small_frame(spark: SparkSession, types: Mapping[str, pa.DataType], rows: Sequence[Sequence[Any]]) -> DataFrame:
+    """Return a frame of these rows without a job or a Python worker. ``types``: of the columns, in order."""
+    arrays = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(types.values())]
+    return spark.createDataFrame(pa.table(dict(zip(types, arrays, strict=True))))
+
+
+def hash_parts(*parts: object) -> str:
+    """Return 32 hex digits over the parts' texts."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
+
+
+def innermost_message(error: Exception) -> str:
+    """Return the message of a Java error's innermost cause, or the text of any other error. It may name addresses."""
+    causes = list(java_causes(error))
+    return str(causes[-1].getMessage() or causes[-1].getClass().getSimpleName()) if causes else str(error)
 
 
 def one_line_base64(value: Column) -> Column:
-    """Binary as text. Spark breaks it into lines of 76 characters."""
+    """Return binary as base64 text. Spark's own breaks it into lines of 76 characters."""
     return F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))
+
+
+def find_name_problem(names: Sequence[str]) -> str | None:
+    """Return why a file with these columns cannot be bound by name; ``None`` if it can."""
+    if len(names) > MAX_COLUMNS:
+        return f"it has more than {MAX_COLUMNS:,} columns"
+    spellings: dict[str, str] = {}
+    for number, name in enumerate(names, 1):
+        if not name:
+            return f"column {number} has no name"
+        if "\0" in name:
+            return f"the name of column {number} has a NUL character: is the file UTF-16, or binary?"
+        if "\ufffd" in name:
+            return f"the name of column {number} cannot be decoded: the file has another encoding"
+        twin = spellings.setdefault(name.lower(), name)
+        if number > len(spellings):
+            return f"two columns are called {name!r}" if twin == name else f"columns {twin!r} and {name!r} differ only in case"
+    return None
+
+
+class ColumnNames:
+    """Bronze's names of source columns. Spark ignores letter case: the declared spelling wins, then the first seen."""
+
+    def __init__(self, declared: Iterable[str]) -> None:
+        self._by_lower_case: dict[str, str] = {}
+        for name in declared:
+            self.bind(name)
+
+    def bind(self, name: str) -> str:
+        """Return the bronze name of a source's column, and keep it for other spellings."""
+        return self._by_lower_case.setdefault(name.lower(), safe_name(name))
+
+    def respelled_columns(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the bronze names among these that the source spells otherwise, each with the source's spelling."""
+        return {bound: name for name in names if (bound := self.bind(name)) != safe_name(name)}

@@ -1,6 +1,6 @@
-"""Control files in the landing folder: what the source says of a window, one small JSON file for each.
+"""Control files in the landing folder: one small JSON file per window with the source's own totals.
 
-Belongs here: finding and reading them. Does not: what may stand in one (checks/control), or comparing.
+Belongs here: finding and reading them. Does not: their format (checks/control), or comparing totals.
 """
 
 from collections.abc import Iterable
@@ -15,28 +15,28 @@ class ControlFiles:
     """``pattern``: `source.control`; None where a table has none."""
 
     def __init__(self, landing: Landing, pattern: str | None) -> None:
-        """Nothing is opened yet."""
         self._landing, self._pattern = landing, PathPattern(pattern) if pattern is not None else None
 
     def files(self, windows: Iterable[Window]) -> dict[Window, list[LandedFile]]:
-        """Of each of these windows the one that is there, where there is one. Raises SourceError as the landing folder does."""
+        """Return the control file of each of these windows that has one. Raises SourceError as the landing folder does."""
         if self._pattern is None:
             return {}
         return {file.window: [file] for file in self._landing.files(self._pattern, windows)}
 
     def totals(self, windows: Iterable[Window]) -> dict[Window, ControlTotals]:
-        """What they say of these windows; of one that is missing or no use, why. Reads at most 64 KB of each."""
+        """Return each window's totals, or why its control file is missing or unusable. Reads at most 64 KB per file."""
         if self._pattern is None:
             return {}
         windows = list(windows)
-        there, found = self.files(windows), {}
+        files = self.files(windows)
+        totals: dict[Window, ControlTotals] = {}
         for window in windows:
             path = self._pattern.glob(window.start)
             try:
-                found[window] = self._read(there[window][0]) if window in there else ControlTotals({}, f"there is no {path}")
+                totals[window] = self._read(files[window][0]) if window in files else ControlTotals({}, f"there is no {path}")
             except (OSError, ValueError) as error:
-                found[window] = ControlTotals({}, f"unreadable control file {path}: {error}")
-        return found
+                totals[window] = ControlTotals({}, f"unreadable control file {path}: {error}")
+        return totals
 
     def _read(self, file: LandedFile) -> ControlTotals:
         if file.refused:

@@ -1,10 +1,10 @@
 """CSV into rows of strings: headers read on the driver, one scan per distinct header, columns bound by name.
 
-Belongs here: what Spark's CSV parser does to a line, and what is made of it. Does not: windows, folders, other formats.
+Belongs here: parsing CSV with Spark. Does not: windows, folders, other formats.
 
-Without `multiline` Spark only splits lines and drops the header; `from_csv` parses each line with a mark put at its end.
-A quote that is never closed swallows the mark, extra or missing fields move it: such a line is corrupt, and its text is
-at hand. Blank lines are no records. `""` is an empty string, an unquoted empty field is NULL.
+Without `multiline`, Spark only splits lines and drops the header. `from_csv` then parses each line with a mark appended. An
+unclosed quote swallows the mark; extra or missing fields move it: such a line is corrupt, and its text is available. Blank
+lines are no records. `""` is an empty string, an unquoted empty field is NULL.
 """
 
 import codecs
@@ -12,17 +12,17 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.sources.base import find_name_problem
+from lakehouse_assets.sources.file_scans import SCAN_OPTIONS
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets.sources.names import refuse_names
 
 LINE_BREAK = re.compile("\r\n|\n|\r")
 BLOCKS = (64 * 1024, 4 * 1024 * 1024)
@@ -31,80 +31,51 @@ NO_SEPARATOR, END, NO_VALUE = "\ufdd0", "\ufdd1", "\ufdd2"
 MAX_FIELDS = 200_000
 LIMIT = MAX_FIELDS - 10
 COMMON = {"mode": "PERMISSIVE", "nullValue": NO_VALUE, "columnPruning": "false"}
-SCAN = COMMON | {
-    "header": "true",
-    "enforceSchema": "false",  # a file whose header has changed since it was read here fails the scan
-    "ignoreCorruptFiles": "false",
-    "ignoreMissingFiles": "false",
-    "__globPaths__": "false",  # a file's name is no pattern: `a[1].csv`
-    "recursiveFileLookup": "true",  # `day=1/` is a folder's name and no column
-}
+# With enforceSchema off, a file whose header has changed since it was read here fails the scan.
+SCAN = COMMON | SCAN_OPTIONS | {"header": "true", "enforceSchema": "false"}
 
 
 @dataclass(frozen=True)
 class Header:
-    """The first line as it stands in the file, and the names in it."""
+    """The first line as it stands in the file, and its column names."""
 
     line: str
     names: tuple[str, ...]
 
 
-class UnreadableFile(Exception):
-    """Why a file's header cannot be used."""
-
-
-def read_headers(landing: Landing, paths: Sequence[str], source: FilesSource) -> dict[str, Header | str | None]:
-    """Each file's header; a reason instead where it is unreadable, ``None`` where the file is empty."""
-
-    def one(path: str) -> Header | str | None:
-        try:
-            return _read_header(landing, path, source)
-        except UnreadableFile as error:
-            return str(error)
-        except (OSError, EOFError) as error:
-            return str(error).splitlines()[0].replace(f"{landing.root}/", "") or type(error).__name__
-
-    with ThreadPoolExecutor(8) as pool:
-        return dict(zip(paths, pool.map(one, paths), strict=True))
-
-
-def _read_header(landing: Landing, path: str, source: FilesSource) -> Header | None:
+def read_header(landing: Landing, path: str, source: FilesSource) -> Header | None:
+    """Return a file's header; None if the file is empty. Raises OSError, EOFError, or ValueError for an unusable header."""
     for block in BLOCKS:
-        content = b""
-        with landing.open(path) as stream:
-            while len(content) < block and (more := stream.read(block - len(content))):
-                content += more
+        content = landing.read_head(path, block)
         text = codecs.getincrementaldecoder(source.encoding)("replace").decode(content, final=len(content) < block)
         text = text.removeprefix("\ufeff")
         if not text:
             return None
-        if len(content) == block and len(LINE_BREAK.split(text)) < 3:
-            continue
-        return _parse_header(text, source)
-    raise UnreadableFile(f"its first line is longer than {BLOCKS[-1]:,} bytes")
+        if len(content) < block or len(LINE_BREAK.split(text)) > 2:
+            return _parse_header(text, source)
+    raise ValueError(f"its first line is longer than {BLOCKS[-1]:,} bytes")
 
 
 def _parse_header(text: str, source: FilesSource) -> Header:
     line = LINE_BREAK.split(text, maxsplit=1)[0]
     if not line.strip():
-        raise UnreadableFile("its first line is blank, and no header")
+        raise ValueError("its first line is blank, and no header")
     rows = io.StringIO(text if source.multiline else line, newline="")
     try:
         names = next(csv.reader(rows, delimiter=source.delimiter, quotechar=source.quote, strict=True))
     except csv.Error as error:
         advice = "" if source.multiline else " (a quoted name with a line break needs `multiline: true`)"
-        raise UnreadableFile(f"its header is not CSV: {error}{advice}") from None
+        raise ValueError(f"its header is not CSV: {error}{advice}") from None
     names = [name.replace("\r\n", "\n") for name in names]  # as Spark's parser does
-    reason = refuse_names(names)
-    if reason:
-        raise UnreadableFile(reason)
+    if reason := find_name_problem(names):
+        raise ValueError(reason)
     return Header(line, tuple(names))
 
 
-def csv_rows(
+def read_csv_rows(
     spark: SparkSession, paths: Sequence[str], header: Header, source: FilesSource, bound: Mapping[str, str]
 ) -> DataFrame:
-    """``_file``, ``_corrupt_record``, and the columns under their ``bound`` names, of files with this one header."""
+    """Return ``_file``, ``_corrupt_record`` and the columns under their ``bound`` names, of files with this one header."""
     scan = _scan_records if source.multiline else _scan_lines
     rows, text, fields, good = scan(spark, paths, header, source)
     if source.encoding != "iso-8859-1":  # there every byte is a character
@@ -127,20 +98,14 @@ def _scan_lines(spark: SparkSession, paths: Sequence[str], header: Header, sourc
     # A line that has even the separator that no text has is in the corrupt column as it stands.
     line = F.coalesce(F.col(identifier(corrupt)), F.col(identifier(header.line)))
     lines = raw.select(raw.metadataColumn("_metadata").getField("file_path").alias("_file"), line.alias("_line"))
-    places = [f"c{place}" for place in range(len(header.names))]
-    schema = ", ".join(f"{name} string" for name in [*places, "mark", "bad"])
-    parsing = COMMON | {
-        "sep": source.delimiter,
-        "quote": source.quote,
-        "escape": source.quote,
-        "maxColumns": str(MAX_FIELDS),
-        "columnNameOfCorruptRecord": "bad",
-    }
+    cells = [f"c{index}" for index in range(len(header.names))]
+    schema = ", ".join(f"{name} string" for name in [*cells, "mark", "bad"])
+    parsing = COMMON | _quoting(source) | {"maxColumns": str(MAX_FIELDS), "columnNameOfCorruptRecord": "bad"}
     delimiters = F.length("_line") - F.length(F.replace(F.col("_line"), F.lit(source.delimiter), F.lit("")))
     # Beyond its limit the parser throws, and would take the other rows with it.
     marked = F.when(delimiters < LIMIT, F.concat("_line", F.lit(source.delimiter + END)))
     rows = lines.select("_file", "_line", F.from_csv(marked, schema, parsing).alias("_parsed"))
-    fields = [F.col(f"_parsed.{name}") for name in places]
+    fields = [F.col(f"_parsed.{cell}") for cell in cells]
     return rows, F.col("_line"), fields, F.col("_parsed.bad").isNull() & (F.col("_parsed.mark") == END)
 
 
@@ -148,35 +113,31 @@ def _scan_records(spark: SparkSession, paths: Sequence[str], header: Header, sou
     corrupt = "corrupt"
     while corrupt in [name.lower() for name in header.names]:
         corrupt += "_"
-    options = SCAN | {
-        "sep": source.delimiter,
-        "quote": source.quote,
-        "escape": source.quote,
-        "encoding": source.encoding,
-        "multiLine": "true",
-        "unescapedQuoteHandling": "RAISE_ERROR",  # quotes that do not pair would put rows into a value
-        "columnNameOfCorruptRecord": corrupt,
-    }
+    options = SCAN | _quoting(source) | {"encoding": source.encoding, "multiLine": "true", "columnNameOfCorruptRecord": corrupt}
+    options["unescapedQuoteHandling"] = "RAISE_ERROR"  # quotes that do not pair would put rows into a value
     raw = spark.read.options(**options).schema(_strings([*header.names, corrupt])).csv(list(paths))
-    places = [f"c{place}" for place in range(len(header.names))]
+    cells = [f"c{index}" for index in range(len(header.names))]
     rows = raw.select(
         raw.metadataColumn("_metadata").getField("file_path").alias("_file"),
         F.col(identifier(corrupt)).alias("_bad"),
-        *[F.col(identifier(name)).alias(place) for name, place in zip(header.names, places, strict=True)],
+        *[F.col(identifier(name)).alias(cell) for name, cell in zip(header.names, cells, strict=True)],
     )
-    text = F.coalesce(F.col("_bad"), F.concat_ws(source.delimiter, *places))
-    return rows, text, [F.col(place) for place in places], F.col("_bad").isNull()
+    text = F.coalesce(F.col("_bad"), F.concat_ws(source.delimiter, *cells))
+    return rows, text, [F.col(cell) for cell in cells], F.col("_bad").isNull()
 
 
-def unpaired_quotes(spark: SparkSession, paths: Sequence[str], quote: str) -> set[str]:
-    """The files (as Spark names them) with an odd number of quotes: one is never closed, and would swallow what follows.
-
-    One job. Only for `multiline`: otherwise each line is judged by itself.
+def find_unpaired_quotes(spark: SparkSession, paths: Sequence[str], quote: str) -> set[str]:
+    """Return the files (as Spark names them) with an odd number of quotes: with `multiline`, an unclosed quote swallows what
+    follows. One job.
     """
-    lines = spark.read.options(**{k: v for k, v in SCAN.items() if k not in COMMON}).text(list(paths))
+    lines = spark.read.options(**SCAN_OPTIONS).text(list(paths))
     quotes = F.length("value") - F.length(F.replace(F.col("value"), F.lit(quote), F.lit("")))
     by_file = lines.groupBy(lines.metadataColumn("_metadata").getField("file_path").alias("f")).agg(F.sum(quotes).alias("n"))
     return {row["f"] for row in by_file.where("n % 2 = 1").collect()}
+
+
+def _quoting(source: FilesSource) -> dict[str, str]:
+    return {"sep": source.delimiter, "quote": source.quote, "escape": source.quote}
 
 
 def _strings(names: Sequence[str]) -> StructType:

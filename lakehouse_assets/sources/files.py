@@ -1,260 +1,226 @@
-"""The source kind `files`: a landing folder's CSV, JSON-lines or Parquet files, whose names say which window they belong to.
+"""The source kind `files`: CSV, JSON-lines or Parquet files of a landing folder, whose names give their window.
 
-Belongs here: from windows to one lazy frame of all their files. Does not: how a format is read (csv_files, …).
+Belongs here: from windows to one lazy frame of all their files. Does not: reading a format (csv_files, …).
 
-A file that cannot be read becomes one corrupt row that names it, never half of its rows. What can be seen without a scan (no
-permission, a link that leads out, a header of no use) is seen in `read`; what only a scan finds (a truncated gzip) fails the
-caller's action, and `probe` then names it.
+An unreadable file becomes one corrupt row that names it; never half of its rows. `read` finds what needs no scan (permissions,
+a link that leads out, an unusable header). What only a scan finds (a truncated gzip) fails the caller's action, and `probe`
+then names the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from itertools import groupby
-from typing import TypeVar
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.source import FilesSource, safe_name
 from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction
+from lakehouse_assets.sources import base, file_scans
+from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.control_files import ControlFiles
-from lakehouse_assets.sources.csv_files import Header, csv_rows, read_headers, unpaired_quotes
-from lakehouse_assets.sources.json_files import json_lines, json_rows, keys_by_file
-from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint
-from lakehouse_assets.sources.names import Spelling, refuse_names
-from lakehouse_assets.sources.parquet_files import parquet_rows, read_schemas, spark_types
-from lakehouse_assets.sources.scans import file_key, listed_on_driver, unscannable
+from lakehouse_assets.sources.csv_files import Header, find_unpaired_quotes, read_csv_rows, read_header
+from lakehouse_assets.sources.json_files import find_documents, keys_by_file, read_json_rows
+from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint_files
+from lakehouse_assets.sources.parquet_files import read_parquet_rows, read_schema, spark_types
 
-OWN = ("p_extracted_at", "_source_file", "_columns", "_corrupt_record")
+OWN = {
+    "p_extracted_at": base.MOMENT,
+    "_source_file": pa.string(),
+    "_columns": pa.list_(pa.string()),
+    "_corrupt_record": pa.string(),
+}
 BYTES_PER_TASK = 64 * 1024 * 1024
+# What a file shows of its columns before a scan. JSON lines show nothing.
+Head = Header | pa.Schema
+JSON_LINES = Header("", ())
 
 
-@dataclass
-class _Survey:
-    """What is known of the files before they are scanned. ``columns``: by file, as the source spells them."""
+class _Survey(NamedTuple):
+    """By file, before the scan: the columns as the source spells them, the head, or why the file is unreadable."""
 
-    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    headers: dict[str, Header] = field(default_factory=dict)
-    schemas: dict[str, pa.Schema] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
+    columns: Mapping[str, tuple[str, ...]]
+    heads: Mapping[str, Head]
+    reasons: Mapping[str, str]
 
 
 class FilesReader:
-    """A table's files. ``declared``: columns as the table spells them; a file's other spelling in case is bound to it."""
+    """A table's files. ``declared``: columns as the table spells them; another spelling in a file is bound to it."""
 
     def __init__(self, source: FilesSource, landing: str, declared: Sequence[str] = ()) -> None:
-        """Nothing is opened yet."""
         self._source = source
         self._landing = Landing(landing)
         self._control = ControlFiles(self._landing, source.control)
         self._declared = tuple(declared)
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
-        """The windows that have a file, each with a hash of its files' paths, sizes and times, its control file's among them.
-
-        Raises SourceError.
-        """
+        """Return a hash of each window's files, control file included: their paths, sizes and times."""
         windows = list(windows)
-        files = self._landing.files(self._source.pattern, windows)
         control = self._control.files(windows)
         return {
-            window: fingerprint([*group, *control.get(window, ())])
-            for window, group in groupby(files, key=lambda file: file.window)
+            window: fingerprint_files([*group, *control.get(window, ())])
+            for window, group in _by_window(self._landing.files(self._source.pattern, windows)).items()
         }
 
     def columns(self, window: Window) -> tuple[str, ...]:
-        """Those of the window's CSV or Parquet files; those of JSON lines are found by reading them."""
-        survey = _Survey()
-        paths = [file.path for file in self._landing.files(self._source.pattern, [window]) if not file.refused]
-        if self._source.format == "csv":
-            self._survey_csv(paths, survey)
-        elif self._source.format == "parquet":
-            self._survey_parquet(paths, survey)
-        return tuple(dict.fromkeys(name for names in survey.columns.values() for name in names))
+        """Return the columns of the window's CSV or Parquet files; empty for JSON lines, which only a scan shows."""
+        files = self._landing.files(self._source.pattern, [window])
+        heads, _ = self._read_heads([file.path for file in files if not file.refused])
+        return tuple(dict.fromkeys(name for head in heads.values() for name in head.names))
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
-        """Nothing: a file's name says which window it belongs to."""
+        """Return nothing: a file's name gives its window."""
         return {}
 
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
-        """One lazy frame of these windows' files, without a Spark job; JSON and `multiline` CSV take one over all files.
-
-        ``unreadable``: paths relative to the landing folder, and why. Raises SourceError if that cannot be listed.
+        """Return one lazy frame of these windows' files, without a Spark job; JSON and `multiline` CSV need one job.
+        ``unreadable``: paths relative to the landing folder, with the reason.
         """
         files = self._landing.files(self._source.pattern, windows)
-        known = dict(unreadable or {})
-        with listed_on_driver(spark):
+        reasons = dict(unreadable or {})
+        with file_scans.list_files_on_driver(spark):
             try:
-                survey = self._survey(spark, files, known)
-            except SCAN_ERRORS:
-                found = self._unscannable(spark, files, known)
-                if not found:
+                extraction = self._extraction(spark, files, self._survey(spark, files, reasons))
+            except base.SCAN_ERRORS:
+                unscannable = self._find_unscannable(spark, files, reasons)
+                if not unscannable:
                     raise
-                survey = self._survey(spark, files, known | found)
-            extraction = self._extraction(spark, files, survey)
+                extraction = self._extraction(spark, files, self._survey(spark, files, reasons | unscannable))
         return replace(extraction, control=self._control.totals(dict.fromkeys(file.window for file in files)))
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
-        """Files (relative to the landing folder) that stop a scan, and why. Scans everything: only after a failed action.
-
-        Raises SourceError as `read` does, and what the scan raised where that is no file's fault.
-        """
-        with listed_on_driver(spark):
-            return self._unscannable(spark, self._landing.files(self._source.pattern, windows), {})
+        """Return the files that stop a scan, with the reason. Raises the scan's own error if no file is at fault."""
+        with file_scans.list_files_on_driver(spark):
+            return self._find_unscannable(spark, self._landing.files(self._source.pattern, windows), {})
 
     def _survey(self, spark: SparkSession, files: Sequence[LandedFile], unreadable: Mapping[str, str]) -> _Survey:
-        survey = _Survey(reasons={file.path: file.refused for file in files if file.refused})
-        survey.reasons |= {file.path: unreadable[file.path] for file in files if file.path in unreadable}
-        paths = [file.path for file in files if file.path not in survey.reasons]
-        if self._source.format == "csv":
-            self._survey_csv(paths, survey)
-            if self._source.multiline and survey.headers:
-                odd = unpaired_quotes(spark, self._spark_paths(survey.headers), self._source.quote)
-                survey.reasons |= dict.fromkeys(self._paths_of(odd, paths).values(), "a quote is opened and never closed")
-        elif self._source.format == "parquet":
-            self._survey_parquet(paths, survey)
-        elif paths:
-            keys = keys_by_file(spark, self._spark_paths(paths))
-            survey.columns = dict.fromkeys(paths, ()) | {path: keys[name] for name, path in self._paths_of(keys, paths).items()}
-            survey.reasons |= {path: why for path, names in survey.columns.items() if (why := refuse_names(names))}
-        for path in survey.reasons:
-            survey.columns.pop(path, None)
-            survey.headers.pop(path, None)
-            survey.schemas.pop(path, None)
-        return survey
+        reasons = {file.path: file.refused for file in files if file.refused} | dict(unreadable)
+        paths = [file.path for file in files if file.path not in reasons]
+        heads, unusable = self._read_heads(paths)
+        columns = {path: tuple(head.names) for path, head in heads.items()}
+        if self._source.format == "json":
+            unusable = find_documents(self._landing, paths)
+            paths = [path for path in paths if path not in unusable]
+            keys = keys_by_file(spark, self._spark_paths(paths)) if paths else {}
+            columns = dict.fromkeys(paths, ()) | {path: keys[name] for name, path in self._paths_of(keys, paths).items()}
+            unusable |= {path: why for path, names in columns.items() if (why := base.find_name_problem(names))}
+        elif self._source.multiline and heads:
+            odd = find_unpaired_quotes(spark, self._spark_paths(heads), self._source.quote)
+            unusable |= dict.fromkeys(self._paths_of(odd, paths).values(), "a quote is opened and never closed")
+        usable = {path: names for path, names in columns.items() if path not in unusable}
+        return _Survey(usable, {path: heads[path] for path in usable}, reasons | unusable)
 
-    def _survey_csv(self, paths: Sequence[str], survey: _Survey) -> None:
-        for path, header in read_headers(self._landing, paths, self._source).items():
-            if isinstance(header, Header):
-                survey.headers[path], survey.columns[path] = header, header.names
-            elif header is not None:
-                survey.reasons[path] = header
+    def _read_heads(self, paths: Sequence[str]) -> tuple[dict[str, Head], dict[str, str]]:
+        """Return the heads of files, and why others are unusable. An empty CSV file has neither."""
+        if self._source.format == "json":
+            return dict.fromkeys(paths, JSON_LINES), {}
+        read = partial(read_header, source=self._source) if self._source.format == "csv" else read_schema
+        heads = self._landing.read_each(paths, partial(read, self._landing))
+        unusable = {path: why for path, why in heads.items() if isinstance(why, str)}
+        return {path: head for path, head in heads.items() if head is not None and not isinstance(head, str)}, unusable
 
-    def _survey_parquet(self, paths: Sequence[str], survey: _Survey) -> None:
-        for path, schema in read_schemas(self._landing, paths).items():
-            if isinstance(schema, str):
-                survey.reasons[path] = schema
-            else:
-                survey.schemas[path], survey.columns[path] = schema, tuple(schema.names)
+    def _read_rows(self, spark: SparkSession, head: Head, bound: Mapping[str, str], paths: Iterable[str]) -> DataFrame:
+        if head is JSON_LINES:
+            return read_json_rows(spark, self._spark_paths(paths), bound)
+        if isinstance(head, Header):
+            return read_csv_rows(spark, self._spark_paths(paths), head, self._source, bound)
+        return read_parquet_rows(spark, self._spark_paths(paths), head, bound)
 
     def _extraction(self, spark: SparkSession, files: Sequence[LandedFile], survey: _Survey) -> Extraction:
-        spelling = Spelling(self._declared)
-        bound = {name: spelling.learn(name) for names in survey.columns.values() for name in names}
+        bronze_names = base.ColumnNames(self._declared)
+        bound = {name: bronze_names.bind(name) for names in survey.columns.values() for name in names}
         columns = {path: [bound[name] for name in names] for path, names in survey.columns.items()}
+        scans = [self._read_rows(spark, head, bound, paths) for head, paths in _by_head(survey.heads).items()]
         order = list(dict.fromkeys(bound.values()))
-        scans: list[DataFrame] = []
-        if self._source.format == "json" and columns:
-            scans = [json_rows(spark, self._spark_paths(columns), bound)]
-        for header, paths in _by_header(survey.headers).items():
-            scans.append(csv_rows(spark, self._spark_paths(paths), header, self._source, bound))
-        for schema, paths in _by_header(survey.schemas).items():
-            scans.append(parquet_rows(spark, self._spark_paths(paths), schema, bound))
-        frames = [_with_columns(scan, order) for scan in scans]
-        problems = [
-            (file, f"unreadable file {file.path}: {survey.reasons[file.path]}") for file in files if file.path in survey.reasons
-        ]
-        local = _local(spark, [(file.window, file.path, [], text) for file, text in problems])
-        if frames:
-            rows = reduce(DataFrame.union, frames)
-            size = sum(file.size for file in files if file.path in columns)
+        texts = {path: f"unreadable file {path}: {why}" for path, why in survey.reasons.items()}
+        problems = [(file.window.start, file.path, [], texts[file.path]) for file in files if file.path in texts]
+        frame = base.small_frame(spark, OWN, problems)
+        if scans:
+            readable = [file for file in files if file.path in columns]
+            rows = reduce(DataFrame.union, [_with_columns(scan, order) for scan in scans])
             # Spark opens a partition per 32 small files; a task per core is enough.
-            rows = rows.coalesce(max(spark.sparkContext.defaultParallelism, size // BYTES_PER_TASK))
-            read = self._placed(spark, rows, [file for file in files if file.path in columns], columns)
-            local = read.unionByName(local, allowMissingColumns=True) if problems else read
-        by_window: dict[Window, dict[str, None]] = {file.window: {} for file in files}
-        told: dict[Window, list[str]] = {}
-        for file in files:
-            by_window[file.window].update(dict.fromkeys(columns.get(file.path, ())))
-        for file, text in problems:
-            told.setdefault(file.window, []).append(text)
-        shared = {window: set(names) for window, names in by_window.items()}
-        for file in files:
-            if file.path in columns:
-                shared[file.window].intersection_update(columns[file.path])
-        lacking = {window: tuple(n for n in names if n not in shared[window]) for window, names in by_window.items()}
-        names_of = {window: tuple(names) for window, names in by_window.items()}
-        came: dict[Window, list[str]] = {file.window: [] for file in files}
-        for file in files:
-            came[file.window] += survey.columns.get(file.path, ())
-        respelled = {window: spelling.respelled(names) for window, names in came.items()}
-        return Extraction(local, told, names_of, lacking, _types(files, survey, bound), respelled)
+            tasks = max(spark.sparkContext.defaultParallelism, sum(file.size for file in readable) // BYTES_PER_TASK)
+            read = self._with_location(spark, rows.coalesce(tasks), readable, columns)
+            frame = read.unionByName(frame, allowMissingColumns=True) if problems else read
+        messages, present, lacking, types, respelled = {}, {}, {}, {}, {}
+        types_of = {schema: spark_types(schema) for schema in {*survey.heads.values()} if isinstance(schema, pa.Schema)}
+        for window, group in _by_window(files).items():
+            if unreadable := [texts[file.path] for file in group if file.path in texts]:
+                messages[window] = unreadable
+            by_file = [columns[file.path] for file in group if file.path in columns]
+            present[window] = tuple(dict.fromkeys(name for names in by_file for name in names))
+            lacking[window] = tuple(name for name in present[window] if not all(name in names for names in by_file))
+            spellings = [name for file in group for name in survey.columns.get(file.path, ())]
+            respelled[window] = bronze_names.respelled_columns(spellings)
+            schemas = [types_of[head] for file in group if (head := survey.heads.get(file.path)) in types_of]
+            if schemas:
+                types[window] = _common_types(schemas, bound)
+        return Extraction(frame, messages, present, lacking, types, respelled)
 
-    def _placed(
+    def _with_location(
         self, spark: SparkSession, rows: DataFrame, files: Sequence[LandedFile], columns: Mapping[str, Sequence[str]]
     ) -> DataFrame:
-        """Rows with their file's window, path and columns: a broadcast join, since a map literal is searched row by row."""
-        places = _local(spark, [(file.window, file.path, columns[file.path], self._landing.key(file.path)) for file in files])
-        places = places.withColumnRenamed("_corrupt_record", "_key")
-        joined = rows.withColumn("_key", file_key(F.col("_file"))).join(F.broadcast(places), "_key", "left")
-        lost = F.raise_error(F.concat(F.lit("a row of a file that was not asked for: "), F.col("_file"))).cast("timestamp")
+        """Join rows with their file's window, path and columns: a broadcast join, as Spark searches map literals row by row."""
+        cells = [(file.window.start, file.path, columns[file.path], self._landing.key(file.path)) for file in files]
+        locations = base.small_frame(spark, {**dict(list(OWN.items())[:3]), "_key": pa.string()}, cells)
+        joined = rows.withColumn("_key", file_scans.file_key_column(F.col("_file"))).join(
+            F.broadcast(locations), "_key", "left"
+        )
+        stray = F.raise_error(F.concat(F.lit("a row of a file that was not asked for: "), F.col("_file"))).cast("timestamp")
         return joined.select(
-            F.coalesce("p_extracted_at", lost).alias("p_extracted_at"),
-            *OWN[1:],
+            F.coalesce("p_extracted_at", stray).alias("p_extracted_at"),
+            *[name for name in OWN if name != "p_extracted_at"],
             *[identifier(name) for name in rows.columns if name not in ("_file", "_corrupt_record")],
         )
 
-    def _unscannable(self, spark: SparkSession, files: Sequence[LandedFile], known: Mapping[str, str]) -> dict[str, str]:
-        paths = [file.path for file in files if not file.refused and file.path not in known]
+    def _find_unscannable(
+        self, spark: SparkSession, files: Sequence[LandedFile], unreadable: Mapping[str, str]
+    ) -> dict[str, str]:
+        paths = [file.path for file in files if not file.refused and file.path not in unreadable]
         names = {self._landing.key(path): path for path in paths}
-        found: dict[str, str] = {}
-        if self._source.format == "json":
-            found = unscannable(paths, lambda some: json_lines(spark, self._spark_paths(some)), names)
-        elif self._source.format == "parquet":
-            survey = _Survey()
-            self._survey_parquet(paths, survey)
-            for schema, group in _by_header(survey.schemas).items():
-                safe = {name: safe_name(name) for name in schema.names}
+        reasons: dict[str, str] = {}
 
-                def typed(some: Sequence[str], schema: pa.Schema = schema, safe: Mapping[str, str] = safe) -> DataFrame:
-                    return parquet_rows(spark, self._spark_paths(some), schema, safe)
+        def intact(path: str) -> bool:
+            return self._landing.can_be_fetched(path) and file_scans.spark_works(spark)
 
-                found |= unscannable(group, typed, names)
-        else:
-            survey = _Survey()
-            self._survey_csv(paths, survey)
-            for header, group in _by_header(survey.headers).items():
-                bound = {name: safe_name(name) for name in header.names}
-
-                def rows(some: Sequence[str], header: Header = header, bound: Mapping[str, str] = bound) -> DataFrame:
-                    return csv_rows(spark, self._spark_paths(some), header, self._source, bound)
-
-                found |= unscannable(group, rows, names)
-        return {path: reason.replace(f"{self._landing.root}/", "") for path, reason in found.items()}
+        for head, group in _by_head(self._read_heads(paths)[0]).items():
+            read = partial(self._read_rows, spark, head, {name: safe_name(name) for name in head.names})
+            reasons |= file_scans.find_unscannable_files(group, read, names, intact)
+        return {path: reason.replace(f"{self._landing.root}/", "") for path, reason in reasons.items()}
 
     def _spark_paths(self, paths: Iterable[str]) -> list[str]:
         return [self._landing.spark_path(path) for path in paths]
 
     def _paths_of(self, spark_names: Iterable[str], paths: Iterable[str]) -> dict[str, str]:
-        """Relative paths of files as Spark names them."""
-        known = {self._landing.key(path): path for path in paths}
-        return {name: known[file_key(name)] for name in spark_names}
+        """Return the relative path of each file that Spark names."""
+        by_key = {self._landing.key(path): path for path in paths}
+        return {name: by_key[file_scans.file_key(name)] for name in spark_names}
 
 
-def _types(files: Sequence[LandedFile], survey: _Survey, bound: Mapping[str, str]) -> dict[Window, dict[str, str]]:
-    """Of windows of Parquet files, the columns' types; of a column that came with several, what all of them read as."""
-    found: dict[Window, dict[str, list[str]]] = {}
-    told = {schema: spark_types(schema) for schema in set(survey.schemas.values())}
-    for file in files:
-        if file.path in survey.schemas:
-            for name, kind in told[survey.schemas[file.path]].items():
-                kinds = found.setdefault(file.window, {}).setdefault(bound[name], [])
-                if kind not in kinds:
-                    kinds.append(kind)
-    return {window: {name: common_type(kinds) for name, kinds in columns.items()} for window, columns in found.items()}
+def _common_types(schemas: Sequence[Mapping[str, str]], bound: Mapping[str, str]) -> dict[str, str]:
+    """Return each column's type, by its bronze name; for a column with several types, their common type."""
+    kinds: dict[str, dict[str, None]] = {}
+    for types in schemas:
+        for name, kind in types.items():
+            kinds.setdefault(bound[name], {})[kind] = None
+    return {name: common_type(list(several)) for name, several in kinds.items()}
 
 
-Alike = TypeVar("Alike", Header, pa.Schema)
+def _by_window(files: Sequence[LandedFile]) -> dict[Window, list[LandedFile]]:
+    """Group files that are sorted by window."""
+    return {window: list(group) for window, group in groupby(files, key=lambda file: file.window)}
 
 
-def _by_header(headers: Mapping[str, Alike]) -> dict[Alike, list[str]]:
-    groups: dict[Alike, list[str]] = {}
-    for path, header in headers.items():
-        groups.setdefault(header, []).append(path)
+def _by_head(heads: Mapping[str, Head]) -> dict[Head, list[str]]:
+    """Group files that one scan reads."""
+    groups: dict[Head, list[str]] = {}
+    for path, head in heads.items():
+        groups.setdefault(head, []).append(path)
     return groups
 
 
@@ -263,11 +229,3 @@ def _with_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     missing = F.lit(None).cast("string")
     cells = [F.col(identifier(name)) if name in present else missing.alias(name) for name in names]
     return rows.select("_file", "_corrupt_record", *cells)
-
-
-def _local(spark: SparkSession, rows: Sequence[tuple[Window, str, Sequence[str], str]]) -> DataFrame:
-    """A frame of OWN's columns that needs neither a job nor a Python worker."""
-    types = [pa.timestamp("us", "UTC"), pa.string(), pa.list_(pa.string()), pa.string()]
-    cells = [[window.start for window, *_ in rows], *[[row[place] for row in rows] for place in (1, 2, 3)]]
-    arrays = [pa.array(values, kind) for values, kind in zip(cells, types, strict=True)]
-    return spark.createDataFrame(pa.table(dict(zip(OWN, arrays, strict=True))))

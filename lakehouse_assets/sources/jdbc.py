@@ -2,11 +2,11 @@
 
 Belongs here: from windows to one lazy frame of their rows, read by Spark. Does not: SQL text and the light driver (postgres).
 
-What a window's rows are is said to the database as conditions on the bare column, one query each; it gives every value as text.
-A window is not read in one snapshot: a row that is modified while it is read changes the fingerprint, and is read again.
+Each window's rows are a condition on the bare column, one query each; the database returns every value as text. A window is not
+read in one snapshot: a row modified during the read changes the fingerprint, and the window is read again.
 """
 
-import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -14,19 +14,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources.base import FETCH_JARS, SCAN_ERRORS, Extraction, innermost
-from lakehouse_assets.sources.names import Spelling, refuse_names
-from lakehouse_assets.sources.postgres import Postgres, Span, stretches
-from lakehouse_assets.sources.totals import totals
-from lakehouse_assets.sources.watermark import as_text, taken
+from lakehouse_assets.sources import base
+from lakehouse_assets.sources.base import Extraction
+from lakehouse_assets.sources.postgres import Interval, Postgres, Spans, merge_spans, quote_name
+
+NUMBERS = ("smallint", "integer", "bigint", "real", "double precision", "numeric")
 
 
 class JdbcReader:
-    """A table's rows. ``recorded``: windows that were read before; with `history: watermark`, what they have taken."""
+    """A table's rows. ``recorded``: positions of windows that were read before; with `history: watermark`, their intervals.
+    ``fingerprints``: the recorded fingerprints of those windows. ``timeout_seconds``: as for `Postgres`.
+    """
 
     def __init__(
         self,
@@ -34,116 +37,158 @@ class JdbcReader:
         settings: Settings,
         declared: Sequence[str] = (),
         recorded: Mapping[datetime, str] | None = None,
-        taken: Mapping[datetime, str] | None = None,
-        seconds: int | None = None,
+        fingerprints: Mapping[datetime, str] | None = None,
+        timeout_seconds: int | None = None,
     ) -> None:
-        """Nothing is connected yet. ``taken``: fingerprints of windows that were read. ``seconds``: as Postgres has it."""
         self._source, self._declared, self._recorded = source, tuple(declared), dict(recorded or {})
-        self._taken_before = dict(taken or {})
-        self._database = Postgres(source, settings, seconds)
+        self._fingerprints = dict(fingerprints or {})
+        self._database = Postgres(source, settings, timeout_seconds)
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
-        """The windows that have rows, each with a hash of their number, times and, if asked for, content. Raises SourceError.
+        """Return a hash of each window's rows: their count, times and, if configured, content.
 
-        With `history: watermark` every window has arrived once it is over, and none changes: it is taken once, whatever is said
-        of the source later. To read it again would put what the table has now in the place of the only copy of what it had.
+        With `history: watermark` every window arrives when it is over, and never changes. It is ingested once: reading it again
+        would replace the only copy of the old rows with the table's present ones.
         """
         windows = list(windows)
         if self._source.history == "watermark":
             self._database.columns  # noqa: B018 (is the table there?)
-            fresh = {window: _hash(self._source.table, "watermark", window.key) for window in windows}
-            return {window: self._taken_before.get(window.start, print_) for window, print_ in fresh.items()}
-        found = self._database.prints(self._spans(windows))
+            table = self._source.table
+            return {w: self._fingerprints.get(w.start, base.hash_parts(table, "watermark", w.key)) for w in windows}
+        parts = self._database.fingerprint_parts(self._spans(windows))
         # A window that had rows, and has none now, has changed; one that never had any has not arrived.
-        emptied = {window: (0,) for window in windows if window.start in self._recorded and window not in found}
-        return {window: _hash(*parts) for window, parts in (found | emptied).items()}
+        emptied = {window: (0,) for window in windows if window.start in self._recorded and window not in parts}
+        return {window: base.hash_parts(*parts) for window, parts in (parts | emptied).items()}
 
     def columns(self, window: Window) -> tuple[str, ...]:
-        """The table's."""
+        """Return the table's columns."""
         return tuple(self._database.columns)
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
-        """With `history: watermark`, what these windows take."""
+        """Return the intervals of these windows that are not recorded yet, with `history: watermark`."""
         if self._source.history == "window":
             return {}
-        fresh = {window: span for window, span in self._taken(windows).items() if window.start not in self._recorded}
-        return {window: as_text(*span) for window, span in fresh.items()}
+        spans = self._spans(windows).items()
+        return {window: interval_to_text(*span) for window, span in spans if window.start not in self._recorded}
 
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
-        """One lazy frame of these windows' rows. Raises SourceError, EnvironmentMissing without the driver's jar."""
+        """Return one lazy frame of these windows' rows. Raises SourceError; EnvironmentMissing without the driver's jar."""
         if unreadable:
             raise SourceError("; ".join(unreadable.values()))
         columns = self._database.columns
-        if why := refuse_names(tuple(columns)):
-            raise SourceError(f"{self._source.place}: {why}")
-        spelling = Spelling(self._declared)
-        names = tuple(spelling.learn(name) for name in columns)
+        if why := base.find_name_problem(tuple(columns)):
+            raise SourceError(f"{self._source.location}: {why}")
+        bronze_names = base.ColumnNames(self._declared)
+        names = tuple(bronze_names.bind(name) for name in columns)
         spans = self._spans(windows)
-        control = totals(self._source, self._database, spans)
+        control = _control_totals(self._source, self._database, spans)
         frame = self._frame(spark, spans, names)
-        types = {spelling.learn(name): kind for name, kind in self._database.types.items()}
-        respelled = dict.fromkeys(windows, spelling.respelled(columns))
+        types = {bronze_names.bind(name): type_name for name, type_name in self._database.types.items()}
+        respelled = dict.fromkeys(windows, bronze_names.respelled_columns(columns))
         return Extraction(frame, {}, dict.fromkeys(windows, names), {}, dict.fromkeys(windows, types), respelled, control)
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
-        """Nothing: a database has no parts. Raises SourceError, without any address, where reading is what fails."""
+        """Return nothing: a database has no parts. Raises SourceError, without any address, if reading fails."""
         try:
             self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
-        except SCAN_ERRORS as error:
-            raise self._refused(error) from None
+        except base.SCAN_ERRORS as error:
+            raise self._as_source_error(error) from None
         return {}
 
-    def _spans(self, windows: Sequence[Window]) -> list[Span]:
+    def _spans(self, windows: Iterable[Window]) -> Spans:
         if self._source.history == "window":
-            return [Span(window, window.start, window.end) for window in windows]
-        return [Span(window, *span) for window, span in self._taken(windows).items()]
+            return {window: (window.start, window.end) for window in windows}
+        return assign_intervals(windows, self._recorded, timedelta(minutes=self._source.overlap_minutes or 0))
 
-    def _taken(self, windows: Iterable[Window]) -> dict[Window, tuple[datetime | None, datetime]]:
-        return taken(windows, self._recorded, timedelta(minutes=self._source.overlap_minutes or 0))
-
-    def _frame(self, spark: SparkSession, spans: Sequence[Span], names: Sequence[str]) -> DataFrame:
+    def _frame(self, spark: SparkSession, spans: Spans, names: Sequence[str]) -> DataFrame:
         database = self._database
-        cells = [f"{text} AS lakehouse_c{place}" for place, text in enumerate(database.columns.values())]
-        wanted = [database.modified, f"{database.bucket(spans)} AS lakehouse_w", *cells]
-        table = f"(SELECT {', '.join(wanted)} FROM {database.relation}) q"
+        cells = [f"{text} AS lakehouse_c{index}" for index, text in enumerate(database.columns.values())]
+        selected = [database.modified, f"{database.bucket(spans)} AS lakehouse_w", *cells]
+        table = f"(SELECT {', '.join(selected)} FROM {database.relation}) q"
         url, properties = database.jdbc
         try:
             rows = spark.read.jdbc(url, table, predicates=self._parts(spans) or ["false"], properties=properties)
-        except SCAN_ERRORS as error:
-            raise self._refused(error) from None
-        places = database.places(spans)
-        starts = {
-            "lakehouse_w": pa.array(list(places), pa.int32()),
-            "p_extracted_at": pa.array([window.start for window in places.values()], pa.timestamp("us", "UTC")),
-        }
-        joined = rows.join(F.broadcast(spark.createDataFrame(pa.table(starts))), "lakehouse_w", "left")
-        lost = F.raise_error(F.lit("a row of a time that was not asked for")).cast("timestamp")
+        except base.SCAN_ERRORS as error:
+            raise self._as_source_error(error) from None
+        windows = database.windows_by_bucket(spans)
+        starts = [(bucket, window.start) for bucket, window in windows.items()]
+        by_bucket = base.small_frame(spark, {"lakehouse_w": pa.int32(), "p_extracted_at": base.MOMENT}, starts)
+        joined = rows.join(F.broadcast(by_bucket), "lakehouse_w", "left")
+        unexpected = F.raise_error(F.lit("a row of a time that was not asked for")).cast("timestamp")
         return joined.select(
-            F.coalesce("p_extracted_at", lost).alias("p_extracted_at"),
-            F.lit(self._source.place).alias("_source_file"),
+            F.coalesce("p_extracted_at", unexpected).alias("p_extracted_at"),
+            F.lit(self._source.location).alias("_source_file"),
             F.array(*[F.lit(name) for name in names]).alias("_columns"),
             F.lit(None).cast("string").alias("_corrupt_record"),
-            *[F.col(f"lakehouse_c{place}").alias(name) for place, name in enumerate(names)],
+            *[F.col(f"lakehouse_c{index}").alias(name) for index, name in enumerate(names)],
         )
 
-    def _parts(self, spans: Sequence[Span]) -> list[str]:
-        """Conditions that share these spans' rows out, each a query of its own."""
+    def _parts(self, spans: Spans) -> list[str]:
+        """Return conditions that divide these spans' rows; each becomes one query."""
         parts: list[str] = []
-        for low, high in stretches(spans):
+        for low, high in merge_spans(spans):
             count = self._source.partitions
-            first = low or (self._database.oldest() if count > 1 else None)
-            if first is None or first >= high:
+            start = low or (self._database.oldest() if count > 1 else None)
+            if start is None or start >= high:
                 parts.append(self._database.condition(low, high))
                 continue
-            cuts = [first + (high - first) * place / count for place in range(1, count)]
+            cuts = [start + (high - start) * index / count for index in range(1, count)]
             parts += [self._database.condition(*part) for part in zip([low, *cuts], [*cuts, high], strict=True)]
         return parts
 
-    def _refused(self, error: Exception) -> Exception:
+    def _as_source_error(self, error: Exception) -> Exception:
         if "org.postgresql.Driver" in str(error):
-            return EnvironmentMissing(f"Spark lacks PostgreSQL's driver: `{FETCH_JARS}` fetches it, in this same environment")
-        return SourceError(f"{self._source.place}: {self._database.told(innermost(error))}")
+            return EnvironmentMissing(
+                f"Spark lacks PostgreSQL's driver: `{base.FETCH_JARS}` fetches it, in this same environment"
+            )
+        return SourceError(f"{self._source.location}: {self._database.redact(base.innermost_message(error))}")
 
 
-def _hash(*parts: object) -> str:
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
+def _control_totals(source: JdbcSource, database: Postgres, spans: Spans) -> dict[Window, ControlTotals]:
+    """Return the totals of `source.control` for each window, by one query. Raises SourceError, also for an unfit column."""
+    totals = source.totals
+    if not totals:
+        return {}
+    for figure, (name, column) in totals.items():
+        kind = database.kinds.get(column)
+        if column != "*" and kind is None:
+            raise SourceError(f"{source.location}: source.control.{figure}: there is no column {column!r}")
+        if name != "count" and kind not in NUMBERS:
+            raise SourceError(f"{source.location}: source.control.{figure}: {column} is {kind}, and no number")
+    cells = [f"{name}({column if column == '*' else quote_name(column)})::float8" for name, column in totals.values()]
+    by_window = database.aggregate_by_window(cells, spans)
+    without_rows = tuple(0.0 if name == "count" else None for name, _ in totals.values())
+    return {window: ControlTotals(dict(zip(totals, by_window.get(window, without_rows), strict=True))) for window in spans}
+
+
+def assign_intervals(windows: Iterable[Window], recorded: Mapping[datetime, str], overlap: timedelta) -> dict[Window, Interval]:
+    """Return the interval ``[low, high)`` of each of these windows. A recorded one never changes.
+
+    Of the others, the newest window reads everything since the last interval (``low`` None: since ever), plus ``overlap``
+    before it. The rest read nothing (``low == high``): the newest covers them, and covers a window that comes late.
+
+    >>> a, b, c = (Window(datetime(2024, 1, d), datetime(2024, 1, d + 1), str(d)) for d in (1, 2, 3))
+    >>> spans = assign_intervals([a, b], {}, timedelta(hours=1))
+    >>> [(low and low.isoformat(), high.isoformat()) for low, high in spans.values()]
+    [('2024-01-02T00:00:00', '2024-01-02T00:00:00'), (None, '2024-01-03T00:00:00')]
+    >>> assign_intervals([c], {b.start: interval_to_text(*spans[b])}, timedelta(hours=1))[c][0].isoformat()
+    '2024-01-02T23:00:00'
+    """
+    recorded_intervals = {start: interval_from_text(text) for start, text in recorded.items()}
+    intervals = {window: recorded_intervals.get(window.start, (window.end, window.end)) for window in sorted(windows)}
+    unrecorded = [window for window in intervals if window.start not in recorded_intervals]
+    last = max((high for low, high in recorded_intervals.values() if low != high), default=None)
+    if unrecorded and (last is None or unrecorded[-1].end > last):
+        intervals[unrecorded[-1]] = (last - overlap if last else None, unrecorded[-1].end)
+    return intervals
+
+
+def interval_to_text(low: datetime | None, high: datetime) -> str:
+    """Return an interval as text for the record."""
+    return json.dumps({"low": low.isoformat() if low else None, "high": high.isoformat()})
+
+
+def interval_from_text(text: str) -> Interval:
+    """Return an interval from the record's text."""
+    bounds = json.loads(text)
+    return (datetime.fromisoformat(bounds["low"]) if bounds["low"] else None, datetime.fromisoformat(bounds["high"]))

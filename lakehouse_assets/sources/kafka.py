@@ -1,10 +1,9 @@
 """The source kind `kafka`: a topic's messages by recorded ranges of offsets, read by Spark in batch.
 
-Belongs here: from windows to one lazy frame of their messages. Does not: which offsets are a window's (kafka_ranges), or asking
-the brokers (kafka_client), or what a JSON object becomes (json_files).
+Belongs here: from windows to one lazy frame of their messages. Does not: assigning offsets to windows (kafka_ranges), requests
+to brokers (kafka_client), or parsing JSON objects (json_files).
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,19 +17,21 @@ from lakehouse_assets.contracts.kafka_source import OF_THE_MESSAGE, KafkaSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.sources.base import FETCH_JARS, SCAN_ERRORS, Extraction, innermost, one_line_base64
-from lakehouse_assets.sources.json_files import field, with_objects
-from lakehouse_assets.sources.kafka_client import Topic, spark_options, topic
-from lakehouse_assets.sources.kafka_ranges import Range, as_text, from_text, ranges, unbroken
-from lakehouse_assets.sources.names import MAX_COLUMNS, Spelling
+from lakehouse_assets.sources import base
+from lakehouse_assets.sources.base import Extraction
+from lakehouse_assets.sources.json_files import field_text, parse_objects, sorted_keys
+from lakehouse_assets.sources.kafka_client import Topic, open_topic, spark_options
+from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_contiguous, range_from_text, range_to_text
 
 # Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
 UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(n, '\\ufffd'))
- OR size(_names) > {MAX_COLUMNS} OR size(array_distinct(transform(_names, n -> lower(n)))) < size(_names)"""
+ OR size(_names) > {base.MAX_COLUMNS} OR size(array_distinct(transform(_names, n -> lower(n)))) < size(_names)"""
 
 
 class KafkaReader:
-    """A topic's messages. ``calendar``: all of the table's windows up to a moment. ``recorded``: ranges that are on record."""
+    """A topic's messages. ``calendar``: all of the table's windows up to a moment. ``recorded``: the ranges on record.
+    ``fingerprints``: the recorded fingerprints of windows that were read.
+    """
 
     def __init__(
         self,
@@ -39,214 +40,203 @@ class KafkaReader:
         calendar: Callable[[datetime], Sequence[Window]],
         declared: Sequence[str] = (),
         recorded: Mapping[datetime, str] | None = None,
-        taken: Mapping[datetime, str] | None = None,
+        fingerprints: Mapping[datetime, str] | None = None,
     ) -> None:
-        """Nobody is asked yet. ``taken``: fingerprints of windows that were read."""
         self._source, self._settings, self._calendar, self._declared = source, settings, calendar, tuple(declared)
-        self._recorded = {start: from_text(text) for start, text in (recorded or {}).items()}
-        self._taken = dict(taken or {})
+        self._recorded = {start: range_from_text(text) for start, text in (recorded or {}).items()}
+        self._fingerprints = dict(fingerprints or {})
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
-        """The windows that have messages, each with a hash of its range; one on record never changes. Raises SourceError."""
-        return {window: self._print(taken) for window, taken in self._ranges(list(windows)).items()}
+        """Return a hash of the range of each window that has messages; a recorded range never changes."""
+        return {window: self._fingerprint(offsets) for window, offsets in self._ranges(list(windows)).items()}
 
     def columns(self, window: Window) -> tuple[str, ...]:
-        """Only a scan could tell."""
+        """Return nothing: only a scan shows a message's keys."""
         return ()
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
-        """The ranges of these windows, and of those before them, since each begins where another ends."""
-        found = self._ranges(self._up_to(windows)) if windows else {}
-        return {window: as_text(taken) for window, taken in found.items() if window.start not in self._recorded}
+        """Return the ranges of these windows and of those before them, since each begins where another ends."""
+        ranges = self._ranges(self._up_to(windows)) if windows else {}
+        return {window: range_to_text(offsets) for window, offsets in ranges.items() if window.start not in self._recorded}
 
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
-        """One lazy frame of these windows' messages, after a job that finds their columns.
-
-        Raises SourceError where messages of them have been deleted by the topic's retention.
-        """
+        """Return one lazy frame of these messages, after a job that finds the columns. Raises SourceError for deleted ones."""
         if unreadable:
             raise SourceError("; ".join(unreadable.values()))
-        of = self._ranges(windows)
-        self._refuse_lost(of)
+        ranges = self._ranges(windows)
+        self._refuse_lost(ranges)
         options = spark_options(self._settings)
         try:
-            rows = reduce(DataFrame.union, [self._scan(spark, group, of, options) for group in unbroken(list(of), of)])
-            return self._extraction(spark, rows, list(of))
-        except SCAN_ERRORS as error:
+            scans = [self._scan(spark, group, ranges, options) for group in group_contiguous(list(ranges), ranges)]
+            rows = reduce(DataFrame.union, scans)
+            return self._extraction(spark, rows, list(ranges))
+        except base.SCAN_ERRORS as error:
             if "Failed to find" in str(error) and "kafka" in str(error):
-                raise EnvironmentMissing(
-                    f"Spark lacks Kafka's jars: `{FETCH_JARS}` fetches them, in this same environment"
-                ) from None
-            self._refuse_lost(of)
-            raise SourceError(f"topic {self._source.topic}: {_told(error)}") from None
+                text = f"Spark lacks Kafka's jars: `{base.FETCH_JARS}` fetches them, in this same environment"
+                raise EnvironmentMissing(text) from None
+            raise self._as_source_error(error, ranges) from None
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
-        """Nothing: a topic has no parts. Raises SourceError where reading is what fails."""
-        of = self._ranges(windows)
+        """Return nothing: a topic has no parts. Raises SourceError if reading fails."""
+        ranges = self._ranges(windows)
         try:
             self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
-        except SCAN_ERRORS as error:
-            self._refuse_lost(of)
-            raise SourceError(f"topic {self._source.topic}: {_told(error)}") from None
+        except base.SCAN_ERRORS as error:
+            raise self._as_source_error(error, ranges) from None
         return {}
 
+    def _as_source_error(self, error: Exception, ranges: Mapping[Window, Range]) -> SourceError:
+        """Return the first line of the Java client's innermost message. Raises SourceError if retention is the cause."""
+        self._refuse_lost(ranges)
+        message = (base.innermost_message(error).strip().splitlines() or [type(error).__name__])[0][:500]
+        return SourceError(f"{self._source.location}: {message}")
+
     def _ranges(self, windows: Sequence[Window]) -> dict[Window, Range]:
-        """Of those of these windows that have one."""
+        """Return the range of each of these windows that has one."""
         if not windows:
             return {}
         self._refuse_another_name()
         if all(window.start in self._recorded for window in windows):
             return {window: self._recorded[window.start] for window in sorted(windows)}
-        with topic(self._settings, self._source.topic) as asked:
-            _, end = asked.bounds()
-            self._refuse_another_topic(asked, end)
-            found = ranges(self._up_to(windows), self._recorded, asked.at, end)
-        wanted = set(windows)
-        return {window: taken for window, taken in found.items() if window in wanted}
+        with open_topic(self._settings, self._source.topic) as client:
+            _, end = client.bounds()
+            self._refuse_another_topic(client, end)
+            ranges = assign_ranges(self._up_to(windows), self._recorded, client.offsets_at, end)
+        requested = set(windows)
+        return {window: offsets for window, offsets in ranges.items() if window in requested}
 
     def _up_to(self, windows: Sequence[Window]) -> Sequence[Window]:
-        """All windows up to these, and up to what is on record: those before the first one of it share out what was before."""
+        """Return all windows up to these and up to the record: those before the first recorded one share what was before it."""
         return self._calendar(max([*(window.end for window in windows), *self._recorded]))
 
     def _refuse_another_name(self) -> None:
-        """Offsets on record mean nothing in another topic. A range is known again by the fingerprint that it was read under."""
-        read = [start for start in self._taken if start in self._recorded]
-        if read and self._taken[max(read)] != self._print(self._recorded[max(read)]):
+        """Recorded offsets mean nothing in another topic: a recorded range must have the fingerprint of this topic's name."""
+        starts = [start for start in self._fingerprints if start in self._recorded]
+        if starts and self._fingerprints[max(starts)] != self._fingerprint(self._recorded[max(starts)]):
             raise SourceError(
-                f"topic {self._source.topic}: what this table has was read from a topic of another name; say that name again,"
+                f"{self._source.location}: what this table has was read from a topic of another name; say that name again,"
                 " and read this topic by a table of another name"
             )
 
-    def _refuse_another_topic(self, asked: Topic, end: Mapping[int, int]) -> None:
+    def _refuse_another_topic(self, client: Topic, end: Mapping[int, int]) -> None:
         newest = self._recorded[max(self._recorded)] if self._recorded else {}
         for partition, (_, high) in newest.items():
             if end.get(partition, 0) < high:
                 raise SourceError(
-                    f"topic {self._source.topic}: partition {partition} ends at offset {end.get(partition, 0)}, and was read up"
+                    f"{self._source.location}: partition {partition} ends at offset {end.get(partition, 0)}, and was read up"
                     f" to {high}: it was deleted and made again, or truncated. Read what it has now by a table of another name"
                 )
 
-    def _refuse_lost(self, of: Mapping[Window, Range]) -> None:
-        with topic(self._settings, self._source.topic) as asked:
-            low, _ = asked.bounds()
-        lost = [
+    def _refuse_lost(self, ranges: Mapping[Window, Range]) -> None:
+        with open_topic(self._settings, self._source.topic) as client:
+            low, _ = client.bounds()
+        deleted = [
             f"partition {partition}, offsets {begin} to {min(low.get(partition, end), end) - 1} (window {window.key})"
-            for window, taken in of.items()
-            for partition, (begin, end) in taken.items()
+            for window, offsets in ranges.items()
+            for partition, (begin, end) in offsets.items()
             if begin < end and low.get(partition, end) > begin
         ]
-        if lost:
+        if deleted:
             raise SourceError(
-                f"topic {self._source.topic}: messages were deleted by its retention before they were read: {'; '.join(lost)}."
+                f"{self._source.location}: messages were deleted by its retention before they were read: {'; '.join(deleted)}."
                 " They are lost to this table; to go on without them, set extraction.start after that window"
             )
 
     def _scan(
-        self, spark: SparkSession, group: Sequence[Window], of: Mapping[Window, Range], options: Mapping[str, str]
+        self, spark: SparkSession, group: Sequence[Window], ranges: Mapping[Window, Range], options: Mapping[str, str]
     ) -> DataFrame:
         name = self._source.topic
-        last = of[group[-1]]
+        last = ranges[group[-1]]
         first: dict[int, int] = {}
         for window in group:
-            first = {partition: low for partition, (low, _) in of[window].items()} | first
+            first = {partition: low for partition, (low, _) in ranges[window].items()} | first
         bounds = {
             "assign": {name: sorted(last)},
             "startingOffsets": {name: {str(p): first[p] for p in sorted(last)}},
             "endingOffsets": {name: {str(p): last[p][1] for p in sorted(last)}},
         }
-        told = {**options, **{key: json.dumps(value) for key, value in bounds.items()}, "failOnDataLoss": "true"}
-        raw = spark.read.format("kafka").options(**told).load()
-        places = _places(spark, group, of)
-        within = (raw["offset"] >= places["_from"]) & (raw["offset"] < places["_to"])
-        return raw.join(F.broadcast(places), (raw["partition"] == places["_partition"]) & within)
+        settings = {**options, **{key: json.dumps(value) for key, value in bounds.items()}, "failOnDataLoss": "true"}
+        raw = spark.read.format("kafka").options(**settings).load()
+        windows = _windows_frame(spark, group, ranges)
+        within = (raw["offset"] >= windows["_from"]) & (raw["offset"] < windows["_to"])
+        return raw.join(F.broadcast(windows), (raw["partition"] == windows["_partition"]) & within)
 
     def _extraction(self, spark: SparkSession, rows: DataFrame, windows: Sequence[Window]) -> Extraction:
         text = F.col("key").cast("string")
-        rows = with_objects(
-            rows.select(
-                *("p_extracted_at", "partition", "offset", "timestamp"),
-                F.col("value").cast("string").alias("_line"),
-                F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text)
-                .otherwise(one_line_base64(F.col("key")))
-                .alias("_key"),
-            )
-        )
+        key = F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text).otherwise(base.one_line_base64(F.col("key")))
+        value = F.col("value").cast("string")
+        own_columns = ("p_extracted_at", "partition", "offset", "timestamp")
+        rows = parse_objects(rows.select(*own_columns, value.alias("_line"), key.alias("_key")))
         rows = rows.withColumn("_names", F.map_keys("_object"))
         rows = rows.withColumn("_object", F.when(~F.expr(UNUSABLE), F.col("_object"))).drop("_names")
-        by_window = self._keys(rows)
-        spelling = Spelling(self._declared)
-        spellings: dict[str, list[str]] = {}
+        by_window = self._find_keys(rows)
+        bronze_names = base.ColumnNames(self._declared)
+        keys_by_name: dict[str, list[str]] = {}
         for names in by_window.values():
             for name in names:
-                spellings.setdefault(spelling.learn(name), []).append(name)
+                keys_by_name.setdefault(bronze_names.bind(name), []).append(name)
         own = [name for name in OF_THE_MESSAGE if name in self._declared]
-        cells = {name: field(keys) for name, keys in spellings.items()}
-        cells |= {name: _of_the_message(name) for name in own}
+        cells = {name: field_text(keys) for name, keys in keys_by_name.items()}
+        cells |= {name: _message_column(name) for name in own}
         tombstone, bad = F.col("_line").isNull(), F.col("_object").isNull()
-        kept = F.when(bad, F.make_valid_utf8("_line"))
-        keyed = self._keyed(spelling)
+        bad_text = F.when(bad, F.make_valid_utf8("_line"))
+        keyed = self._key_columns(bronze_names)
         lacking_key = reduce(lambda a, b: a | b, [value.isNull() for value in keyed.values()], F.lit(not keyed))
-        told = F.concat(F.lit("a tombstone of the key "), F.coalesce("_key", F.lit("(none)")))
-        corrupt = F.when(tombstone, F.when(lacking_key, told)).otherwise(kept)
+        description = F.concat(F.lit("a tombstone of the key "), F.coalesce("_key", F.lit("(none)")))
+        corrupt = F.when(tombstone, F.when(lacking_key, description)).otherwise(bad_text)
         for name, value in keyed.items():
             cells[name] = F.coalesce(cells[name], value) if name in cells else value
         columns = {
-            window: tuple(dict.fromkeys([*(spelling.learn(n) for n in by_window.get(window.start, ())), *keyed, *own]))
+            window: tuple(dict.fromkeys([*(bronze_names.bind(n) for n in by_window.get(window.start, ())), *keyed, *own]))
             for window in windows
         }
-        named = [
+        columns_by_start = [
             cell for w in windows for cell in (F.lit(w.start), F.array(*[F.lit(n) for n in columns[w]]).cast("array<string>"))
         ]
-        where = F.concat(F.lit(f"{self._source.topic}/"), F.col("partition"), F.lit("@"), F.col("offset"))
+        location = F.concat(F.lit(f"{self._source.topic}/"), F.col("partition"), F.lit("@"), F.col("offset"))
         good = corrupt.isNull()
         frame = rows.select(
             "p_extracted_at",
-            where.alias("_source_file"),
-            F.element_at(F.create_map(*named), F.col("p_extracted_at")).alias("_columns"),
+            location.alias("_source_file"),
+            F.element_at(F.create_map(*columns_by_start), F.col("p_extracted_at")).alias("_columns"),
             corrupt.alias("_corrupt_record"),
             *[F.when(good, value).alias(name) for name, value in cells.items()],
         )
-        respelled = {window: spelling.respelled(by_window.get(window.start, ())) for window in windows}
+        respelled = {window: bronze_names.respelled_columns(by_window.get(window.start, ())) for window in windows}
         return Extraction(frame, {}, columns, respelled=respelled)
 
-    def _keyed(self, spelling: Spelling) -> dict[str, Column]:
-        """The columns of the message's key, by their names in bronze: of a JSON object of them, or (one) as its text."""
+    def _key_columns(self, bronze_names: base.ColumnNames) -> dict[str, Column]:
+        """Return the message key's columns by their bronze names: a JSON object's fields, or one column of its text."""
         names = self._source.message_key
         key = F.expr("try_cast(try_parse_json(CASE WHEN is_valid_utf8(_key) THEN _key END) AS MAP<STRING, VARIANT>)")
-        fields = {spelling.learn(name): F.element_at(key, F.lit(name)).cast("string") for name in names}
+        fields = {bronze_names.bind(name): F.element_at(key, F.lit(name)).cast("string") for name in names}
         return {name: F.coalesce(value, F.col("_key")) for name, value in fields.items()} if len(names) == 1 else fields
 
-    def _keys(self, rows: DataFrame) -> dict[datetime, tuple[str, ...]]:
-        """The keys of each window's messages, sorted. One job. Raises SourceError for more than a table can have."""
-        keys = rows.select("p_extracted_at", F.explode(F.map_keys("_object")).alias("key")).distinct()
-        found = keys.groupBy("p_extracted_at").agg(
-            F.slice(F.sort_array(F.collect_set("key")), 1, MAX_COLUMNS + 1).alias("keys")
-        )
-        rows_found = found.select(F.unix_seconds("p_extracted_at").alias("at"), "keys").collect()
-        by_window = {datetime.fromtimestamp(row["at"], UTC): tuple(row["keys"]) for row in rows_found}
+    def _find_keys(self, rows: DataFrame) -> dict[datetime, tuple[str, ...]]:
+        """Return the sorted keys of each window's messages. One job. Raises SourceError for more keys than a table can have."""
+        by_start = sorted_keys(rows, "p_extracted_at")
+        rows_by_start = by_start.select(F.unix_seconds("p_extracted_at").alias("at"), "keys").collect()
+        by_window = {datetime.fromtimestamp(row["at"], UTC): tuple(row["keys"]) for row in rows_by_start}
         for start, names in by_window.items():
-            if len(names) > MAX_COLUMNS:
-                raise SourceError(
-                    f"topic {self._source.topic}: messages of {start:%Y-%m-%d %H:%M} have over {MAX_COLUMNS:,} keys"
-                )
+            if len(names) > base.MAX_COLUMNS:
+                moment = f"{start:%Y-%m-%d %H:%M}"
+                raise SourceError(f"{self._source.location}: messages of {moment} have over {base.MAX_COLUMNS:,} keys")
         return by_window
 
-    def _print(self, taken: Range) -> str:
-        return hashlib.sha256(f"{self._source.topic}\0{as_text(taken)}".encode()).hexdigest()[:32]
+    def _fingerprint(self, offsets: Range) -> str:
+        return base.hash_parts(self._source.topic, range_to_text(offsets))
 
 
-def _places(spark: SparkSession, group: Sequence[Window], of: Mapping[Window, Range]) -> DataFrame:
-    """A row for each partition's part of each window."""
-    parts = [
-        (window.start, partition, low, high) for window in group for partition, (low, high) in of[window].items() if low < high
-    ]
-    types = {"p_extracted_at": pa.timestamp("us", "UTC"), "_partition": pa.int32(), "_from": pa.int64(), "_to": pa.int64()}
-    arrays = [pa.array([part[place] for part in parts], kind) for place, kind in enumerate(types.values())]
-    return spark.createDataFrame(pa.table(dict(zip(types, arrays, strict=True))))
+def _windows_frame(spark: SparkSession, group: Sequence[Window], ranges: Mapping[Window, Range]) -> DataFrame:
+    """Return a frame with a row for each partition's part of each window."""
+    ranged = [(window.start, partition, *bounds) for window in group for partition, bounds in ranges[window].items()]
+    parts = [part for part in ranged if part[2] < part[3]]
+    types = {"p_extracted_at": base.MOMENT, "_partition": pa.int32(), "_from": pa.int64(), "_to": pa.int64()}
+    return base.small_frame(spark, types, parts)
 
 
-def _of_the_message(name: str) -> Column:
-    """What a message has beside its value, as text."""
+def _message_column(name: str) -> Column:
+    """Return a column of the message itself, besides its value, as text."""
     return {
         "kafka_partition": F.col("partition").cast("string"),
         "kafka_offset": F.col("offset").cast("string"),
@@ -254,8 +244,3 @@ def _of_the_message(name: str) -> Column:
         "kafka_key": F.col("_key"),
         "kafka_tombstone": F.col("_line").isNull().cast("string"),
     }[name]
-
-
-def _told(error: Exception) -> str:
-    """The first line of what Spark's client said in the end."""
-    return (innermost(error).strip().splitlines() or [type(error).__name__])[0][:500]

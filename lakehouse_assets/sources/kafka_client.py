@@ -1,6 +1,6 @@
-"""Kafka asked by a light client: where a topic's partitions begin and end, where a time is; and what Spark's client is told.
+"""Kafka through a light client: where partitions begin and end, offsets of a time; and the options of Spark's client.
 
-Belongs here: addresses and secrets of the environment, for either client; nothing of them is in an error. Does not: windows.
+Belongs here: addresses and secrets of the environment, for both clients; no error shows them. Does not: windows.
 """
 
 import logging
@@ -21,55 +21,51 @@ MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-# Of what secures a connection, all that both clients are told; anything else of the kind is refused, not left out.
+# The security properties that both clients take; any other is refused, not left out.
 TRANSLATED = {"security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
-# The library's own words name addresses.
+# The library's own log messages name addresses.
 _silent = logging.getLogger(f"{__name__}.client")
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 
 class Topic:
-    """One topic, for as long as `topic` has it open. Every question raises SourceError where the brokers do not answer it."""
+    """One topic while `open_topic` holds it open. Every method raises SourceError where the brokers do not answer."""
 
     def __init__(self, consumer: Consumer, name: str) -> None:
         self._consumer, self._name = consumer, name
-        self.partitions = self._partitions()
-        self._asked: dict[datetime, Offsets] = {}
-
-    def _partitions(self) -> list[int]:
-        with _told(self._name):
-            found = self._consumer.list_topics(self._name, timeout=SECONDS).topics[self._name]
-        if found.error is not None:
-            raise SourceError(f"topic {self._name}: {found.error.str()}")
-        return sorted(found.partitions)
+        self._offsets_by_time: dict[datetime, Offsets] = {}
+        with _source_errors(name):
+            metadata = consumer.list_topics(name, timeout=SECONDS).topics[name]
+        if metadata.error is not None:
+            raise SourceError(f"topic {name}: {metadata.error.str()}")
+        self.partitions = sorted(metadata.partitions)
 
     def bounds(self) -> tuple[Offsets, Offsets]:
-        """Each partition's first offset that is still there, and the one after its last committed message."""
-        with _told(self._name):
-            found = {
-                p: self._consumer.get_watermark_offsets(TopicPartition(self._name, p), timeout=SECONDS) for p in self.partitions
-            }
-        return {p: low for p, (low, _) in found.items()}, {p: high for p, (_, high) in found.items()}
+        """Return each partition's first offset that still exists, and the offset after its last committed message."""
+        with _source_errors(self._name):
+            topics = {p: TopicPartition(self._name, p) for p in self.partitions}
+            bounds = {p: self._consumer.get_watermark_offsets(topic, timeout=SECONDS) for p, topic in topics.items()}
+        return {p: low for p, (low, _) in bounds.items()}, {p: high for p, (_, high) in bounds.items()}
 
-    def at(self, moment: datetime) -> Offsets:
-        """Each partition's first message of this time or later; a partition that has none is left out."""
-        if moment not in self._asked:
+    def offsets_at(self, moment: datetime) -> Offsets:
+        """Return the offset of each partition's first message at this time or later; a partition without one is left out."""
+        if moment not in self._offsets_by_time:
             milliseconds = round(moment.timestamp() * 1000)
-            asked = [TopicPartition(self._name, p, milliseconds) for p in self.partitions]
-            with _told(self._name):
-                found = self._consumer.offsets_for_times(asked, timeout=SECONDS)
-            self._asked[moment] = {each.partition: each.offset for each in found if each.offset >= 0}
-        return self._asked[moment]
+            partitions = [TopicPartition(self._name, p, milliseconds) for p in self.partitions]
+            with _source_errors(self._name):
+                offsets = self._consumer.offsets_for_times(partitions, timeout=SECONDS)
+            self._offsets_by_time[moment] = {each.partition: each.offset for each in offsets if each.offset >= 0}
+        return self._offsets_by_time[moment]
 
 
 @contextmanager
-def topic(settings: Settings, name: str) -> Iterator[Topic]:
-    """A topic for as long as the block lasts. Raises SourceError; EnvironmentMissing and ConfigError for what it is told."""
-    given: dict[str, object] = {**settings.kafka_properties(OURS), "bootstrap.servers": _brokers(settings)}
-    given |= {"group.id": "lakehouse", "enable.auto.commit": False, "logger": _silent}
+def open_topic(settings: Settings, name: str) -> Iterator[Topic]:
+    """Open a topic for the block. Raises SourceError; EnvironmentMissing and ConfigError for wrong settings."""
+    properties: dict[str, object] = {**settings.kafka_properties(OURS), "bootstrap.servers": _brokers(settings)}
+    properties |= {"group.id": "lakehouse", "enable.auto.commit": False, "logger": _silent}
     try:
-        consumer = Consumer(given)
+        consumer = Consumer(properties)
     except (KafkaException, TypeError, ValueError):
         raise ConfigError(f"{settings.kafka_conf}: Kafka's client refuses a property of it") from None
     try:
@@ -85,37 +81,35 @@ def _brokers(settings: Settings) -> str:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _source_errors(name: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
         cause = error.args[0]
-        said = cause.str() if isinstance(cause, KafkaError) else "it does not answer"
-        raise SourceError(f"topic {name}: {said}") from None
+        message = cause.str() if isinstance(cause, KafkaError) else "it does not answer"
+        raise SourceError(f"topic {name}: {message}") from None
 
 
 def spark_options(settings: Settings) -> dict[str, str]:
-    """The same for Spark's (Java's) client, whose properties have other names. Raises ConfigError for one it cannot be told."""
-    given = settings.kafka_properties(OURS)
-    secured = {key for key in given if key.startswith(("sasl.", "ssl.", "security."))}
-    if unknown := sorted(secured - TRANSLATED):
-        known = ", ".join(sorted(TRANSLATED))
-        raise ConfigError(f"{settings.kafka_conf}: {unknown[0]}: for a source only these secure a connection: {known}")
-    told = {"bootstrap.servers": _brokers(settings), "isolation.level": "read_committed"}
-    if protocol := given.get("security.protocol"):
-        told["security.protocol"] = protocol.upper()
-    if authority := given.get("ssl.ca.location"):
-        told |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms")
+    """Return the options of Spark's (Java's) client. Raises ConfigError for a property that cannot be translated."""
+    properties = settings.kafka_properties(OURS)
+    security_keys = {key for key in properties if key.startswith(("sasl.", "ssl.", "security."))}
+    if unknown := sorted(security_keys - TRANSLATED):
+        allowed = ", ".join(sorted(TRANSLATED))
+        raise ConfigError(f"{settings.kafka_conf}: {unknown[0]}: for a source only these secure a connection: {allowed}")
+    options = {"bootstrap.servers": _brokers(settings), "isolation.level": "read_committed"}
+    if protocol := properties.get("security.protocol"):
+        options["security.protocol"] = protocol.upper()
+    if authority := properties.get("ssl.ca.location"):
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
     if mechanism:
         if mechanism not in MODULES:
             raise ConfigError(f"{settings.kafka_conf}: sasl.mechanism {mechanism}: for a source one of {', '.join(MODULES)}")
-        user, password = (_quoted(given.get(f"sasl.{part}", "")) for part in ("username", "password"))
-        told |= {
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f"{MODULES[mechanism]} required username={user} password={password};",
-        }
-    return {f"kafka.{name}": value for name, value in told.items()}
+        user, password = (_quoted(properties.get(f"sasl.{part}", "")) for part in ("username", "password"))
+        jaas = f"{MODULES[mechanism]} required username={user} password={password};"
+        options |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    return {f"kafka.{name}": value for name, value in options.items()}
 
 
 def _quoted(value: str) -> str:

@@ -1,6 +1,6 @@
-"""Which offsets of a topic are a window's: a chain of ranges in which each begins where the one before it ended.
+"""The offsets of each window of a topic: a chain of ranges, each beginning where the one before it ended.
 
-Belongs here: ranges out of those on record and of what the brokers say of times (pure). Does not: asking them, or reading.
+Belongs here: ranges from the record and from offsets by time (pure). Does not: asking brokers, or reading messages.
 """
 
 import json
@@ -13,72 +13,81 @@ Offsets = Mapping[int, int]
 Range = dict[int, tuple[int, int]]
 
 
-def ranges(
-    windows: Sequence[Window], recorded: Mapping[datetime, Range], at: Callable[[datetime], Offsets], end: Offsets
+def assign_ranges(
+    windows: Sequence[Window], recorded: Mapping[datetime, Range], offsets_at: Callable[[datetime], Offsets], end: Offsets
 ) -> dict[Window, Range]:
-    """The range ``[from, to)`` per partition of each window that has messages, or is on record; the record always holds.
+    """Return the range ``[from, to)`` per partition of each window with messages; recorded ranges never change. Late messages
+    go to the next window with a range.
 
-    ``windows``: all of the table's up to one of them, oldest first. ``at``: the first offset of a time or later, per partition.
-    ``end``: the offset after the last one. A window without messages has no range: what arrives late is the next one's.
+    ``windows``: all of the table's up to one of them, oldest first. ``offsets_at``: the first offset at a time or later, per
+    partition. ``end``: the offset after the last message.
     """
-    found = {window: recorded[window.start] for window in windows if window.start in recorded}
+    ranges = {window: recorded[window.start] for window in windows if window.start in recorded}
     first, last = (min(recorded), max(recorded)) if recorded else (None, None)
     earlier = [window for window in windows if first and window.start < first]
     if first and earlier:  # `extraction.start` was moved back
         limit = {partition: low for partition, (low, _) in recorded[first].items()}
-        found |= _chain(earlier, _begin(at(earlier[0].start), limit), at, limit, whole=earlier[-1].end == first)
+        ranges |= _chain(
+            earlier, _begin(offsets_at(earlier[0].start), limit), offsets_at, limit, take_rest=earlier[-1].end == first
+        )
     later = [window for window in windows if last is None or window.start > last]
     if later:
-        begin = {p: high for p, (_, high) in recorded[last].items()} if last else _begin(at(later[0].start), end)
-        found |= _chain(later, begin, at, end)
-    return dict(sorted(found.items()))
+        begin = {p: high for p, (_, high) in recorded[last].items()} if last else _begin(offsets_at(later[0].start), end)
+        ranges |= _chain(later, begin, offsets_at, end)
+    return dict(sorted(ranges.items()))
 
 
 def _begin(times: Offsets, end: Offsets) -> Offsets:
-    """A partition whose messages are all older has none of this time."""
+    """Return where each partition begins; one whose messages are all older begins at its end."""
     return {partition: times.get(partition, high) for partition, high in end.items()}
 
 
 def _chain(
-    windows: Sequence[Window], begin: Offsets, at: Callable[[datetime], Offsets], limit: Offsets, whole: bool = False
+    windows: Sequence[Window],
+    begin: Offsets,
+    offsets_at: Callable[[datetime], Offsets],
+    limit: Offsets,
+    take_rest: bool = False,
 ) -> dict[Window, Range]:
-    """``whole``: the last window takes what is left. A partition that is new since then begins at its beginning."""
-    found: dict[Window, Range] = {}
+    """``take_rest``: the last window takes all remaining offsets. A new partition begins at offset 0."""
+    ranges: dict[Window, Range] = {}
     low = {partition: begin.get(partition, 0) for partition in limit}
     if all(low[p] >= limit[p] for p in limit):
-        return found  # nothing is left to share out, and nobody has to be asked
-    for window, end in zip(windows, _ends(windows, at, limit, whole), strict=True):
+        return ranges  # no offsets remain, so that no request is needed
+    for window, end in zip(windows, _ends(windows, offsets_at, limit, take_rest), strict=True):
         high = {p: max(low[p], end[p]) for p in limit}
         if high != low:
-            found[window] = {p: (low[p], high[p]) for p in sorted(limit)}
+            ranges[window] = {p: (low[p], high[p]) for p in sorted(limit)}
         low = high
-    return found
+    return ranges
 
 
-def _ends(windows: Sequence[Window], at: Callable[[datetime], Offsets], limit: Offsets, whole: bool) -> list[Offsets]:
-    """Where each window ends, by its time. Between two windows that end at the same place, all do, and nobody is asked: of a
-    topic that keeps a week, years before it are two questions.
+def _ends(
+    windows: Sequence[Window], offsets_at: Callable[[datetime], Offsets], limit: Offsets, take_rest: bool
+) -> list[Offsets]:
+    """Return where each window ends, by its time. Between two windows with the same end no request is needed: years before a
+    topic's retention cost two requests.
     """
 
-    def asked(place: int) -> Offsets:
-        times = limit if whole and place == len(windows) - 1 else at(windows[place].end)
+    def end_of(index: int) -> Offsets:
+        times = limit if take_rest and index == len(windows) - 1 else offsets_at(windows[index].end)
         return {p: min(times.get(p, high), high) for p, high in limit.items()}
 
-    known = {place: asked(place) for place in {0, len(windows) - 1}}
-    between = [(0, len(windows) - 1)]
-    while between:
-        first, last = between.pop()
-        if known[first] == known[last]:
-            known |= dict.fromkeys(range(first, last), known[first])
+    ends_by_index = {index: end_of(index) for index in {0, len(windows) - 1}}
+    pending = [(0, len(windows) - 1)]
+    while pending:
+        first, last = pending.pop()
+        if ends_by_index[first] == ends_by_index[last]:
+            ends_by_index |= dict.fromkeys(range(first, last), ends_by_index[first])
         elif last - first > 1:
             middle = (first + last) // 2
-            known[middle] = asked(middle)
-            between += [(first, middle), (middle, last)]
-    return [known[place] for place in range(len(windows))]
+            ends_by_index[middle] = end_of(middle)
+            pending += [(first, middle), (middle, last)]
+    return [ends_by_index[index] for index in range(len(windows))]
 
 
-def unbroken(windows: Sequence[Window], of: Mapping[Window, Range]) -> list[list[Window]]:
-    """Windows whose messages follow each other without a gap, so that one read has them."""
+def group_contiguous(windows: Sequence[Window], of: Mapping[Window, Range]) -> list[list[Window]]:
+    """Return groups of windows whose messages follow each other without a gap, so that one read covers each group."""
     groups: list[list[Window]] = []
     for window in sorted(windows):
         before = {p: high for p, (_, high) in of[groups[-1][-1]].items()} if groups else None
@@ -89,11 +98,11 @@ def unbroken(windows: Sequence[Window], of: Mapping[Window, Range]) -> list[list
     return groups
 
 
-def as_text(taken: Range) -> str:
-    """A range as the record keeps it."""
-    return json.dumps({str(partition): list(bounds) for partition, bounds in sorted(taken.items())})
+def range_to_text(offsets: Range) -> str:
+    """Return a range as text for the record."""
+    return json.dumps({str(partition): list(bounds) for partition, bounds in sorted(offsets.items())})
 
 
-def from_text(text: str) -> Range:
-    """A range from the record."""
+def range_from_text(text: str) -> Range:
+    """Return a range from the record's text."""
     return {int(partition): (low, high) for partition, (low, high) in json.loads(text).items()}

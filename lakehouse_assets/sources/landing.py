@@ -1,17 +1,20 @@
-"""The landing folder: which files belong to which window, their fingerprints, and which of them must not be opened.
+"""The landing folder: the files of each window, their fingerprints, and which of them must not be opened.
 
-Belongs here: listing and opening, a folder by itself and a URL through pyarrow.fs. Does not: what is in a file.
+Belongs here: listing and opening files of a local folder, or of a URL through pyarrow.fs. Does not: their content.
 """
 
 import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fnmatch import translate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from pyarrow import NativeFile
+from pyarrow import ArrowException, NativeFile
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
@@ -19,14 +22,19 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import ObjectStore
 
-# What becomes of a link whose target is missing, is under a file, or is itself; and of a file that has just gone.
+# A link whose target is missing, is below a file, or is the link itself; or a file that was just removed.
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+BLOCK = 64 * 1024
+KINDS = {stat.S_ISFIFO: "a named pipe (FIFO)", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
 # By suffix, as Hadoop chooses its codec.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2"}
 
 
+Read = TypeVar("Read")
+
+
 class LandedFile(NamedTuple):
-    """``path`` is relative to the landing folder. ``refused``: why the file must not be opened."""
+    """A file of one window. ``path``: in the landing folder, non-UTF-8 bytes as `\xff`. ``refused``: why not to open it."""
 
     window: Window
     path: str
@@ -36,17 +44,18 @@ class LandedFile(NamedTuple):
 
 
 class _Child(NamedTuple):
-    """What is in a folder. ``size`` and ``mtime_ns`` count for files only."""
+    """An entry of a folder. ``size`` and ``mtime_ns``: of files only. ``kind``: of an entry that is no file or folder."""
 
     name: str
     type: FileType
     size: int
     mtime_ns: int
     link: bool = False
+    kind: str = "no regular file"
 
 
-def fingerprint(files: Iterable[LandedFile]) -> str:
-    """32 hex digits over paths, sizes and times; a refusal counts, so that lifting it (a `chmod`) is a change."""
+def fingerprint_files(files: Iterable[LandedFile]) -> str:
+    """Return 32 hex digits over paths, sizes, times and refusals, so that lifting a refusal (`chmod`) is a change."""
     lines = sorted(f"{file.path}\0{file.size}\0{file.mtime_ns}\0{file.refused or ''}" for file in files)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
@@ -54,138 +63,170 @@ def fingerprint(files: Iterable[LandedFile]) -> str:
 class Landing:
     """A folder, or an object-store URL."""
 
-    def __init__(self, place: str) -> None:
-        """Nothing is touched yet, so that a missing folder is an error of the one who lists it."""
-        self.place = place.rstrip("/") or "/"
-        self.local = "://" not in place
+    def __init__(self, folder: str) -> None:
+        """Touch nothing yet: a missing folder is an error of the first listing."""
+        self.location = folder.rstrip("/") or "/"
+        self.local = "://" not in folder
         if self.local:
             self.filesystem: FileSystem = LocalFileSystem()
-            self.root = self.place = os.path.abspath(place)  # noqa: PTH100 (resolve() would follow links; Spark does not)
+            self.root = self.location = os.path.abspath(folder)  # noqa: PTH100 (resolve() would follow links; Spark does not)
             return
         try:
-            self.filesystem, self.root = FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.place))
+            self.filesystem, self.root = FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.location))
         except (OSError, ValueError) as error:
-            raise SourceError(f"LAKEHOUSE_LANDING is {place}, which cannot be opened: {error}") from None
+            raise SourceError(f"LAKEHOUSE_LANDING is {folder}, which cannot be opened: {error}") from None
 
     def files(self, pattern: PathPattern, windows: Iterable[Window]) -> list[LandedFile]:
-        """The files of these windows, oldest window first, then by path.
+        """Return the files of these windows, oldest window first, then by path.
 
-        Hidden names (`_x`, `.x`) and names that are no UTF-8 belong to no window. Raises SourceError if there is no landing
-        folder, or a folder in it cannot be listed.
+        Hidden names (`_x`, `.x`) belong to no window. A folder, pipe or device with a matching name is refused, and so is a
+        name that Spark cannot read. Raises SourceError if the landing folder is missing or a folder in it cannot be listed.
         """
-        self._check()
-        wanted = {window.start: window for window in windows}
-        found: dict[str, LandedFile] = {}
-        for folders in pattern.folders(wanted):
+        self._require_folder()
+        by_start = {window.start: window for window in windows}
+        files: dict[str, LandedFile] = {}
+        for folders in pattern.folders(by_start):
             for folder in self._folders(folders.split("/") if folders else []):
                 inside = not self.local or self._is_inside(folder)
                 for child in self._children(folder):
                     path = f"{folder}/{child.name}" if folder else child.name
-                    start = pattern.window_start(path) if child.type == FileType.File and not _hidden(child.name) else None
-                    if start is not None and start in wanted:
+                    start = None if _hidden(child.name) else pattern.window_start(path)
+                    if start is not None and start in by_start:
                         refused = self._refusal(path, child, inside)
-                        found[path] = LandedFile(wanted[start], path, child.size, child.mtime_ns, refused)
-        return sorted(found.values(), key=lambda file: (file.window, file.path))
+                        files[path] = LandedFile(by_start[start], _escaped(path), child.size, child.mtime_ns, refused)
+        return sorted(files.values(), key=lambda file: (file.window, file.path))
 
     def open(self, path: str) -> NativeFile:
-        """The decompressed bytes of a file. Raises OSError."""
+        """Open the decompressed bytes of a file. Raises OSError."""
         suffix = "." + path.rpartition(".")[2]
         return self.filesystem.open_input_stream(f"{self.root}/{path}", compression=COMPRESSIONS.get(suffix))
 
+    def read_head(self, path: str, size: int) -> bytes:
+        """Return the first ``size`` decompressed bytes of a file, or all if it has fewer. Raises OSError."""
+        content = b""
+        with self.open(path) as stream:
+            while len(content) < size and (block := stream.read(size - len(content))):
+                content += block
+        return content
+
+    def read_each(self, paths: Sequence[str], read: Callable[[str], Read]) -> dict[str, Read | str]:
+        """Return what ``read`` returns for each of these files, in parallel; the reason as text for an unreadable file."""
+
+        def one(path: str) -> Read | str:
+            try:
+                return read(path)
+            except (OSError, EOFError, ValueError, ArrowException) as error:
+                return str(error).splitlines()[0].replace(f"{self.root}/", "") if str(error) else type(error).__name__
+
+        with ThreadPoolExecutor(8) as pool:
+            return dict(zip(paths, pool.map(one, paths), strict=True))
+
+    def can_be_fetched(self, path: str) -> bool:
+        """Whether the storage returns the file's first and last bytes."""
+        try:
+            with self.filesystem.open_input_file(f"{self.root}/{path}") as file:
+                size = file.size()
+                for start in (0, max(size - BLOCK, 0)):
+                    file.read_at(min(size, BLOCK), start)
+        except OSError:
+            return False
+        return True
+
     def spark_path(self, path: str) -> str:
-        """The file's place as Spark is told it."""
-        return re.sub("^s3n?://", "s3a://", f"{self.place}/{path}")
+        """Return the file's path for Spark."""
+        return re.sub("^s3n?://", "s3a://", f"{self.location}/{path}")
 
     def key(self, path: str) -> str:
-        """The file's place as Spark tells it, decoded and without its scheme and leading slashes."""
+        """Return the file's path as Spark reports it, decoded and without scheme and leading slashes."""
         return re.sub("^[a-z0-9+.-]+:/+", "", self.spark_path(path), flags=re.IGNORECASE).lstrip("/")
 
-    def _check(self) -> None:
+    def _require_folder(self) -> None:
         try:
             kind = self.filesystem.get_file_info(self.root).type
         except OSError as error:
-            raise SourceError(f"LAKEHOUSE_LANDING is {self.place}, which cannot be reached: {error}") from None
+            raise SourceError(f"LAKEHOUSE_LANDING is {self.location}, which cannot be reached: {error}") from None
         if kind == FileType.NotFound:
-            raise SourceError(
-                f"LAKEHOUSE_LANDING is {self.place}, which does not exist: create it or name another"
-                " (`python scripts/land_example.py` lands the example data)"
-            )
+            advice = "create it or name another (`python scripts/land_example.py` lands the example data)"
+            raise SourceError(f"LAKEHOUSE_LANDING is {self.location}, which does not exist: {advice}")
         if kind != FileType.Directory:
-            raise SourceError(f"LAKEHOUSE_LANDING is {self.place}, which is not a folder")
+            raise SourceError(f"LAKEHOUSE_LANDING is {self.location}, which is not a folder")
 
     def _folders(self, segments: Sequence[str]) -> list[str]:
-        """The folders that a pattern names: listed only where it has a glob, never deeper than it goes."""
-        found = [""]
+        """Return the folders that a pattern matches. Lists a folder only for a glob, never deeper than the pattern."""
+        matches = [""]
         for segment in segments:
-            deeper: list[str] = []
-            for folder in found:
-                names = [segment]
-                if "*" in segment or "?" in segment:
-                    pattern = re.compile(translate(segment))
-                    children = self._children(folder)
-                    folders = [child.name for child in children if child.type == FileType.Directory]
-                    names = [name for name in folders if pattern.match(name) and not _hidden(name)]
-                deeper += [f"{folder}/{name}" if folder else name for name in names]
-            found = deeper
-        return found
+            by_folder = {folder: [segment] for folder in matches}
+            if "*" in segment or "?" in segment:
+                is_match = re.compile(translate(segment)).match
+                for folder in matches:
+                    names = [child.name for child in self._children(folder) if child.type == FileType.Directory]
+                    by_folder[folder] = [name for name in names if is_match(name) and not _hidden(name)]
+            matches = [f"{folder}/{name}".lstrip("/") for folder, names in by_folder.items() for name in names]
+        return matches
 
     def _children(self, folder: str) -> list[_Child]:
-        place = f"{self.root}/{folder}" if folder else self.root
+        path = f"{self.root}/{folder}" if folder else self.root
         try:
             if self.local:
-                return _listed(place)
-            infos = self.filesystem.get_file_info(FileSelector(place, allow_not_found=True))
+                return _list_local(path)
+            infos = self.filesystem.get_file_info(FileSelector(path, allow_not_found=True))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise SourceError(f"{place} in the landing folder cannot be listed: {error}") from None
-        found: list[_Child] = []
+            raise SourceError(f"{path} in the landing folder cannot be listed: {error}") from None
+        children: list[_Child] = []
         for info in infos:
-            try:
-                found.append(_Child(info.base_name, info.type, info.size or 0, info.mtime_ns or 0))
-            except UnicodeDecodeError:
-                continue
-        return found
+            with suppress(UnicodeDecodeError):
+                children.append(_Child(info.base_name, info.type, info.size or 0, info.mtime_ns or 0))
+        return children
 
     def _is_inside(self, path: str) -> bool:
-        """Whether what a path of this folder leads to, by links perhaps, is in the landing folder."""
+        """Whether a path, after following links, is in the landing folder."""
         real, root = os.path.realpath(f"{self.root}/{path}"), os.path.realpath(self.root)
         return os.path.commonpath([real, root]) == root
 
     def _refusal(self, path: str, child: _Child, inside: bool) -> str | None:
-        """``inside``: whether its folder is. A file that is no link is where its folder is, which spares asking for each of a
-        hundred thousand.
+        """Return why an entry must not be opened. ``inside``: whether its folder is in the landing folder. A file that is no
+        link needs no check of its own, which saves a system call for each of a hundred thousand.
         """
+        if child.type == FileType.Directory:
+            return "it is a folder (to read the files in it, let `path` name them: `…/*`)"
+        if child.type != FileType.File:
+            return f"it is {child.kind}, which is not opened"
+        if _escaped(path) != path:
+            return "its name is no UTF-8, which Spark cannot read"
         if ":" in child.name:
             return "its name has a colon, which Spark (Hadoop) cannot read"
         if not self.local:
             return None
-        place = f"{self.root}/{path}"
         if not (self._is_inside(path) if child.link else inside):
             return "it is a link that leads out of the landing folder"
-        return None if os.access(place, os.R_OK) else "permission denied"
+        return None if os.access(f"{self.root}/{path}", os.R_OK) else "permission denied"
 
 
-def _listed(place: str) -> list[_Child]:
-    """A local folder's children: this way links are told without asking for each. A name must be UTF-8, as Spark reads names.
-    Raises OSError.
-    """
-    found: list[_Child] = []
-    with os.scandir(place) as entries:
+def _list_local(folder: str) -> list[_Child]:
+    """List a local folder, links included, without a system call for each entry. Raises OSError."""
+    children: list[_Child] = []
+    with os.scandir(folder) as entries:
         for entry in entries:
             try:
-                entry.name.encode()
                 if entry.is_file():
-                    told = entry.stat()
-                    found.append(_Child(entry.name, FileType.File, told.st_size, told.st_mtime_ns, entry.is_symlink()))
+                    status = entry.stat()
+                    children.append(_Child(entry.name, FileType.File, status.st_size, status.st_mtime_ns, entry.is_symlink()))
                 elif entry.is_dir():
-                    found.append(_Child(entry.name, FileType.Directory, 0, 0))
-            except UnicodeEncodeError:
-                continue
+                    children.append(_Child(entry.name, FileType.Directory, 0, 0))
+                else:
+                    kind = next((name for test, name in KINDS.items() if test(entry.stat().st_mode)), "no regular file")
+                    children.append(_Child(entry.name, FileType.Unknown, 0, 0, kind=kind))
             except OSError as error:
                 if error.errno not in NOT_THERE:
                     raise
-    return found
+    return children
+
+
+def _escaped(path: str) -> str:
+    """Return the path with bytes that are not UTF-8 (surrogates of `os`) as `\\xff`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _hidden(name: str) -> bool:

@@ -1,85 +1,62 @@
-"""`ops/check_results`: each check of each applied decision as a row, passes included; a projection of the decisions' log.
+"""`ops/check_results`: each check of each applied decision as a row; a projection of the log, which may be deleted.
 
-Belongs here: what a row is, and appending those that are missing. Does not: deciding, or anything that reads the table. It can
-be deleted at any time: it is made again from the log.
+Belongs here: the rows, and appending missing ones. Does not: deciding, or reading the table elsewhere.
 """
 
 import json
 from typing import Any
 
-import pyarrow as pa
-
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
-from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.log_table import LogTable, log_schema
 
-_OF_DECISION = ("run_id", "decided_at", "applied_at")
-CHECK_RESULTS = pa.schema(
-    [
-        pa.field("table", pa.string(), nullable=False),
-        pa.field("decision_id", pa.string(), nullable=False),
-        pa.field("number", pa.int64(), nullable=False),
-        pa.field("p_extracted_at", logs.MOMENT),
-        pa.field("extraction_seq", pa.int32(), nullable=False),
-        *[pa.field(name, pa.string(), nullable=False) for name in ("check", "kind", "severity", "status", "effect")],
-        pa.field("waived", pa.bool_(), nullable=False),
-        pa.field("failed_rows", pa.int64(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("observed", pa.string(), nullable=False),
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("decided_at", logs.MOMENT, nullable=False),
-        pa.field("applied_at", logs.MOMENT, nullable=False),
-    ]
+CHECK_RESULTS = LogTable(
+    "check_results",
+    log_schema(
+        "table text!, decision_id text!, number long!, p_extracted_at moment, extraction_seq int!, check text!, kind text!,"
+        " severity text!, status text!, effect text!, waived flag!, failed_rows long!, message text!, observed text!,"
+        " run_id text!, decided_at moment!, applied_at moment!"
+    ),
 )
-LOCK = "ops_check_results"
+_OF_DECISION = (
+    "table", "decision_id", "number", "p_extracted_at", "extraction_seq", "run_id", "decided_at", "applied_at",
+)  # fmt: skip
 
 
-def project(settings: Settings, table: str, wait_seconds: float = 60) -> int:
-    """Append what the projection of a table lacks, in one commit. Returns how many rows that were.
+def project_check_results(settings: Settings, table: str, wait_seconds: float = 60) -> int:
+    """Append the missing rows of a table in one commit; return their number.
 
-    A decision is there as a whole or not at all, and is looked for by its id: whatever order decisions were applied in, none is
-    missed, and none is there twice. Raises LockedError where another process has been writing for longer than the wait.
+    A decision is projected whole or not at all, and found by its id: in whatever order decisions were applied, none is missed
+    and none is doubled. Raises LockedError if another process writes for longer than the wait.
     """
-    with table_lock(settings, LOCK, wait_seconds):
-        there = _projected(settings, table)
-        known = logs.decisions(settings, table, evidence=False)
-        missing = [d for d in known if d.applied_at and d.superseded_by is None and d.decision_id not in there]
+    with CHECK_RESULTS.lock(settings, wait_seconds):
+        projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
+        applied = [d for d in logs.decisions(settings, table) if d.applied_at and d.superseded_by is None]
+        missing = [d for d in applied if d.decision_id not in projected]
         rows = [row for d in logs.with_evidence(settings, table, missing, ["checks"]) for row in _rows(d)]
         if rows:
-            found = pa.Table.from_pylist(rows, CHECK_RESULTS)
-            delta.append_arrow(found, settings.path("ops", "check_results"), partition_by=["table"])
+            CHECK_RESULTS.append(settings, rows)
         return len(rows)
 
 
-def lagging(settings: Settings) -> list[str]:
-    """Tables with an applied decision whose checks are not projected yet. No lock is taken."""
-    path = settings.path("ops", "decisions")
-    judged = delta.read_arrow(
-        path, ["table", "decision_id"], [("event", "in", ["decided", "checked"]), ("checks", "!=", "[]")]
-    ).to_pylist()
-    marks = delta.read_arrow(path, ["table", "decision_id"], [("event", "=", "applied")]).to_pylist()
+def find_lagging_tables(settings: Settings) -> list[str]:
+    """Return tables with an applied decision whose checks are not projected yet. Takes no lock."""
+    ids = ["table", "decision_id"]
+    judged = logs.DECISIONS.read(settings, ids, [("event", "in", ["decided", "checked"]), ("checks", "!=", "[]")])
+    marks = logs.DECISIONS.read(settings, ids, [("event", "=", "applied")])
     due = {(row["table"], row["decision_id"]) for row in judged} & {(row["table"], row["decision_id"]) for row in marks}
-    place = settings.path("ops", "check_results")
-    return sorted({table for table, _ in due - {(r["table"], r["decision_id"]) for r in _ids(place, None)}})
+    return sorted({table for table, _ in due - _projected(settings)})
 
 
-def _projected(settings: Settings, table: str) -> set[str]:
-    return {row["decision_id"] for row in _ids(settings.path("ops", "check_results"), [("table", "=", table)])}
-
-
-def _ids(path: str, filters: Any) -> list[dict[str, Any]]:
-    return delta.read_arrow(path, ["table", "decision_id"], filters).to_pylist()
+def _projected(settings: Settings, filters: Any = None) -> set[tuple[str, str]]:
+    rows = CHECK_RESULTS.read(settings, ["table", "decision_id"], filters)
+    return {(row["table"], row["decision_id"]) for row in rows}
 
 
 def _rows(decision: Decision) -> list[dict[str, Any]]:
-    """A record of supersession has none: nothing was checked for it, and what was checked before stands under its own id."""
-    if decision.superseded_by is not None:
-        return []
-    same = {"table": decision.table, "decision_id": decision.decision_id, "number": decision.number}
-    same |= {"p_extracted_at": decision.p_extracted_at, "extraction_seq": decision.extraction_seq}
-    same |= {name: getattr(decision, name) for name in _OF_DECISION}
+    common = {name: getattr(decision, name) for name in _OF_DECISION}
     return [
-        {**same, **check, "message": check["message"] or "", "observed": json.dumps(check["observed"], sort_keys=True)}
+        {**common, **check, "message": check["message"] or "", "observed": json.dumps(check["observed"], sort_keys=True)}
         for check in decision.checks
     ]

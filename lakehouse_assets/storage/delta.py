@@ -1,4 +1,4 @@
-"""Delta tables by path: reading logs without a JVM, appending, and what a commit is called.
+"""Delta tables by path: reading without a JVM, appending, and commit metadata.
 
 Belongs here: the few operations that every table needs. Does not: what a table means.
 """
@@ -19,31 +19,33 @@ from pyarrow.dataset import Dataset, Expression
 from pyarrow.parquet import filters_to_expression
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_assets.checks.sql_text import identifier, literal
+from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
+from lakehouse_assets.storage.commit_metadata import decode_step
 
 # A hash of the contract by which silver was made.
 MEANING = "lakehouse.meaning"
-COMMIT, COMMIT_NUMBER = re.compile(r"\d{20}\.json"), re.compile(r"(\d{20})\.json")
+COMMIT = re.compile(r"(\d{20})\.json")
 COMMITS_READ = 500
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-# A log's reader opens every commit since the last checkpoint, one request each on an object store. The library's own is 100.
-OF_A_LOG = {"delta.checkpointInterval": "10"}
+# A reader opens every commit since the last checkpoint, one request each on an object store. Delta's default is 100.
+LOG_PROPERTIES = {"delta.checkpointInterval": "10"}
 
 
 def exists(path: str) -> bool:
-    """Whether a Delta table stands there. No JVM."""
+    """Whether there is a Delta table at this path. No JVM."""
     return DeltaTable.is_deltatable(path, ObjectStore.from_environment().options(path))
 
 
-def _table(path: str, number: int | None = None) -> DeltaTable:
+def open_table(path: str, number: int | None = None) -> DeltaTable:
+    """Return deltalake's table: a version, or the newest. Raises its errors if the log cannot be read."""
     return DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A version of a table, from its log: ``rows`` (None where a file does not say), ``partitions``: its partition columns."""
+    """A version of a table, from its log. ``rows``: None if a file lacks statistics. ``partitions``: the partition columns."""
 
     version: int
     rows: int | None
@@ -51,110 +53,96 @@ class Snapshot:
 
 
 def snapshot(path: str, number: int | None = None) -> Snapshot:
-    """One version, or the newest. No JVM. Raises deltalake's errors where the log cannot be read."""
-    table = _table(path, number)
+    """Return one version, or the newest. No JVM. Raises deltalake's errors if the log cannot be read."""
+    table = open_table(path, number)
     counts = pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist()
     rows = None if any(count is None for count in counts) else sum(counts)
     return Snapshot(table.version(), rows, tuple(table.metadata().partition_columns))
 
 
 def version(path: str) -> int:
-    """The newest version of the table. No JVM."""
-    return _table(path).version()
+    """Return the newest version of the table. No JVM."""
+    return open_table(path).version()
 
 
-def state(path: str) -> str:
-    """What tells one content of a table from another, whatever table is at this place; empty where there is none. No JVM."""
+def content_id(path: str) -> str:
+    """Return an id of the table's content, whatever table is at this path; empty if there is none. No JVM."""
     if not exists(path):
         return ""
-    table = _table(path)
+    table = open_table(path)
     return f"{table.metadata().id}@{table.version()}"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit of a table: what Delta calls it, and the decisions that it names, if it is one of ours."""
+    """One commit of a table: Delta's operation, and the decisions that it names if this project made it."""
 
     operation: str
     step: str | None = None
     decisions: tuple[str, ...] = ()
 
 
-def commit(path: str, number: int) -> Commit | None:
-    """The commit that made a version, from its entry in the Delta log; None where that was cleaned up. No JVM."""
-    table = _table(path)
+def read_commit(path: str, number: int) -> Commit | None:
+    """Return the commit that made a version; None if its log entry was cleaned up. No JVM."""
+    table = open_table(path)
     for entry in table.history(table.version() - number + 1):
         if entry.get("version") == number:
-            step, named = _named(entry.get("userMetadata"))
-            return Commit(entry.get("operation", "unknown"), step, named)
+            return Commit(entry.get("operation", "unknown"), *decode_step(entry.get("userMetadata")))
     return None
 
 
-def _named(text: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """What `metadata_of` wrote; nothing for another program's text."""
-    try:
-        given = json.loads(text or "{}")
-        return given["step"], tuple(given["decisions"])
-    except (ValueError, KeyError, TypeError):
-        return None, ()
-
-
 def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
-    """A (bounded) log as Arrow, without a JVM; an empty table where nothing has been written."""
+    """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written."""
     if not exists(path):
         return pa.table({})
-    dataset = _dataset(path)
-    if columns:
-        # A log of before lacks what was added to it since.
-        columns = [name for name in columns if name in dataset.schema.names]
-    return dataset.to_table(columns=list(columns) if columns else None, filter=_chosen(filters))
+    return _dataset(path).to_table(columns=list(columns) if columns else None, filter=_as_expression(filters))
 
 
 def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
-    """So many rows at most, without a JVM, of files that are read no further than that takes; none where there is no table."""
+    """Return at most ``rows`` rows without a JVM, reading no more of the files than needed; none if there is no table."""
     if not exists(path) or rows <= 0:
         return pa.table({})
     # By small batches, one after another: a table may be far larger than what is asked for.
     reading = {"batch_size": min(rows, 4096), "batch_readahead": 1, "fragment_readahead": 1}
-    scanner = _dataset(path).scanner(columns=list(columns) if columns else None, filter=_chosen(filters), **reading)
+    scanner = _dataset(path).scanner(columns=list(columns) if columns else None, filter=_as_expression(filters), **reading)
     return scanner.head(rows)
 
 
 def _dataset(path: str) -> Dataset:
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
-    filesystem, base = place(path)
-    return _table(path).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
+    filesystem, base = open_filesystem(path)
+    return open_table(path).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
 
 
-def _chosen(filters: Any) -> Any:
+def _as_expression(filters: Any) -> Any:
     if isinstance(filters, Expression):
         return filters
     return filters_to_expression(filters) if filters else None
 
 
-def place(path: str) -> tuple[fs.FileSystem, str]:
-    """pyarrow's file system, and the path within it."""
+def open_filesystem(path: str) -> tuple[fs.FileSystem, str]:
+    """Return pyarrow's file system, and the path within it."""
     return fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(path))
 
 
 def row_counts(path: str) -> pa.Table:
-    """One row per live data file, from the log alone: partition values, ``num_records`` and column extremes."""
-    return pa.table(_table(path).get_add_actions(flatten=True))
+    """Return one row per live data file, from the log alone: partition values, ``num_records``, column extremes."""
+    return pa.table(open_table(path).get_add_actions(flatten=True))
 
 
 def utc(moment: datetime) -> datetime:
-    """A partition's time as the log tells it, which may lack its zone."""
+    """Return a partition's time in UTC; the log may leave out its zone."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def metadata_of(decision_ids: Sequence[str], step: str) -> str:
-    """A commit's user metadata: which decisions it applies, and in which step."""
+def commit_metadata_of(decision_ids: Sequence[str], step: str) -> str:
+    """Return a commit's user metadata: the step, and the ids of the decisions that it applies."""
     return json.dumps({"step": step, "decisions": sorted(decision_ids)})
 
 
 @contextmanager
-def commit_named(spark: SparkSession, text: str) -> Iterator[None]:
-    """MERGE takes its user metadata from the session only: set it for one commit, and never leave it behind."""
+def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
+    """Set the user metadata of commits within the block: MERGE reads it from the session only."""
     spark.conf.set(USER_METADATA, text)
     try:
         yield
@@ -163,26 +151,35 @@ def commit_named(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:
-    """A table of these rows. ``properties``: its Delta table properties."""
+    """Create a table of these rows. ``properties``: its Delta table properties."""
     frame.write.format("delta").options(**properties).mode("error").save(path)
 
 
 def properties(path: str) -> dict[str, str]:
-    """The table's properties. No JVM."""
-    return {name: value for name, value in _table(path).metadata().configuration.items() if value}
+    """Return the table's properties. No JVM."""
+    return {name: value for name, value in open_table(path).metadata().configuration.items() if value}
 
 
 def set_property(spark: SparkSession, path: str, name: str, value: str) -> None:
-    """Set a table property, where it is another one. ``name`` and ``value`` are the project's own."""
+    """Set a table property, unless it has this value. ``name`` and ``value`` are the project's own."""
     if properties(path).get(name) != value:
         spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ({literal(name)} = {literal(value)})")
 
 
-def append(frame: DataFrame, path: str, *, partition_by: Sequence[str] = (), named: str | None = None) -> None:
-    """Add rows in one commit; columns that the table lacks are added in this write only."""
-    writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
-    if named:
-        writer = writer.option("userMetadata", named)
+def append(
+    frame: DataFrame,
+    path: str,
+    *,
+    partition_by: Sequence[str] = (),
+    user_metadata: str | None = None,
+    replacing: str | None = None,
+) -> None:
+    """Add rows in one commit, with the columns that the table lacks. ``replacing``: SQL of the rows that these replace."""
+    writer = frame.write.format("delta").option("mergeSchema", "true").mode("append")
+    if user_metadata:
+        writer = writer.option("userMetadata", user_metadata)
+    if replacing and exists(path):
+        writer = writer.mode("overwrite").option("replaceWhere", replacing)
     (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
 
 
@@ -191,12 +188,12 @@ def append_arrow(
     path: str,
     *,
     partition_by: Sequence[str] = (),
-    named: str | None = None,
+    user_metadata: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Add a (bounded) log's rows in one commit, without a JVM: some hundredths of a second where Spark takes half a one.
+    """Add a (bounded) log's rows in one commit, without a JVM: hundredths of a second, where Spark takes half a second.
 
-    ``configuration``: properties that the table is made with, if it is not there yet, beside those of a log.
+    ``configuration``: table properties at creation, besides those of every log.
     """
     write_deltalake(
         path,
@@ -204,24 +201,15 @@ def append_arrow(
         mode="append",
         partition_by=list(partition_by) or None,
         schema_mode="merge",
-        configuration={**OF_A_LOG, **(configuration or {})},
+        configuration={**LOG_PROPERTIES, **(configuration or {})},
         storage_options=ObjectStore.from_environment().options(path),
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": named}) if named else None,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": user_metadata}) if user_metadata else None,
     )
 
 
-def replace(frame: DataFrame, path: str, where: str, *, partition_by: Sequence[str] = (), named: str | None = None) -> None:
-    """Put rows in the place of those that ``where`` (SQL over literals built by sqlglot) selects, in one commit."""
-    if not exists(path):
-        append(frame, path, partition_by=partition_by, named=named)
-        return
-    writer = frame.write.format("delta").mode("overwrite").option("replaceWhere", where).option("mergeSchema", "true")
-    (writer.option("userMetadata", named) if named else writer).save(path)
-
-
 def remove_folder(path: str) -> bool:
-    """Delete a scratch folder, if it is there. Returns whether it was."""
-    filesystem, base = place(path)
+    """Delete a scratch folder if it exists; return whether it did."""
+    filesystem, base = open_filesystem(path)
     if filesystem.get_file_info(base).type is not fs.FileType.Directory:
         return False
     filesystem.delete_dir(base)
@@ -229,45 +217,57 @@ def remove_folder(path: str) -> bool:
 
 
 def schema_types(path: str, number: int | None = None) -> list[tuple[str, str]]:
-    """The columns of a version (or of the newest), with Spark's types, in their order. No JVM."""
-    given = json.loads(_table(path, number).schema().to_json())
-    return [(field["name"], sql_type(type_of_json(field["type"]))) for field in given["fields"]]
+    """Return the columns of a version (or of the newest) with Spark's types, in order. No JVM."""
+    schema = json.loads(open_table(path, number).schema().to_json())
+    return [(field["name"], sql_type(type_of_json(field["type"]))) for field in schema["fields"]]
+
+
+def with_comments(frame: DataFrame, path: str) -> DataFrame:
+    """Return the frame with the comments that a person put on the table's columns, so that an overwrite keeps them."""
+    fields = json.loads(open_table(path).schema().to_json())["fields"]
+    texts = {field["name"]: (field.get("metadata") or {}).get("comment") for field in fields}
+    comments = {name: {"comment": text} for name, text in texts.items() if text}
+    if not comments:
+        return frame
+    return frame.select(
+        *[frame[identifier(f.name)].alias(f.name, metadata=f.metadata | comments.get(f.name, {})) for f in frame.schema]
+    )
 
 
 def schema_changes(path: str) -> list[tuple[int, datetime, str, list[tuple[str, str]]]]:
-    """Of each commit that states the table's schema: version, time, operation and columns, oldest first. No JVM.
+    """Return version, time, operation and columns of each commit that states the table's schema, oldest first. No JVM.
 
-    Only the newest commits whose entries are still in the log; Delta keeps them for 30 days, or as the table's properties say.
+    Only the newest commits that are still in the log; Delta keeps them for 30 days, or as the table's properties say.
     """
-    filesystem, base = place(f"{path}/_delta_log")
-    found = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True))
-    entries = sorted(e.path for e in found if COMMIT.fullmatch(e.base_name))[-COMMITS_READ:]
+    filesystem, base = open_filesystem(f"{path}/_delta_log")
+    infos = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    entries = sorted(e.path for e in infos if COMMIT.fullmatch(e.base_name))[-COMMITS_READ:]
 
-    def stated(entry: str) -> tuple[int, datetime, str, list[tuple[str, str]]] | None:
+    def read_schema(entry: str) -> tuple[int, datetime, str, list[tuple[str, str]]] | None:
         with filesystem.open_input_stream(entry) as file:
             lines = file.read().decode().splitlines()
         actions = [json.loads(line) for line in lines if line.startswith(('{"metaData"', '{"commitInfo"'))]
-        said = next((a["metaData"] for a in actions if "metaData" in a), None)
-        if said is None:
+        metadata = next((a["metaData"] for a in actions if "metaData" in a), None)
+        if metadata is None:
             return None
         info = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
-        columns = [(f["name"], sql_type(type_of_json(f["type"]))) for f in json.loads(said["schemaString"])["fields"]]
+        columns = [(f["name"], sql_type(type_of_json(f["type"]))) for f in json.loads(metadata["schemaString"])["fields"]]
         at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, UTC)
-        return int(COMMIT_NUMBER.findall(entry)[-1]), at, info.get("operation", "unknown"), columns
+        return int(COMMIT.findall(entry)[-1]), at, info.get("operation", "unknown"), columns
 
     with ThreadPoolExecutor(8) as pool:
-        return [each for each in pool.map(stated, entries) if each is not None]
+        return [change for change in pool.map(read_schema, entries) if change is not None]
 
 
 def add_columns(spark: SparkSession, path: str, columns: Mapping[str, str]) -> None:
     """Add columns (name → type) at the table's end, in one commit that touches no row."""
-    told = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
-    spark.sql(f"ALTER TABLE delta.{identifier(path)} ADD COLUMNS ({told})")
+    definitions = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
+    spark.sql(f"ALTER TABLE delta.{identifier(path)} ADD COLUMNS ({definitions})")
 
 
 def allow_types(spark: SparkSession, path: str, kinds: Iterable[str]) -> None:
-    """Let a table that stands take columns of these types: times without a zone are a feature that Delta wants named first."""
+    """Let an existing table take columns of these types: Delta requires a table feature for times without a zone."""
     if not any("timestamp_ntz" in kind for kind in kinds) or not exists(path):
         return
-    if "timestampNtz" not in (_table(path).protocol().writer_features or ()):
+    if "timestampNtz" not in (open_table(path).protocol().writer_features or ()):
         spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")

@@ -1,260 +1,219 @@
-"""The append-only logs under `ops/`: extractions and decisions. Read and written without a JVM, in one commit each.
+"""The logs `ops/extractions` and `ops/decisions`: their columns, records ↔ rows, reading and appending.
 
-Belongs here: rows ↔ records. Does not: what a decision means (decisions) or when one is made (layers).
+Belongs here: a log's rows; a new column is a field of `Decision` and in `DECISIONS`. Does not: a decision's meaning.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse_assets.checks.control import ControlTotals
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Reason
-from lakehouse_assets.decisions.gate import Outcome, reasons_of
+from lakehouse_assets.decisions.gate import Outcome, reasons_of, verdict_with
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.log_table import LogTable, log_schema
 
-MOMENT = pa.timestamp("us", tz="UTC")
-EXTRACTIONS = pa.schema(
-    [
-        pa.field("table", pa.string(), nullable=False),
-        pa.field("p_extracted_at", MOMENT, nullable=False),
-        pa.field("extraction_seq", pa.int32(), nullable=False),
-        pa.field("fingerprint", pa.string(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        pa.field("columns", pa.list_(pa.string()), nullable=False),
-        pa.field("bronze_version", pa.int64(), nullable=False),
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("extracted_at", MOMENT, nullable=False),
-        pa.field("lacking", pa.list_(pa.string())),
-        pa.field("types", pa.string()),
-        pa.field("respelled", pa.string()),
-        pa.field("control", pa.string()),
-    ]
+EXTRACTIONS = LogTable(
+    "extractions",
+    log_schema(
+        "table text!, p_extracted_at moment!, extraction_seq int!, fingerprint text!, rows long!, columns texts!,"
+        " bronze_version long!, run_id text!, extracted_at moment!, lacking texts, types text, respelled text, control text"
+    ),
 )
-_REASON = pa.struct(
-    {
-        "check": pa.string(),
-        "severity": pa.string(),
-        "status": pa.string(),
-        "effect": pa.string(),
-        "rows": pa.int64(),
-        "message": pa.string(),
+DECISIONS = LogTable(
+    "decisions",
+    log_schema(
+        "table text!, event text!, p_extracted_at moment, extraction_seq int, number long, decision_id text, kind text,"
+        " verdict text, ruleset_hash text, ruleset text, run_id text, by text, because text, superseded_by text, inputs text,"
+        " evolved text, rows_in long, rows_published long, rows_superseded long, rows_quarantined long, rows_discarded long,"
+        " reasons reasons, drift_p_value double, bronze_version long, baseline_version long, silver_version long,"
+        " silver_rows long, teaches flag, waived texts, checks text, drift text, profiles text, decided_at moment,"
+        " applied_at moment, operation text",
+        reasons=pa.list_(pa.struct({f: pa.int64() if f == "rows" else pa.string() for f in Reason.__dataclass_fields__})),
+    ),
+)
+
+
+def extraction_row(record: ExtractionRecord) -> dict[str, Any]:
+    """Return the row of an extraction."""
+    return {
+        **asdict(record), "columns": list(record.columns), "lacking": list(record.lacking),
+        "types": json.dumps(record.types), "respelled": json.dumps(record.respelled),
+        "control": record.control.as_text() if record.control else None,
+    }  # fmt: skip
+
+
+def extractions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[ExtractionRecord]:
+    """Return extractions from rows of one table, by window and number; of a rewritten one its newest record."""
+    latest: dict[Batch, ExtractionRecord] = {}
+    # Not by bronze's version: bronze may have been rebuilt, or an older copy restored. `record_extractions` handles a clock
+    # that was set back.
+    for row in sorted(rows, key=lambda r: (r["extracted_at"], r["bronze_version"])):
+        lists = {name: tuple(row[name]) for name in ("columns", "lacking")}
+        mappings = {name: json.loads(row[name]) for name in ("types", "respelled")}
+        control = ControlTotals.from_text(row["control"]) if row["control"] else None
+        record = ExtractionRecord(**{**row, **lists, **mappings, "control": control})
+        latest[record.batch] = record
+    return sorted(latest.values(), key=lambda r: r.batch)
+
+
+def entry(table: str, event: str, **columns: Any) -> dict[str, Any]:
+    """Return a row of `ops/decisions` with these columns, all others NULL."""
+    return {**dict.fromkeys(DECISIONS.schema.names), "table": table, "event": event, **columns}
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """Return the row of a decision."""
+    row = entry(decision.table, "superseded" if decision.superseded_by else "decided")
+    row |= {name: getattr(decision, name) for name in row.keys() & Decision.__dataclass_fields__.keys()}
+    return row | {
+        **asdict(decision.counts),
+        "decision_id": decision.decision_id,
+        "reasons": [asdict(reason) for reason in decision.reasons],
+        "waived": list(decision.waived),
+        "inputs": json.dumps({"versions": decision.inputs, "recomputed": decision.recomputed}, sort_keys=True),
+        "evolved": json.dumps(decision.evolved, sort_keys=True),
+        "checks": json.dumps(decision.checks),
+        "drift": json.dumps(decision.drift) if decision.drift is not None else None,
+        "profiles": json.dumps(decision.profiles),
     }
-)
-_TEXT = (
-    "decision_id",
-    "kind",
-    "verdict",
-    "ruleset_hash",
-    "ruleset",
-    "run_id",
-    "by",
-    "because",
-    "superseded_by",
-    "inputs",
-    "evolved",
-)
-DECISIONS = pa.schema(
-    [
-        pa.field("table", pa.string(), nullable=False),
-        pa.field("event", pa.string(), nullable=False),
-        pa.field("p_extracted_at", MOMENT),
-        pa.field("extraction_seq", pa.int32()),
-        pa.field("number", pa.int64()),
-        *[pa.field(name, pa.string()) for name in _TEXT],
-        *[pa.field(name, pa.int64()) for name in Counts.__dataclass_fields__],
-        pa.field("reasons", pa.list_(_REASON)),
-        pa.field("drift_p_value", pa.float64()),
-        pa.field("bronze_version", pa.int64()),
-        pa.field("baseline_version", pa.int64()),
-        pa.field("silver_version", pa.int64()),
-        pa.field("teaches", pa.bool_()),
-        pa.field("waived", pa.list_(pa.string())),
-        pa.field("checks", pa.string()),
-        pa.field("drift", pa.string()),
-        pa.field("profiles", pa.string()),
-        pa.field("decided_at", MOMENT),
-        pa.field("applied_at", MOMENT),
-    ]
-)
 
 
-def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
-    """Every extraction of the table, in the order they were recorded; a rewritten one stands as it is now."""
-    found = delta.read_arrow(settings.path("ops", "extractions"), filters=[("table", "=", table)])
-    latest: dict[tuple[datetime, int], ExtractionRecord] = {}
-    for row in sorted(found.to_pylist(), key=lambda r: (r["extracted_at"], r["bronze_version"])):
-        lists = {name: tuple(row.get(name) or ()) for name in ("columns", "lacking")}
-        told = {name: json.loads(row.get(name) or "{}") for name in ("types", "respelled")}
-        control = ControlTotals.from_text(row["control"]) if row.get("control") else None
-        record = ExtractionRecord(**{**row, **lists, **told, "control": control})
-        latest[(record.p_extracted_at, record.extraction_seq)] = record
-    return sorted(latest.values(), key=lambda r: (r.p_extracted_at, r.extraction_seq))
-
-
-def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) -> None:
-    """Append the records of one bronze commit."""
-    rows = [
-        {
-            **asdict(r), "columns": list(r.columns), "lacking": list(r.lacking),
-            "types": json.dumps(r.types), "respelled": json.dumps(r.respelled),
-            "control": r.control.as_text() if r.control else None,
-        }
-        for r in records
-    ]  # fmt: skip
-    _write(settings, "extractions", rows, EXTRACTIONS)
-
-
-def decisions(
-    settings: Settings, table: str | None = None, *, evidence: bool = True, checks: bool | None = None
-) -> list[Decision]:
-    """Every decision in the order it was made, those applied with their mark; what it superseded comes after it.
-
-    ``evidence``: profiles and drift as well. ``checks``: every check's result (default: as ``evidence``).
-    """
-    left_out = set() if evidence else {"profiles", "drift"}
-    left_out |= set() if (evidence if checks is None else checks) else {"checks"}
-    columns = [f.name for f in DECISIONS if f.name not in left_out]
-    found = delta.read_arrow(settings.path("ops", "decisions"), columns, [("table", "=", table)] if table else None)
-    marks: dict[tuple[str, str], dict[str, Any]] = {}
-    later: dict[tuple[str, str], dict[str, Any]] = {}
-    decided: list[dict[str, Any]] = []
-    for row in found.to_pylist():
+def decisions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[Decision]:
+    """Return decisions from rows of the log, in decision order, with their marks and deferred checks."""
+    marks: dict[tuple[str, str], Mapping[str, Any]] = {}
+    deferred: dict[tuple[str, str], Mapping[str, Any]] = {}
+    decided: list[Mapping[str, Any]] = []
+    copies: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
         if row["event"] == "applied":
-            marks[(row["table"], row["decision_id"])] = row
+            marks[row["table"], row["decision_id"]] = row
         elif row["event"] == "checked":
-            later[(row["table"], row["decision_id"])] = row
-        else:
-            decided.append(row)
+            deferred[row["table"], row["decision_id"]] = row
+        elif row["event"] in ("decided", "superseded"):
+            # If the reply to a commit was lost, the commit was repeated: the same row is one decision.
+            same = copies.setdefault((row["table"], row["event"], row["decision_id"], row["superseded_by"]), [])
+            if not any(dict(row) == dict(other) for other in same):
+                same.append(row)
+                decided.append(row)
     decided.sort(key=lambda r: (r["table"], r["number"], r["superseded_by"] is not None))
     return [
         _decision(
             row,
-            marks.get((row["table"], row["superseded_by"] or row["decision_id"])),
-            later.get((row["table"], row["decision_id"])),
+            marks.get((row["table"], row["superseded_by"] or row["decision_id"]), {}),
+            deferred.get((row["table"], row["decision_id"]), {}),
         )
         for row in decided
     ]
 
 
-def with_evidence(
-    settings: Settings, table: str, chosen: Iterable[Decision], kinds: Sequence[str] = ("checks", "drift", "profiles")
-) -> list[Decision]:
-    """These decisions with what was observed: checks, drift and profiles. Of a long log, little is read for a few of them."""
-    chosen = list(chosen)
-    wanted = [("table", "=", table), ("decision_id", "in", sorted({d.decision_id for d in chosen})), ("event", "!=", "applied")]
-    columns = ["decision_id", "event", *kinds]
-    rows = delta.read_arrow(settings.path("ops", "decisions"), columns, wanted).to_pylist() if chosen else []
-    by_event = {(row["event"], row["decision_id"]): row for row in rows}
-    found = []
-    for decision in chosen:
-        row = by_event.get(("superseded" if decision.superseded_by else "decided", decision.decision_id), {})
-        found.append(replace(decision, **_evidence(row, by_event.get(("checked", decision.decision_id), {}))))
-    return found
-
-
-def _evidence(row: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+def evidence_from_rows(row: Mapping[str, Any], deferred: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checks, drift and profiles of a decision from its row and that of its deferred checks."""
     return {
-        "checks": tuple(json.loads(row.get("checks") or "[]") + json.loads(later.get("checks") or "[]")),
+        "checks": tuple(json.loads(row.get("checks") or "[]") + json.loads(deferred.get("checks") or "[]")),
         "drift": json.loads(row["drift"]) if row.get("drift") else None,
         "profiles": tuple(json.loads(row.get("profiles") or "[]")),
     }
 
 
-def drift_of(settings: Settings, table: str, first: datetime, last: datetime) -> dict[str, dict[str, Any]]:
-    """What decisions on the windows from ``first`` to ``last`` said of drift, by their ids; nothing where they said nothing."""
+def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping[str, Any]) -> Decision:
+    inputs, later_reasons = json.loads(row["inputs"]), deferred.get("reasons") or []
+    decoded = {
+        "verdict": verdict_with(row["verdict"], bool(later_reasons)),
+        "counts": Counts(**{name: row[name] for name in Counts.__dataclass_fields__}),
+        "reasons": tuple(Reason(**reason) for reason in [*row["reasons"], *later_reasons]),
+        "waived": tuple(row["waived"]),
+        "inputs": inputs["versions"],
+        "recomputed": None if inputs["recomputed"] is None else tuple(inputs["recomputed"]),
+        "evolved": json.loads(row["evolved"]),
+        "silver_version": mark.get("silver_version"),
+        "applied_at": mark.get("applied_at"),
+    } | evidence_from_rows(row, deferred)
+    return Decision(**{name: row[name] for name in Decision.__dataclass_fields__ if name in row} | decoded)
+
+
+def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
+    """Return every extraction of the table by window and number; of a rewritten one its newest record."""
+    return extractions_from_rows(EXTRACTIONS.read(settings, filters=[("table", "=", table)]))
+
+
+def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) -> list[ExtractionRecord]:
+    """Append the records of one bronze commit, and return them as logged.
+
+    Each record's time is after those of its table's existing records, even if the clock was set back: the newest record of an
+    extraction counts.
+    """
+    with EXTRACTIONS.lock(settings):
+        wanted = [("table", "in", sorted({record.table for record in records}))]
+        first: dict[str, datetime] = {}
+        for row in EXTRACTIONS.read(settings, ["table", "extracted_at"], wanted):
+            after: datetime = row["extracted_at"] + timedelta(microseconds=1)
+            first[row["table"]] = max(after, first.get(row["table"], after))
+        logged = [replace(r, extracted_at=max(r.extracted_at, first.get(r.table, r.extracted_at))) for r in records]
+        EXTRACTIONS.append(settings, [extraction_row(record) for record in logged])
+    return logged
+
+
+def decisions(settings: Settings, table: str | None = None, *, evidence: bool = False, checks: bool = False) -> list[Decision]:
+    """Return every decision in order, applied ones with their mark; a supersession comes after the decision that caused it.
+
+    ``checks``: with every check's result. ``evidence``: with that, profiles and drift.
+    """
+    left_out = set() if evidence else {"profiles", "drift"} if checks else {"profiles", "drift", "checks"}
+    columns = [name for name in DECISIONS.schema.names if name not in left_out]
+    return decisions_from_rows(DECISIONS.read(settings, columns, [("table", "=", table)] if table else None))
+
+
+def with_evidence(
+    settings: Settings, table: str, chosen: Iterable[Decision], kinds: Sequence[str] = ("checks", "drift", "profiles")
+) -> list[Decision]:
+    """Return these decisions with checks, drift and profiles. Reads little of a long log for a few decisions."""
+    chosen = list(chosen)
+    wanted = [("table", "=", table), ("decision_id", "in", sorted({d.decision_id for d in chosen})), ("event", "!=", "applied")]
+    rows = DECISIONS.read(settings, ["decision_id", "event", *kinds], wanted) if chosen else []
+    by_event = {(row["event"], row["decision_id"]): row for row in rows}
+    completed = []
+    for decision in chosen:
+        row = by_event.get(("superseded" if decision.superseded_by else "decided", decision.decision_id), {})
+        completed.append(replace(decision, **evidence_from_rows(row, by_event.get(("checked", decision.decision_id), {}))))
+    return completed
+
+
+def read_drift(settings: Settings, table: str, first: datetime, last: datetime) -> dict[str, dict[str, Any]]:
+    """Return the drift evidence of decisions on the windows from ``first`` to ``last``, by decision id."""
     chosen = [("table", "=", table), ("p_extracted_at", ">=", first), ("p_extracted_at", "<=", last), ("event", "=", "decided")]
-    rows = delta.read_arrow(settings.path("ops", "decisions"), ["decision_id", "drift"], chosen).to_pylist()
+    rows = DECISIONS.read(settings, ["decision_id", "drift"], chosen)
     return {row["decision_id"]: json.loads(row["drift"]) for row in rows if row["drift"]}
 
 
-def _decision(row: dict[str, Any], mark: dict[str, Any] | None, later: dict[str, Any] | None) -> Decision:
-    inputs = json.loads(row["inputs"] or "{}")
-    more: dict[str, Any] = later or {"reasons": [], "checks": None}
-    warned = row["verdict"] == "published" and more["reasons"]
-    return Decision(
-        table=row["table"],
-        p_extracted_at=row["p_extracted_at"],
-        extraction_seq=row["extraction_seq"],
-        number=row["number"],
-        kind=row["kind"],
-        verdict="published_with_warnings" if warned else row["verdict"],
-        counts=Counts(**{name: row[name] for name in Counts.__dataclass_fields__}),
-        reasons=tuple(Reason(**reason) for reason in [*(row["reasons"] or ()), *more["reasons"]]),
-        ruleset_hash=row["ruleset_hash"],
-        ruleset=row["ruleset"] or "",
-        bronze_version=row["bronze_version"],
-        baseline_version=row["baseline_version"],
-        run_id=row["run_id"],
-        decided_at=row["decided_at"],
-        drift_p_value=row["drift_p_value"],
-        teaches=bool(row["teaches"]),
-        waived=tuple(row["waived"] or ()),
-        by=row["by"],
-        because=row["because"],
-        superseded_by=row["superseded_by"],
-        inputs=inputs.get("versions", {}),
-        recomputed=None if inputs.get("recomputed") is None else tuple(inputs["recomputed"]),
-        evolved=json.loads(row.get("evolved") or "{}"),
-        **_evidence(row, more),
-        silver_version=mark["silver_version"] if mark else None,
-        applied_at=mark["applied_at"] if mark else None,
-    )
+def log_decisions(settings: Settings, decisions: Sequence[Decision]) -> None:
+    """Append all decisions of a run in one commit, before anything is published: the write-ahead log."""
+    DECISIONS.append(settings, [decision_row(decision) for decision in decisions])
 
 
-def log_decisions(settings: Settings, made: Sequence[Decision]) -> None:
-    """The write-ahead log: one commit for all decisions of a run, before anything is published."""
-    rows = []
-    for decision in made:
-        row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
-        plain = {k: v for k, v in asdict(replace(decision, profiles=(), checks=(), drift=None)).items() if k in row}
-        row |= plain | asdict(decision.counts)
-        row |= {
-            "event": "superseded" if decision.superseded_by else "decided",
-            "decision_id": decision.decision_id,
-            "reasons": [asdict(reason) for reason in decision.reasons],
-            "waived": list(decision.waived),
-            "inputs": json.dumps({"versions": decision.inputs, "recomputed": decision.recomputed}, sort_keys=True),
-            "evolved": json.dumps(decision.evolved, sort_keys=True),
-            "checks": json.dumps(decision.checks),
-            "drift": json.dumps(decision.drift) if decision.drift is not None else None,
-            "profiles": json.dumps(decision.profiles),
-        }
-        rows.append(row)
-    _write(settings, "decisions", rows, DECISIONS)
+def restore_decisions(settings: Settings, decisions: Sequence[Decision]) -> None:
+    """Append lost decisions. Their profiles stay NULL for "unknown"; "none" would be `[]`."""
+    DECISIONS.append(settings, [decision_row(decision) | {"profiles": None} for decision in decisions])
 
 
 def log_checked(settings: Settings, later: Sequence[tuple[Decision, Sequence[Outcome]]]) -> None:
-    """What checks said that ran after the exchange. Said again (by a recovery), the last one counts."""
+    """Append the outcomes of deferred checks. If a recovery repeats them, the last ones count."""
     rows = []
     for decision, outcomes in later:
-        row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
-        row |= {"table": decision.table, "event": "checked", "decision_id": decision.decision_id}
-        row |= {"reasons": [asdict(reason) for reason in reasons_of(outcomes)]}
-        rows.append(row | {"checks": json.dumps([outcome.as_dict() for outcome in outcomes])})
-    _write(settings, "decisions", rows, DECISIONS)
+        reasons, checks = [asdict(reason) for reason in reasons_of(outcomes)], [outcome.as_dict() for outcome in outcomes]
+        evidence = {"reasons": reasons, "checks": json.dumps(checks)}
+        rows.append(entry(decision.table, "checked", decision_id=decision.decision_id, **evidence))
+    DECISIONS.append(settings, rows)
 
 
-def mark_applied(settings: Settings, made: Sequence[Decision], version: int | None, at: datetime) -> None:
-    """The last step: these decisions are wholly in the tables."""
-    rows = []
-    for decision in made:
-        row: dict[str, Any] = dict.fromkeys(DECISIONS.names)
-        row |= {"table": decision.table, "event": "applied", "decision_id": decision.decision_id}
-        rows.append(row | {"silver_version": version, "applied_at": at})
-    _write(settings, "decisions", rows, DECISIONS)
-
-
-def _write(settings: Settings, log: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
-    with table_lock(settings, f"ops_{log}"):
-        delta.append_arrow(pa.Table.from_pylist(rows, schema), settings.path("ops", log), partition_by=["table"])
-
-
-def now() -> datetime:
-    """The clock, for callers that inject it by default."""
-    return datetime.now(UTC)
+def mark_applied(
+    settings: Settings, decisions: Sequence[Decision], version: int | None, at: datetime, rows_now: int | None = None
+) -> None:
+    """Mark decisions whose rows are completely in the tables: the last step. ``rows_now``: rows of that version."""
+    mark = {"silver_version": version, "silver_rows": rows_now, "applied_at": at}
+    DECISIONS.append(settings, [entry(d.table, "applied", decision_id=d.decision_id, **mark) for d in decisions])

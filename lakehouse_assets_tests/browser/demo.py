@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.e2e.servers import free_port
-from lakehouse_assets_tests.support import SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
@@ -39,7 +39,7 @@ def environment(home: Path) -> dict[str, str]:
     ours = (PROJECT_ROOT / "dagster.yaml").read_text()
     assert "data/dagster" in ours
     (home / "dagster.yaml").write_text(ours.replace("data/dagster", str(home / "dagster")))
-    (home / "spark.conf").write_text(SHORT_LIVED)
+    (home / "spark.conf").write_text(SHORT_LIVED + FOR_THREE_ROWS)
     return {
         **os.environ,
         "DAGSTER_HOME": str(home),

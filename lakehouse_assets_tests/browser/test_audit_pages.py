@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.reports.audit_site import page_of, site
+from lakehouse_assets.reports.audit_site import build_site, page_path
 from lakehouse_assets_tests.audited import AT, SCRIPT, history, strict
 from lakehouse_assets_tests.browser.ui import MISSING, browser
 
@@ -18,7 +18,7 @@ GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 def test_pages_are_read_with_a_keyboard_in_both_schemes_and_fetch_nothing(tmp_path):
-    for path, html in site(history(), strict(), {}, AT, []).items():
+    for path, html in build_site(history(), strict(), {}, AT, []).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(html, encoding="utf-8")
     pictures = os.environ.get("LAKEHOUSE_PICTURES")
@@ -48,5 +48,5 @@ def test_pages_are_read_with_a_keyboard_in_both_schemes_and_fetch_nothing(tmp_pa
         ui.page.get_by_role("link", name="url_form").first.click(timeout=5000)
         ui.page.get_by_role("heading", level=1, name="url_form").wait_for()
         assert all(url.startswith(f"file://{tmp_path}/") and url.endswith(".html") for url in asked), asked
-        assert (tmp_path / page_of("silver/firms")).stat().st_size < 100_000
+        assert (tmp_path / page_path("silver/firms")).stat().st_size < 100_000
         assert ui.troubles == []

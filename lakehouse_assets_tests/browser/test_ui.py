@@ -117,6 +117,7 @@ def test_the_sensors_are_on_and_tick_and_the_schedules_are_there(ui):
     ui.shows("0 runs requested")
 
 
+@pytest.mark.exhaustive(seconds=150)
 def test_a_window_is_materialized_by_hand_and_stays_what_it_was(ui):
     ui.open("/runs")
     before = ui.runs()
@@ -136,6 +137,7 @@ def test_a_window_is_materialized_by_hand_and_stays_what_it_was(ui):
     assert ui.row("decision_id").inner_text() == decision
 
 
+@pytest.mark.exhaustive(seconds=150)
 def test_a_job_is_launched_by_hand_and_its_worker_starts_spark(ui):
     config = "ops: {rebuild: {config: {table: weather}}}"
     ui.open(f"/locations/lakehouse_assets/jobs/rebuild_silver/playground/setup?config={quote(config)}")

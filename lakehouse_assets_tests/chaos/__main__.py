@@ -5,6 +5,7 @@ Belongs here: arguments, order, the account. Does not: any blow.
 """
 
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -13,8 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.chaos.changes import check_changes
+from lakehouse_assets_tests.chaos.files import EveryFile
 from lakehouse_assets_tests.chaos.play import POINTS
 from lakehouse_assets_tests.chaos.strike import Ground, place
 from lakehouse_assets_tests.chaos.writers import race
@@ -47,6 +50,7 @@ def main(
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
     changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
+    every_file: Annotated[bool, typer.Option(help="Also kill each act at every file that it writes.")] = True,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep the results there.")] = None,
 ) -> None:
@@ -69,6 +73,8 @@ def main(
                     if account.over() or act not in (acts or POINTS):
                         continue
                     ground = Ground(spark, home / f"{act}-{seed}", act, seed)
+                    if every_file:
+                        failed += _kill_at_every_file(account, spark, home / f"{act}-{seed}-files", act, ground.before)
                     for point in points:
                         for times in (1, 2):
                             if not account.over():
@@ -97,6 +103,15 @@ def _change(account: Account, spark: Any, home: Path, count: int) -> bool:
     except AssertionError as error:
         account.note("schema changes", count=count, equal=False, why=str(error)[:2000])
         return True
+
+
+def _kill_at_every_file(account: Account, spark: Any, home: Path, act: str, before: Settings) -> int:
+    begun = time.monotonic()
+    found = [wrong for _, wrong in EveryFile(spark, home, act, before).differences()]
+    told = {"places": len(found), "seconds": round(time.monotonic() - begun)}
+    account.note("every file", act=act, **told, equal=not any(found), why=[wrong for wrong in found if wrong])
+    shutil.rmtree(home)
+    return sum(map(bool, found))
 
 
 def _strike(account: Account, ground: Ground, point: str, times: int, jvm: dict[str, str]) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from lakehouse_assets.contracts.windows import Window, window_at
-from lakehouse_assets.layers.release import rebuild
+from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import heal_windows, readings, runner

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse_assets.settings import Settings
-from lakehouse_assets_tests.chaos.play import begin, check_oracle, end
+from lakehouse_assets_tests.chaos.play import POINTS, begin, check_oracle, end
 
 
 def place(home: Path) -> Settings:
@@ -44,7 +44,11 @@ class Ground:
         self.spark, self.home, self.act, self.seed, self.blows = spark, home, act, seed, 0
         self.before = before or begun(spark, home / "before", act, seed)
         clean = copied(self.before, home / "clean")
-        self.clean = end(spark, clean, act)
+        reached: list[str] = []
+        self.clean = end(spark, clean, act, reached.append)
+        # A new step, or a new moment within one, is to be a kill point.
+        points = {point for point in POINTS[act] if not point.endswith("+")}
+        assert set(reached) == points, f"{act}: {sorted(set(reached) ^ points)} is no kill point, or never reached"
         if act == "run":
             check_oracle(clean, seed)
 

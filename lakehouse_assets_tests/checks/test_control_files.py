@@ -63,7 +63,7 @@ def test_patterns_that_are_refused(given: dict, why: str) -> None:
 def test_each_window_has_a_control_file_of_its_own() -> None:
     source = csv_source(path="t/{window:%Y-%m-%dT%H}.csv", control="t/{window:%Y-%m-%d}.json")
     with pytest.raises(ValueError, match=r"source\.control: .* has no %H"):
-        source.check_cadence("hourly")
+        source.refuse_extraction("hourly", "append", None)
 
 
 def test_a_figure_needs_a_source_that_says_it() -> None:

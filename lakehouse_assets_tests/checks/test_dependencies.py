@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lakehouse_assets.checks.base import CheckContext
-from lakehouse_assets.checks.dependencies import in_order, rows_passed_over, runs_afterwards
+from lakehouse_assets.checks.dependencies import in_order, is_deferred, row_prerequisites
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets_tests.support import readings
@@ -54,9 +54,9 @@ def test_the_order_and_the_rows():
     spec = readings(checks=[{**SMALL, "name": "third", "depends_on": ["small"]}, SMALL, HAS_VALUE])
     third, small, first = spec.checks
     assert [c.id for c in in_order(spec.checks)] == ["has_value", "small", "third"]
-    assert {c.id for c in rows_passed_over(third, spec.checks)} == {"small", "has_value"}
-    assert {c.id for c in rows_passed_over(small, spec.checks, waived={"has_value"})} == set()
-    assert rows_passed_over(first, spec.checks) == []
+    assert {c.id for c in row_prerequisites(third, spec.checks)} == {"small", "has_value"}
+    assert {c.id for c in row_prerequisites(small, spec.checks, waived={"has_value"})} == set()
+    assert row_prerequisites(first, spec.checks) == []
 
 
 def test_a_batch_check_hides_no_rows():
@@ -64,7 +64,7 @@ def test_a_batch_check_hides_no_rows():
     tolerant = {**HAS_VALUE, "on_fail": "quarantine_batch", "threshold": 0.9}
     last = {"check": "in_range", "column": "hour", "min": 0, "name": "last", "depends_on": ["mean"]}
     spec = readings(checks=[tolerant, MEAN, last])
-    assert rows_passed_over(spec.checks[2], spec.checks) == []
+    assert row_prerequisites(spec.checks[2], spec.checks) == []
 
 
 def test_what_was_not_judged_is_in_the_way():
@@ -159,4 +159,4 @@ def test_which_checks_run_after_the_exchange():
             {"check": "statistic", "column": "value", "of": "mean", "max": 1, "severity": "warning"},
         ]
     )
-    assert [c.id for c in spec.checks if runs_afterwards(c, CONTEXT)] == ["late", "query"]
+    assert [c.id for c in spec.checks if is_deferred(c, CONTEXT)] == ["late", "query"]

@@ -5,7 +5,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.base import CheckContext, Judgement
-from lakehouse_assets.checks.consequences import consequence, judge_rows
+from lakehouse_assets.checks.judgements import consequence, judge_rows
 from lakehouse_assets.checks.registry import AnyCheck, kinds
 
 ANY = TypeAdapter(AnyCheck)

@@ -15,8 +15,9 @@ Belongs here: kinds about even numbers. Does not: anything else.
 
 from typing import ClassVar, Literal
 
-from lakehouse_assets.checks.base import CheckContext, ColumnCheck
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import ColumnCheck
+from lakehouse_assets.checks.sql.text import identifier
 
 
 class Even(ColumnCheck):
@@ -45,13 +46,13 @@ package.__path__.append(sys.argv[1])
 """
 USED = """
 from lakehouse_assets_tests.support import readings
-from lakehouse_assets.checks.describe import described
+from lakehouse_assets.checks.registry import describe_kind
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.measures.stage import row_rules
 spec = readings(checks=[{"check": "even", "column": "hour", "severity": "critical"}])
 rule = row_rules(spec)[-1]
 import json
-print(json.dumps([rule.id, rule.failing, rule.message, described(kinds()["even"])["nulls"]]))
+print(json.dumps([rule.id, rule.failing, rule.message, describe_kind(kinds()["even"])["nulls"]]))
 """
 
 

@@ -7,9 +7,9 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.base import Judgement
-from lakehouse_assets.checks.consequences import consequence, judge_rows
+from lakehouse_assets.checks.judgements import consequence, judge_rows
 from lakehouse_assets.checks.registry import AnyCheck, kinds
-from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression, parse_select
+from lakehouse_assets.checks.sql.text import add_partition, identifier, literal, parse_expression, parse_select
 from lakehouse_assets_tests.support import readings
 
 ANY = TypeAdapter(AnyCheck)

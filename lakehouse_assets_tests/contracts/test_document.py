@@ -75,4 +75,4 @@ def test_a_bound_that_is_none(check):
 def test_a_contract_is_read_back_from_the_rules_that_a_decision_keeps(form):
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.file", "format": form}
     spec = readings(source=source, schema={"new_columns": "evolve"})
-    assert TableSpec.kept(spec.ruleset()) == spec
+    assert TableSpec.from_ruleset(spec.ruleset()) == spec

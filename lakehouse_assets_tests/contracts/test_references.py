@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.references import circle, gold_reference_mistakes, reference_mistakes
+from lakehouse_assets.contracts.references import circle, reference_mistakes
 from lakehouse_assets_tests.support import readings
 
 SENSORS = readings(name="sensors", key=["id"], last_modified=None, columns={"id": "string", "site": "string"}, checks=[])
@@ -73,9 +73,14 @@ def test_figures_of_personal_columns_of_another_table_are_refused():
 
 def test_golds_columns_are_those_of_its_sql():
     query = GoldQuery("select 1", ("silver_readings",), {"sensor": "int"}, {})
-    checks = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}]).checks
-    (found,) = gold_reference_mistakes(2, checks, query, {"sensors": SENSORS})
-    assert found == (("gold", 2, "checks", 0), "(foreign_key_sensor): sensor is int, but sensors.id is string")
+    plain = {"name": "plain", "sql": "means.sql", "key": ["sensor"]}
+    reads = {
+        **plain,
+        "name": "reads",
+        "checks": [{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}],
+    }
+    (found,) = reference_mistakes(readings(checks=[], gold=[plain, reads]), {"sensors": SENSORS}, [query, query])
+    assert found == (("gold", 1, "checks", 0), "(foreign_key_sensor): sensor is int, but sensors.id is string")
 
 
 def test_tables_that_look_into_each_other():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, Source, Unshared, whole
+from lakehouse_assets.contracts.sharing import CheckOrigin, Defaults, Pack, Shared, SharingError, resolve_attributes
 
 TABLE = {"name": "t", "columns": {"lat": "double", "lon": "double", "a_id": "string", "b_id": "string"}}
 PACKS = {
@@ -24,7 +24,7 @@ SHARED = Shared(Defaults(), PACKS, {"LANE": "north", "MOST": "4"})
 
 
 def checks(*packs, shared=SHARED, own=()):
-    return whole({**TABLE, "packs": list(packs), "checks": list(own)}, shared)
+    return resolve_attributes({**TABLE, "packs": list(packs), "checks": list(own)}, shared)
 
 
 def test_a_pack_stands_before_the_tables_own_checks():
@@ -37,8 +37,8 @@ def test_a_pack_stands_before_the_tables_own_checks():
         {"check": "not_empty"},
     ]
     assert "packs" not in found.attributes
-    assert found.sources[("checks",)] == (
-        Source(0, "position"), Source(1, "position"), Source(0, "ids"), Source(0, "ids"), Source(0),
+    assert found.origins[("checks",)] == (
+        CheckOrigin(0, "position"), CheckOrigin(1, "position"), CheckOrigin(0, "ids"), CheckOrigin(0, "ids"), CheckOrigin(0),
     )  # fmt: skip
 
 
@@ -70,21 +70,21 @@ def test_what_is_different_here():
     ids=str,
 )
 def test_a_use_that_cannot_be_kept(use, keys, said):
-    with pytest.raises(Unshared) as refused:
+    with pytest.raises(SharingError) as refused:
         checks(use)
     assert (refused.value.keys, said in refused.value.text) == (keys, True), refused.value.text
 
 
 def test_a_pattern_that_fits_no_column_binds_to_nothing():
-    with pytest.raises(Unshared, match="binds to nothing"):
-        whole({"columns": {"x": "int"}, "packs": ["ids"]}, SHARED)
+    with pytest.raises(SharingError, match="binds to nothing"):
+        resolve_attributes({"columns": {"x": "int"}, "packs": ["ids"]}, SHARED)
 
 
 def test_gold_has_packs_too():
     gold = [{"name": "g"}, {"name": "h", "packs": [{"pack": "position", "with": {"longitude": "x"}}]}]
-    found = whole({**TABLE, "gold": gold}, SHARED)
+    found = resolve_attributes({**TABLE, "gold": gold}, SHARED)
     assert [c["column"] for c in found.attributes["gold"][1]["checks"]] == ["lat", "x"]
-    assert found.sources[("gold", 1, "checks")] == (Source(0, "position"), Source(1, "position"))
+    assert found.origins[("gold", 1, "checks")] == (CheckOrigin(0, "position"), CheckOrigin(1, "position"))
 
 
 def test_defaults_lie_below_what_a_table_says():
@@ -95,7 +95,7 @@ def test_defaults_lie_below_what_a_table_says():
     table = {**TABLE, "owners": ["team:own"], "schema": {"missing_columns": "keep"}, "packs": ["same_one"]}
     table["checks"] = [{"check": "not_null", "column": "lat", "threshold": 1}, {"check": "not_empty"}]
     packs = {"same_one": Pack(checks=({"check": "length", "column": "a_id"},))}
-    found = whole(table, Shared(defaults, packs, {"LANE": "north", "MOST": "4"})).attributes
+    found = resolve_attributes(table, Shared(defaults, packs, {"LANE": "north", "MOST": "4"})).attributes
     assert found["owners"] == ["team:own"]
     assert found["schema"] == {"new_columns": "quarantine", "missing_columns": "keep"}
     assert found["tags"] == {"lane": "north"}
@@ -120,22 +120,22 @@ def test_defaults_lie_below_what_a_table_says():
     ],
 )
 def test_variables(text, becomes):
-    assert whole({"description": text}, SHARED).attributes == {"description": becomes}
+    assert resolve_attributes({"description": text}, SHARED).attributes == {"description": becomes}
 
 
 def test_a_variable_that_is_not_there_and_one_that_looks_like_yaml():
-    with pytest.raises(Unshared, match="no LAKEHOUSE_VAR_HOME") as refused:
-        whole({"columns": {"a": {"unit": "${HOME}"}}}, SHARED)
+    with pytest.raises(SharingError, match="no LAKEHOUSE_VAR_HOME") as refused:
+        resolve_attributes({"columns": {"a": {"unit": "${HOME}"}}}, SHARED)
     assert refused.value.keys == ("columns", "a", "unit")
     sly = Shared(variables={"X": "a}, severity: info, {b: ${LANE}", "LANE": "n"})
     # It is a text and nothing else, and is not filled in again.
-    assert whole({"description": "${X}"}, sly).attributes == {"description": "a}, severity: info, {b: ${LANE}"}
+    assert resolve_attributes({"description": "${X}"}, sly).attributes == {"description": "a}, severity: info, {b: ${LANE}"}
 
 
 def test_what_is_written_is_left_as_it_is():
     written = {**TABLE, "packs": ["ids"], "checks": [{"check": "not_empty"}]}
     copy = {**written, "packs": list(written["packs"]), "checks": [dict(c) for c in written["checks"]]}
-    whole(written, SHARED)
-    whole(written, SHARED)
+    resolve_attributes(written, SHARED)
+    resolve_attributes(written, SHARED)
     assert written == copy
     assert PACKS["ids"].checks[0] == {"check": "length", "column": "${column}", "max": "${most}", "for_columns": "*_id"}

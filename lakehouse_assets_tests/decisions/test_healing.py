@@ -1,4 +1,4 @@
-"""What is to become of a window, by cases; and how windows that failed together are tried again, by simulation."""
+"""The status of a window, by cases; and the retries of windows that failed together, by simulation."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,94 +6,111 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_assets.decisions.healing import TOGETHER, Facts, Healing, delay_after, due, healing, ranges
-from lakehouse_assets.reports.healings import healing_rows, said
+from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, due_ranges, plan_ranges, window_statuses
+from lakehouse_assets.decisions.retry_policy import retry_delay
+from lakehouse_assets.reports.healing_status import describe_next_step, status_rows
 from lakehouse_assets_tests.support import window
 
 NOW = datetime(2024, 1, 20, 12, tzinfo=UTC)
 TAKEN = datetime(2024, 1, 6, 1, tzinfo=UTC)
 FAILED = datetime(2024, 1, 20, 11, tzinfo=UTC)
+STALE = {"is_fresh": False, "is_current": False}
 
 
-def day(number: int, **facts) -> Facts:
-    return Facts(window(number), **facts)
+def day(number: int, **facts) -> WindowFacts:
+    return WindowFacts(window(number), **facts)
 
 
-def done(number: int, **more) -> Facts:
-    return day(number, **{"arrived": True, "fresh": True, "current": True, "taken": window(number).end, **more})
+def done(number: int, **more) -> WindowFacts:
+    return day(
+        number, **{"has_arrived": True, "is_fresh": True, "is_current": True, "first_extracted_at": window(number).end, **more}
+    )
 
 
 CASES = {
     "in and accepted": (done(5), (), "nothing", None),
     "has not arrived": (day(18), ("missing",), "source", None),
-    "has arrived, not taken": (day(18, arrived=True), ("missing",), "daemon", None),
+    "has arrived, not taken": (day(18, has_arrived=True), ("missing",), "daemon", None),
     "has arrived, and was overlooked": (
-        day(18, arrived=True, reported=TAKEN), ("missing",), "daemon", TAKEN + timedelta(hours=6)
+        day(18, has_arrived=True, reported_at=TAKEN), ("missing",), "daemon", TAKEN + timedelta(hours=6)
     ),
-    "a run has it": (day(18, arrived=True, running=True), ("missing",), "running", None),
-    "changed at the source": (done(5, fresh=False, current=False), ("stale",), "daemon", None),
-    "taken and not judged": (done(5, current=False), ("unfinished",), "daemon", None),
-    "failed once": (day(18, arrived=True, failed=(FAILED,)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=10)),
+    "a run has it": (day(18, has_arrived=True, is_running=True), ("missing",), "running", None),
+    "changed at the source": (done(5, **STALE), ("stale",), "daemon", None),
+    "taken and not judged": (done(5, is_current=False), ("unfinished",), "daemon", None),
+    "failed once": (
+        day(18, has_arrived=True, failed_at=(FAILED,)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=10)
+    ),
     "failed twice": (
-        day(18, arrived=True, failed=(TAKEN, FAILED)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=30)
+        day(18, has_arrived=True, failed_at=(TAKEN, FAILED)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=30)
     ),
     "failed, and is tried": (
-        day(18, arrived=True, failed=(FAILED,), running=True), ("missing", "failing"), "running", None
+        day(18, has_arrived=True, failed_at=(FAILED,), is_running=True), ("missing", "failing"), "running", None
     ),
-    "failed for the last time": (day(18, arrived=True, failed=(FAILED,) * 3), ("missing", "failing"), "stopped", None),
+    "failed for the last time": (
+        day(18, has_arrived=True, failed_at=(FAILED,) * 3, has_failed_alone=True), ("missing", "failing"), "stopped", None
+    ),
+    "failed so often beside others only": (
+        day(18, has_arrived=True, failed_at=(FAILED,) * 3), ("missing", "failing"), "retry", FAILED + timedelta(minutes=90)
+    ),
     "changed, then failed for the last time": (
-        done(5, fresh=False, current=False, failed=(FAILED,) * 3), ("stale", "failing"), "stopped", None
+        done(5, **STALE, failed_at=(FAILED,) * 3, has_failed_alone=True), ("stale", "failing"), "stopped", None
     ),
-    "is in after failures": (done(5, failed=(FAILED,) * 3), (), "nothing", None),
-    "held": (done(5, held=4), ("quarantined",), "person", None),
-    "held for having no rows": (done(5, held=0), ("quarantined",), "person", None),
-    "held, and changed since": (done(5, held=4, fresh=False, current=False), ("stale", "quarantined"), "daemon", None),
-    "gone from the source": (done(5, arrived=False, fresh=False, current=False), (), "nothing", None),
+    "is in after failures": (done(5, failed_at=(FAILED,) * 3), (), "nothing", None),
+    "held": (done(5, rows_quarantined=4), ("quarantined",), "person", None),
+    "held for having no rows": (done(5, rows_quarantined=0), ("quarantined",), "person", None),
+    "held, and changed since": (done(5, rows_quarantined=4, **STALE), ("stale", "quarantined"), "daemon", None),
+    "gone from the source": (done(5, has_arrived=False, **STALE), (), "nothing", None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_comes_next(case):
     facts, states, next_, at = CASES[case]
-    (found,) = healing([facts], NOW, retries=2)
-    assert (found.states, found.next, found.at) == (states, next_, at)
-    assert found.todo == (facts.arrived and not facts.current)
-    rows = healing_rows({"readings": [found]}, full=True)
+    (found,) = window_statuses([facts], NOW, retries=2)
+    assert (found.states, found.next_step, found.due_at) == (states, next_, at)
+    assert found.is_pending == (facts.has_arrived and not facts.is_current)
+    rows = status_rows({"readings": [found]}, full=True)
     assert [row["next"] for row in rows] == ([next_] if next_ != "nothing" else [])
-    assert said(found, "readings")
+    assert describe_next_step(found, "readings")
 
 
 def test_late_is_what_was_overtaken_or_took_longer_than_a_window_lasts():
     began = window(4).end + timedelta(hours=1)
     facts = [
-        done(1, taken=began),  # history, taken with the table's first run
-        done(2, taken=began + timedelta(days=5)),  # after a later one
-        done(3, taken=began),
-        done(4, taken=window(4).end + timedelta(hours=23)),  # in time
-        done(5, taken=window(5).end + timedelta(days=2)),  # two days after it ended
+        done(1, first_extracted_at=began),  # history, taken with the table's first run
+        done(2, first_extracted_at=began + timedelta(days=5)),  # after a later one
+        done(3, first_extracted_at=began),
+        done(4, first_extracted_at=window(4).end + timedelta(hours=23)),  # in time
+        done(5, first_extracted_at=window(5).end + timedelta(days=2)),  # two days after it ended
         day(6),  # not here yet, and the next one was taken
-        done(7, taken=window(7).end),
+        done(7, first_extracted_at=window(7).end),
         day(19),  # over for half a day
     ]
-    found = healing(facts, NOW, retries=5)
+    found = window_statuses(facts, NOW, retries=5)
     assert [h.window.start.day for h in found if "late" in h.states] == [2, 5, 6]
-    assert [(h.window.start.day, h.next) for h in found if h.open] == [(6, "source"), (19, "source")]
+    assert [(h.window.start.day, h.next_step) for h in found if h.is_open] == [(6, "source"), (19, "source")]
 
 
 def test_a_window_older_than_the_lookback_waits_for_a_command():
-    found = healing([day(n, arrived=True) for n in (3, 1, 2)], NOW, retries=5, lookback=2)
-    assert [(h.window.start.day, h.next) for h in found] == [(1, "lookback"), (2, "daemon"), (3, "daemon")]
+    found = window_statuses([day(n, has_arrived=True) for n in (3, 1, 2)], NOW, retries=5, lookback=2)
+    assert [(h.window.start.day, h.next_step) for h in found] == [(1, "lookback"), (2, "daemon"), (3, "daemon")]
 
 
 def test_the_delay_grows_and_ends_at_a_day():
-    delays = [delay_after(n) for n in range(1, 12)]
+    delays = [retry_delay(n) for n in range(1, 12)]
     assert delays == sorted(delays)
     assert (delays[0], delays[-1]) == (timedelta(minutes=10), timedelta(days=1))
 
 
 def test_what_is_said_of_unbroken_windows_is_said_once_and_of_held_ones_each():
-    facts = [*(day(n, arrived=True, failed=(FAILED,)) for n in (1, 2, 3)), done(4), day(5), done(6, held=1), done(7, held=2)]
-    rows = healing_rows({"readings": healing(facts, NOW, retries=2)}, full=False)
+    facts = [
+        *(day(n, has_arrived=True, failed_at=(FAILED,)) for n in (1, 2, 3)),
+        done(4),
+        day(5),
+        done(6, rows_quarantined=1),
+        done(7, rows_quarantined=2),
+    ]
+    rows = status_rows({"readings": window_statuses(facts, NOW, retries=2)}, full=False)
     assert [(row["windows"], row["count"], row["is"]) for row in rows] == [
         ("2024-01-01..2024-01-03", 3, "missing, late, failing"),
         ("2024-01-05", 1, "missing, late"),
@@ -104,40 +121,51 @@ def test_what_is_said_of_unbroken_windows_is_said_once_and_of_held_ones_each():
     assert "lakehouse quarantine release|discard readings --window 2024-01-06" in rows[2]["next"]
 
 
-@given(st.sets(st.integers(1, 28), min_size=1), st.sets(st.integers(1, 28), max_size=3), st.integers(len(TOGETHER), 8))
+@given(st.sets(st.integers(1, 28), min_size=1), st.sets(st.integers(1, 28), max_size=3), st.integers(0, 8))
 def test_windows_that_cannot_be_taken_stop_and_hold_up_no_other(arrived, poisoned, retries):
     """Every window but the poisoned ones is in when trying ends, though they began in one run."""
     failures: dict[int, list[datetime]] = {n: [] for n in arrived}
     taken: set[int] = set()
+    alone: set[int] = set()
     now, first, runs = NOW, True, 0
     while True:
-        found = healing(
-            [done(n) if n in taken else day(n, arrived=True, failed=tuple(failures[n])) for n in arrived], now, retries
+        found = window_statuses(
+            [
+                done(n) if n in taken else day(n, has_arrived=True, failed_at=tuple(failures[n]), has_failed_alone=n in alone)
+                for n in arrived
+            ],
+            now,
+            retries,
         )
-        asked = ranges(h for h in found if h.todo) if first else due(found, now)
+        asked = plan_ranges(h for h in found if h.is_pending) if first else due_ranges(found, now)
         first = False
         for group in asked:
             runs += 1
             days = [w.start.day for w in group]
             if set(days) & poisoned:
+                alone |= set(days) if len(days) == 1 else set()
                 for n in days:
                     failures[n].append(now)
             else:
                 taken |= set(days)
-        left = [h.at for h in found if h.next == "retry" and h.at]
+        left = [h.due_at for h in found if h.next_step == "retry" and h.due_at]
         if not asked and not left:
             break
         now = max(now, min(left, default=now)) if not asked else now + timedelta(minutes=1)
     assert taken == arrived - poisoned
-    assert all(len(failures[n]) == retries + 1 for n in arrived & poisoned)
-    assert {h.window.start.day for h in found if h.next == "stopped"} == arrived & poisoned
+    assert all(retries + 1 <= len(failures[n]) <= max(retries + 1, 2) for n in arrived & poisoned)
+    assert {h.window.start.day for h in found if h.next_step == "stopped"} == arrived & poisoned
     assert now - NOW < timedelta(days=8)
 
 
 def test_ranges_are_whole_until_they_fail():
-    def failed(tries: int) -> list[Healing]:
-        return [Healing(window(n), ("missing",), "retry", NOW, tries) for n in range(1, 21)]
+    def failed(tries: int, most: int = 6) -> list[WindowStatus]:
+        return [WindowStatus(window(n), ("missing",), "retry", NOW, tries, most) for n in range(1, 21)]
 
-    assert [len(r) for r in ranges(failed(0))] == [20]
-    assert [len(r) for r in ranges(failed(2))] == [16, 4]
-    assert [len(r) for r in ranges(failed(4))] == [1] * 20
+    assert [len(r) for r in plan_ranges(failed(0))] == [20]
+    assert [len(r) for r in plan_ranges(failed(1))] == [5] * 4
+    assert [len(r) for r in plan_ranges(failed(3))] == [4] * 5
+    assert [len(r) for r in plan_ranges(failed(4))] == [1] * 20
+    # The last try is of each alone, however few tries there are.
+    assert [[len(r) for r in plan_ranges(failed(tries, 4))] for tries in (2, 3)] == [[5] * 4, [1] * 20]
+    assert [len(r) for r in plan_ranges(failed(1, 2))] == [1] * 20

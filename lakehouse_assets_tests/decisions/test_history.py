@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.base import CheckContext
-from lakehouse_assets.checks.history import Past
+from lakehouse_assets.checks.families import Past
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.contracts.decision import Counts, Decision
 from lakehouse_assets.decisions.history import History

@@ -64,7 +64,7 @@ def land(settings: Settings, days: Iterable[int], corrected: bool = False) -> No
 
 def judged(settings: Settings) -> list[tuple[int, int]]:
     """Every decision that stands and was carried out, as day and extraction."""
-    standing = ledger.standing(logs.decisions(settings, "weather", evidence=False)).values()
+    standing = ledger.current_decisions(logs.decisions(settings, "weather")).values()
     return sorted((d.p_extracted_at.day, d.extraction_seq) for d in standing if d.applied_at and not d.superseded_by)
 
 
@@ -88,6 +88,7 @@ def quiet(instance: dg.DagsterInstance, settings: Settings, expected: list[tuple
     return bool(after) and all(run.status in FINISHED_STATUSES for run in instance.get_runs())
 
 
+@pytest.mark.exhaustive(seconds=300)
 @pytest.mark.timeout(1800)
 def test_what_came_while_the_daemon_was_off(spark, tmp_path):
     home = tmp_path / "dev"

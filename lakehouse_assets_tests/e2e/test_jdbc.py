@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.layers.bronze import extract
-from lakehouse_assets.layers.release import rebuild
-from lakehouse_assets.layers.silver import publish
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.operations.release import release
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.servers import Database, postgres_server
 from lakehouse_assets_tests.e2e.world import World
@@ -110,6 +111,9 @@ def test_a_window_of_which_every_row_is_deleted(spark, database, settings):
         publish(run, days)
         assert {(r.p_extracted_at.day, r.extraction_seq): r.rows for r in logs.extractions(settings, "orders")} == expected
         database.run("DELETE FROM shop.orders WHERE id = 2")
+    # Whether the source means it is a person's to say.
+    assert [row["id"] for row in rows_of(settings.path("silver", "orders"))] == [1, 2]
+    release(runner(spark, settings, orders()), window(2).start, None, waived=["supersede"], by="me", because="deleted")
     assert [row["id"] for row in rows_of(settings.path("silver", "orders"))] == [1]
 
 
@@ -185,7 +189,7 @@ def test_the_daemon_s_way_with_a_watermark(spark, database, tmp_path):
     last = at(4)
     assert silver(world) == {n: (moment, state, amount, last) for n, moment, state, amount in rows}
     assert world.run().ranges == []
-    assert [d.verdict for d in sorted(world.standing("orders").values(), key=lambda d: str(d.p_extracted_at))] == [
+    assert [d.verdict for d in sorted(world.current_decisions("orders").values(), key=lambda d: str(d.p_extracted_at))] == [
         "published"
     ] * 4
     assert last + timedelta(days=1) == spec.extraction.end

@@ -20,8 +20,8 @@ import jsonschema
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from lakehouse_assets.events.kafka import kafka_sender
-from lakehouse_assets.orchestration.publish import Published, publish_decisions
+from lakehouse_assets.events.kafka import open_sender
+from lakehouse_assets.orchestration.notify import DeliveryReport, publish_decisions
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
@@ -61,9 +61,9 @@ def on(settings: Settings, broker: Broker) -> Settings:
     return settings.model_copy(update={"kafka_bootstrap": broker.address, "kafka_topic": f"decisions-{uuid4().hex}"})
 
 
-def send(instance: dg.DagsterInstance, settings: Settings, **given: Any) -> Published:
+def send(instance: dg.DagsterInstance, settings: Settings, **given: Any) -> DeliveryReport:
     """A look that has time: a broker that has just started on a busy machine answers late."""
-    return publish_decisions(instance, settings, opened=partial(kafka_sender, probe_seconds=60), seconds=120, **given)
+    return publish_decisions(instance, settings, open_sender=partial(open_sender, probe_seconds=60), seconds=120, **given)
 
 
 def read(settings: Settings, count: int) -> list[dict]:
@@ -153,8 +153,8 @@ def test_many_tables_each_in_order(settings, broker, instance):
     for table in ("readings", "sensors", "gold_days", "gold_hours"):
         write(settings, [decided(number, table) for number in range(1, 31)])
     sent = 0
-    while found := send(instance, settings, at_most=50):
-        assert not found.troubles
+    while found := send(instance, settings, max_events=50):
+        assert not found.warnings
         sent += found.sent
         if not found.waiting:
             break

@@ -19,9 +19,9 @@ from pydantic import SecretStr
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, SourceError
-from lakehouse_assets.layers.bronze import extract
-from lakehouse_assets.layers.source import source_of
-from lakehouse_assets.orchestration.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.kafka_client import spark_options
 from lakehouse_assets.storage import logs

@@ -29,6 +29,7 @@ from lakehouse_assets_tests.support import SHORT_LIVED, as_for_users
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
 
+pytestmark = pytest.mark.exhaustive(seconds=250)
 TABLES = ("weather", "airlines")
 GOLD = ("daily_weather",)
 # LGA's barometer of 2013-09-09 is wrong until it is corrected; a row of the late day, with 1,048 mph of wind, is held.
@@ -109,7 +110,7 @@ class Place:
         found = {f"{layer}_{table}": delta.read_arrow(settings.path(layer, table)).to_pylist() for layer, table in places}
         found["verdicts"] = [
             {name: value for name, value in asdict(decision).items() if name not in OF_THIS_RUN}
-            for decision in logs.decisions(settings)
+            for decision in logs.decisions(settings, evidence=True)
         ]
         return {name: sorted(map(_settled, rows), key=repr) for name, rows in found.items()}
 

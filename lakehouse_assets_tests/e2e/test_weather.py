@@ -13,13 +13,15 @@ import pytest
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.layers.release import rebuild
-from lakehouse_assets.layers.run import Run
-from lakehouse_assets.orchestration.headless import pending, report_sources, run_job
+from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
+from lakehouse_assets.orchestration.healing.window_state import read_statuses
+from lakehouse_assets.orchestration.jobs.operation_job import run_job
+from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World, keys
-from lakehouse_assets_tests.support import as_for_users, rows_of
+from lakehouse_assets_tests.support import rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import land_part
@@ -31,21 +33,21 @@ MOST_JOBS = 40
 
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
-    with as_for_users(spark):
-        yield World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
+    return World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
 
 
 def test_1_arrived_windows_are_asked_for_and_others_never(world):
     land_part("on_time", world.settings.landing, ["weather"])
-    reported, troubles, _ = report_sources(world.instance, world.settings, [t.spec for t in world.tables])
-    assert (reported, troubles) == (361, [])
+    run = ForegroundRun(world.definitions, world.instance, world.settings, world.tables)
+    run.report_sources([t.spec for t in world.tables])
+    assert (run.report.reported, run.report.unreachable) == (361, [])
     asked = keys(world.tick())
     arrived = {f.stem for f in Path(world.settings.landing, "weather").glob("*.csv")}
     assert set(asked) == {"bronze_weather", "silver_weather", "baseline_weather"}
     assert all(asked[name] == arrived for name in asked)
 
 
-def test_2_the_year_with_its_gap_takes_one_run_per_range(world):
+def test_2_the_year_with_its_gap_takes_one_run_per_range(world, compiled):
     report = world.run()
     assert [(a, b) for _, a, b, _ in report.ranges] == [("2013-01-01", "2013-06-09"), ("2013-06-13", "2013-12-30")]
     assert report.gold == ["gold_daily_weather"]
@@ -56,7 +58,7 @@ def test_2_the_year_with_its_gap_takes_one_run_per_range(world):
     assert all(world.verdict(day) == "quarantined" for day in FAULTY)
 
 
-def test_3_late_days_heal_in_one_run_within_the_bound_on_spark_jobs(world):
+def test_3_late_days_heal_in_one_run_within_the_bound_on_spark_jobs(world, compiled):
     assert keys(world.tick()) == {}
     land_part("late", world.settings.landing, ["weather"])
     report = world.run()
@@ -65,7 +67,8 @@ def test_3_late_days_heal_in_one_run_within_the_bound_on_spark_jobs(world):
     (jobs,) = (jobs for said, jobs in world.jobs.items() if said.startswith("weather: 2013"))
     assert 0 < jobs <= MOST_JOBS
     # What was held stays held: nobody asks for it again.
-    assert pending(world.instance, world.settings, world.tables[0].spec) == []
+    statuses = read_statuses(world.instance, world.settings, world.tables[0].spec, datetime.now(UTC))
+    assert not any(status.is_pending for status in statuses)
     assert keys(world.tick()) == {}
 
 
@@ -120,7 +123,7 @@ def test_4_ticks_and_validation_start_no_jvm(world):
 
 
 def test_5_few_clean_windows_are_held(world):
-    held = [start for (start, _), d in world.standing().items() if d.verdict == "quarantined"]
+    held = [start for (start, _), d in world.current_decisions().items() if d.verdict == "quarantined"]
     clean = [start for start in held if f"{start:%Y-%m-%d}" not in FAULTY]
     assert len(clean) <= 0.05 * 264
 
@@ -132,7 +135,7 @@ def test_6_the_correction_replaces_what_was_held(world):
     assert report.gold == ["gold_daily_weather"]
     for day in FAULTY:
         assert world.verdict(day, 2).startswith("published")
-        assert world.standing()[(datetime.fromisoformat(day).replace(tzinfo=UTC), 1)].superseded_by
+        assert world.current_decisions()[(datetime.fromisoformat(day).replace(tzinfo=UTC), 1)].superseded_by
 
 
 def number(text: str) -> float | None:
@@ -141,7 +144,7 @@ def number(text: str) -> float | None:
 
 def oracle(world: World) -> list[dict]:
     """Silver by hand, from the landed files and the verdicts: no Spark, none of the project's code."""
-    accepted = {start for (start, _), d in world.standing().items() if d.accepted}
+    accepted = {start for (start, _), d in world.current_decisions().items() if d.accepted}
     rows = {}
     for file in sorted(Path(world.settings.landing, "weather").glob("*.csv")):
         start = datetime.fromisoformat(file.stem).replace(tzinfo=UTC)
@@ -233,15 +236,17 @@ def test_releasing_and_discarding_go_through_dagster_and_show_there(world):
     before = world.instance.get_materialized_partitions(dg.AssetKey("silver_weather"))
     for drifted, because in (("2013-05-09", "so it was"), ("2013-11-24", "EWR was right")):
         config = {"table": "weather", "window": drifted, "by": "me", "because": because, "override": ["drift"]}
-        run_job(world.definitions, world.instance, "release_quarantine", "release", config)
+        run_job(world.definitions, world.instance, "release_quarantine", config)
         assert world.verdict(drifted).startswith("published")
     config = {"table": "weather", "window": "2013-02-12", "by": "me", "because": "no such wind"}
-    run_job(world.definitions, world.instance, "discard_quarantine", "discard", config)
-    assert ledger.held(logs.decisions(world.settings, "weather")) == []
+    run_job(world.definitions, world.instance, "discard_quarantine", config)
+    assert ledger.quarantined_decisions(logs.decisions(world.settings, "weather")) == []
     assert world.instance.get_materialized_partitions(dg.AssetKey("silver_weather")) == before
     check = dg.AssetCheckKey(dg.AssetKey("silver_weather"), "drift")
     latest = world.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
     assert latest.status.value == "SUCCEEDED"
     assert world.run().gold == ["gold_daily_weather"]
+    run_job(world.definitions, world.instance, "discard_quarantine", config)
+    assert len([d for d in logs.decisions(world.settings, "weather") if d.kind == "discarded"]) == 1, "done once"
     with pytest.raises(RefusedError, match="none of its rows is held"):
-        run_job(world.definitions, world.instance, "discard_quarantine", "discard", config)
+        run_job(world.definitions, world.instance, "discard_quarantine", {**config, "because": "again"})

@@ -12,11 +12,14 @@ import dagster as dg
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.component import LakehouseTable
-from lakehouse_assets.orchestration.headless import run_once
-from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
+from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+
+# Files of a test do not change while they are read twice.
+assert foreground.SETTLING_SECONDS
+foreground.SETTLING_SECONDS = 0.05
 
 
 class World:
@@ -47,13 +50,9 @@ class World:
     def run(self):
         """As `lakehouse run`. ``jobs``: Spark jobs of each run of assets, by what the progress said of it."""
         marks: list[tuple[str, int]] = []
-        report = run_once(
-            self.definitions,
-            self.instance,
-            self.settings,
-            self.tables,
-            progress=lambda said: marks.append((said, self.count())),
-        )
+        run = foreground.ForegroundRun(self.definitions, self.instance, self.settings, self.tables)
+        run.progress = lambda said: marks.append((said, self.count()))
+        report = run.run()
         ends = [count for _, count in marks[1:]] + [self.count()]
         self.jobs = {said: end - count for (said, count), end in zip(marks, ends, strict=True)}
         return report
@@ -61,11 +60,11 @@ class World:
     def count(self) -> int:
         return self.spark._jsc.sc().dagScheduler().numTotalJobs()
 
-    def standing(self, table: str = "weather"):
-        return ledger.standing(logs.decisions(self.settings, table))
+    def current_decisions(self, table: str = "weather"):
+        return ledger.current_decisions(logs.decisions(self.settings, table, evidence=True))
 
     def verdict(self, day: str, seq: int = 1) -> str:
-        return self.standing()[(datetime.fromisoformat(day).replace(tzinfo=UTC), seq)].verdict
+        return self.current_decisions()[(datetime.fromisoformat(day).replace(tzinfo=UTC), seq)].verdict
 
     def tick(self, cursor=None):
         return dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=cursor)

@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.events.alerts import SHOWN, address, message, news, places
-from lakehouse_assets.orchestration import announce as announcing
-from lakehouse_assets.orchestration.announce import announce
+from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_address, format_message, select_new
+from lakehouse_assets.orchestration import notify as announcing
+from lakehouse_assets.orchestration.notify import send_alerts
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
 from lakehouse_assets_tests.support import heal, land, readings
 
@@ -47,7 +47,7 @@ def server():
 def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_trouble(settings, monkeypatch):
     spec = readings(alerts={"webhooks": ["OPS"]})
     answers = [(1, []), (0, ["nobody listens"]), (1, []), (0, []), (0, [])]
-    monkeypatch.setattr(announcing, "announce", lambda *_: answers.pop(0))
+    monkeypatch.setattr(announcing, "send_alerts", lambda *_: answers.pop(0))
     cursor = None
 
     def looked(*specs: TableSpec) -> bool:
@@ -55,14 +55,14 @@ def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_troubl
         left = len(answers)
         with dg.DagsterInstance.ephemeral() as instance:
             context = dg.build_sensor_context(instance=instance, cursor=cursor)
-            cursor = announcing.announcer_sensor(settings, [*specs]).evaluate_tick(context).cursor
+            cursor = announcing.alert_sensor(settings, [*specs]).evaluate_tick(context).cursor
         return len(answers) < left
 
     write(settings, [decided(1)])
-    announcing.complete_results(settings)
+    announcing.complete_check_results(settings)
     assert [looked(spec), looked(spec)] == [True, False]
     write(settings, [decided(2)])
-    announcing.complete_results(settings)
+    announcing.complete_check_results(settings)
     assert [looked(spec), looked(spec), looked(spec)] == [True, True, False], "there was trouble"
     # Whom to tell is another matter now; and so are results that somebody has deleted.
     assert [looked(readings(alerts={"slack": ["OPS"]})), looked(readings(alerts={"slack": ["OPS"]}))] == [True, False]
@@ -79,14 +79,14 @@ def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(sp
     heal(spark, settings, [1, 2, 3], spec)
     with dg.DagsterInstance.ephemeral() as instance:
         server.status = 500
-        told, troubles = announce(instance, settings, [spec])
+        told, troubles = send_alerts(instance, settings, [spec])
         assert told == 0
         assert len(troubles) == 1
         assert "127.0.0.1" not in troubles[0], "an address may hold a secret"
         server.got.clear()
         server.status = 200
-        assert announce(instance, settings, [spec]) == (2, [])
-        assert announce(instance, settings, [spec]) == (0, [])
+        assert send_alerts(instance, settings, [spec]) == (2, [])
+        assert send_alerts(instance, settings, [spec]) == (0, [])
     assert len(server.got) == 1
     assert "readings: 2 window(s) quarantined" in server.got[0]["title"]
     assert "2024-01-01 00:00 UTC: 0 rows held. not_empty: the batch is empty" in server.got[0]["message"]
@@ -108,14 +108,14 @@ def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, serv
     write(settings, [decided(1, reasons=(EMPTY,), **HELD)])
     try:
         with dg.DagsterInstance.ephemeral() as instance:
-            told, troubles = announce(instance, settings, [spec])
+            told, troubles = send_alerts(instance, settings, [spec])
             assert (told, len(server.got)) == (1, 1)
             assert "alerts: webhook TEAM: the alert was not taken" in troubles[0]
             assert "LAKEHOUSE_SECRET_SMTP" in troubles[1]
             other.got.clear()
             other.status = 200
-            assert announce(instance, settings, [spec])[0] == 1
-            assert announce(instance, settings, [spec])[0] == 0
+            assert send_alerts(instance, settings, [spec])[0] == 1
+            assert send_alerts(instance, settings, [spec])[0] == 0
     finally:
         other.shutdown()
     assert (len(server.got), len(other.got)) == (1, 1)
@@ -128,10 +128,10 @@ def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(sett
     write(settings, [decided(1, "gold_days", reasons=(EMPTY,), **HELD)])
     write(settings, [decided(1, "sensors", reasons=(EMPTY,), **HELD)])
     with dg.DagsterInstance.ephemeral() as instance:
-        assert announce(instance, settings, [spec]) == (3, [])
-        assert announce(instance, settings, [spec]) == (0, [])
+        assert send_alerts(instance, settings, [spec]) == (3, [])
+        assert send_alerts(instance, settings, [spec]) == (0, [])
         write(settings, [decided(2, "gold_days", reasons=(EMPTY,), **HELD)])
-        assert announce(instance, settings, [spec]) == (1, [])
+        assert send_alerts(instance, settings, [spec]) == (1, [])
     first, second = server.got
     assert first["title"] == "readings: 1 window(s) quarantined, 1 window(s) with rows held, gold_days held"
     assert first["message"].splitlines() == [
@@ -151,10 +151,10 @@ def test_another_lake_is_told_of_from_its_beginning(settings, server, tmp_path):
     write(settings, [decided(1), decided(2, reasons=(EMPTY,), **HELD)])
     other = settings.model_copy(update={"root": str(tmp_path / "other")})
     with dg.DagsterInstance.ephemeral() as instance:
-        assert announce(instance, settings, [spec]) == (2, [])
+        assert send_alerts(instance, settings, [spec]) == (2, [])
         write(other, [decided(1, reasons=(EMPTY,), **HELD, ruleset_hash="of others")])
-        assert announce(instance, other, [spec]) == (1, [])
-        assert announce(instance, other, [spec]) == (0, [])
+        assert send_alerts(instance, other, [spec]) == (1, [])
+        assert send_alerts(instance, other, [spec]) == (0, [])
 
 
 def known(*decisions):
@@ -167,22 +167,22 @@ def test_what_is_no_critical_failure_is_no_news():
     waived = Reason("value_in_range", "critical", "failed", "waived", 1, "")
     released = decided(3, counts=Counts(3, 3, 0, 0, 0), reasons=(waived,))
     fine = decided(1, counts=Counts(3, 3, 0, 0, 0), reasons=(warned,))
-    assert news(known(fine, given_up, released), 0) == []
-    assert news([decided(1)], 0) == [], "not applied yet"
+    assert select_new(known(fine, given_up, released), 0) == []
+    assert select_new([decided(1)], 0) == [], "not applied yet"
 
 
 def test_only_what_still_stands_is_news():
     held = decided(1, reasons=(EMPTY,), **HELD)
     released = decided(2, p_extracted_at=held.p_extracted_at, kind="released", verdict="published", reasons=())
-    assert news(known(held, released), 0) == []
+    assert select_new(known(held, released), 0) == []
     gold = [decided(n, "gold_days", reasons=(EMPTY,), **HELD) for n in (1, 2)]
-    assert [d.number for d in news(known(*gold), 0)] == [2], "a gold table is one batch"
+    assert [d.number for d in select_new(known(*gold), 0)] == [2], "a gold table is one batch"
     mended = decided(3, "gold_days", verdict="published", reasons=())
-    assert news(known(*gold, mended), 0) == []
+    assert select_new(known(*gold, mended), 0) == []
 
 
 def test_ten_are_listed_and_the_others_counted():
-    _, text = message(readings(), [decided(n, reasons=(EMPTY,), **HELD) for n in range(1, SHOWN + 4)])
+    _, text = format_message(readings(), [decided(n, reasons=(EMPTY,), **HELD) for n in range(1, SHOWN + 4)])
     lines = text.splitlines()
     assert sum(line.startswith("- ") for line in lines) == SHOWN
     assert "… and 3 more" in lines
@@ -191,7 +191,7 @@ def test_ten_are_listed_and_the_others_counted():
 def test_a_missing_secret_is_named_and_holds_up_nothing(settings):
     spec = readings(alerts={"webhooks": ["OPS"]})
     with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_SECRET_OPS"):
-        address(places(spec)[0], settings)
+        channel_address(alert_channels(spec)[0], settings)
 
 
 def test_settings_never_show_a_secret():

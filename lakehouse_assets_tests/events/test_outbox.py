@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from lakehouse_assets.contracts.decision import Reason
 from lakehouse_assets.contracts.event import event_of
-from lakehouse_assets.events.outbox import SHOWN, TEXT, Answer, Cursor, deliver, due, moved, shortened
+from lakehouse_assets.events.outbox import SHOWN, TEXT, Answer, Cursor, advance_cursor, deliver, find_due, shorten
 from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.logbook import DECIDED, FAILED, decided, outcome
 
@@ -98,7 +98,7 @@ def test_what_is_too_large_is_shortened_step_by_step_and_says_so():
     reasons = [Reason(f"fails_{n}", "critical", "failed", "rows", 1, long) for n in range(100)]
     inputs = {f"silver_{n}": n for n in range(500)}
     event = event_of(applied(1, checks=tuple(checks), reasons=tuple(reasons), because=long, by=long, inputs=inputs))
-    forms = list(shortened(event))
+    forms = list(shorten(event))
     sizes = [len(form.model_dump_json()) for form in forms]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1_500_000
@@ -130,12 +130,12 @@ class Fickle:
         for table, message in messages.items():
             mood = next(self.moods, "takes")
             if len(message.value) > self.limit:
-                answers[table] = Answer(too_large=True, trouble="too large")
+                answers[table] = Answer(too_large=True, error="too large")
                 continue
             if mood != "refuses":
                 self.log.append((table, message.event_id))
                 self.values.append(message.value)
-            answers[table] = Answer(taken=True) if mood == "takes" else Answer(trouble="no answer")
+            answers[table] = Answer(accepted=True) if mood == "takes" else Answer(error="no answer")
         return answers
 
 
@@ -154,19 +154,19 @@ def test_whatever_fails_a_reader_gets_all_in_order_once_it_knows_repetitions(moo
     broker, marks = Fickle(iter(moods)), iter(lost)
     cursors = {table: Cursor() for table in logs}
     for _ in range(200):
-        waiting = {table: found for table in logs if (found := due(logs[table], cursors[table]))}
+        waiting = {table: found for table in logs if (found := find_due(logs[table], cursors[table]))}
         if not waiting:
             break
         before = len(broker.log)
         delivered = deliver(waiting, broker, at_most=at_most, seconds=60)
-        assert sum(map(len, delivered.taken.values())) <= at_most
-        for table, taken in delivered.taken.items():
-            assert taken == waiting[table][: len(taken)], "an unbroken beginning"
+        assert sum(map(len, delivered.accepted.values())) <= at_most
+        for table, accepted in delivered.accepted.items():
+            assert accepted == waiting[table][: len(accepted)], "an unbroken beginning"
             sent = [event for name, event in broker.log[before:] if name == table]
-            assert sent[: len(taken)] == [d.decision_id for d in taken]
+            assert sent[: len(accepted)] == [d.decision_id for d in accepted]
         if not next(marks, False):  # else: killed before the mark
-            cursors = {t: moved(logs[t], delivered.taken.get(t, []), cursors[t]) for t in logs}
-    assert not {t: d for t in logs if (d := due(logs[t], cursors[t]))}, "nothing waits in the end"
+            cursors = {t: advance_cursor(logs[t], delivered.accepted.get(t, []), cursors[t]) for t in logs}
+    assert not {t: d for t in logs if (d := find_due(logs[t], cursors[t]))}, "nothing waits in the end"
     for table, decisions in logs.items():
         assert first_ones(broker.log, table) == [d.decision_id for d in decisions]
 
@@ -174,55 +174,55 @@ def test_whatever_fails_a_reader_gets_all_in_order_once_it_knows_repetitions(moo
 def test_a_table_that_is_refused_holds_up_no_other():
     waiting = {"a": [applied(1, "a"), applied(2, "a")], "b": [applied(1, "b"), applied(2, "b")]}
     found = deliver(waiting, Fickle(iter(["refuses"])), at_most=100, seconds=60)
-    assert {table: len(taken) for table, taken in found.taken.items()} == {"a": 0, "b": 2}
-    assert found.troubles == {"a": "no answer"}
+    assert {table: len(accepted) for table, accepted in found.accepted.items()} == {"a": 0, "b": 2}
+    assert found.errors == {"a": "no answer"}
 
 
 def test_an_event_that_is_too_large_goes_shorter_and_blocks_nothing():
     large = applied(1, checks=tuple(outcome(f"c{n}", observed={"x": "y" * 500}) for n in range(20)))
     broker = Fickle(iter(()), limit=6000)
     found = deliver({"readings": [large, applied(2)]}, broker, at_most=100, seconds=60)
-    assert [d.number for d in found.taken["readings"]] == [1, 2]
+    assert [d.number for d in found.accepted["readings"]] == [1, 2]
     assert [json.loads(value)["shortened"] for value in broker.values] == [["observed"], []]
     never = deliver({"readings": [large]}, Fickle(iter(()), limit=10), at_most=100, seconds=60)
-    assert "even without its checks" in never.troubles["readings"]
+    assert "even without its checks" in never.errors["readings"]
 
 
 def test_a_decision_that_cannot_be_told_is_named_and_holds_up_no_other():
     broken = applied(1, "a", ruleset="{}")
     found = deliver({"a": [broken], "b": [applied(1, "b")]}, Fickle(iter(())), at_most=100, seconds=60)
-    assert found.troubles == {"a": "decision 1 cannot be told: KeyError"}
-    assert len(found.taken["b"]) == 1
+    assert found.errors == {"a": "decision 1 cannot be serialized: KeyError"}
+    assert len(found.accepted["b"]) == 1
 
 
 def test_time_is_bounded():
     clock = iter([0.0, 1.0, 1.0, 11.0, 12.0, 13.0])
     waiting = {"readings": [applied(1), applied(2)]}
     found = deliver(waiting, Fickle(iter(())), at_most=100, seconds=10, clock=lambda: next(clock))
-    assert len(found.taken["readings"]) == 1
+    assert len(found.accepted["readings"]) == 1
 
 
 def test_what_was_passed_over_unapplied_is_due_once_it_is_applied():
     known = [applied(1), decided(2), applied(3)]
-    waiting = due(known, Cursor())
+    waiting = find_due(known, Cursor())
     assert [d.number for d in waiting] == [1, 3]
-    cursor = moved(known, waiting, Cursor())
+    cursor = advance_cursor(known, waiting, Cursor())
     assert cursor == Cursor(3, known[2].decision_id, (2,))
-    assert due(known, cursor) == []
+    assert find_due(known, cursor) == []
     late = [known[0], applied(2), known[2]]
-    assert [d.number for d in due(late, cursor)] == [2]
-    assert moved(late, due(late, cursor), cursor) == Cursor(3, known[2].decision_id, ())
+    assert [d.number for d in find_due(late, cursor)] == [2]
+    assert advance_cursor(late, find_due(late, cursor), cursor) == Cursor(3, known[2].decision_id, ())
 
 
 def test_a_decision_and_what_it_supersedes_are_marked_together():
     old, new = applied(1), applied(2, extraction_seq=2)
     known = [old, new, replace(old, number=2, superseded_by=new.decision_id, checks=())]
-    assert moved(known, known[:2], Cursor()) == Cursor(1, old.decision_id)
-    assert due(known, moved(known, known, Cursor())) == []
+    assert advance_cursor(known, known[:2], Cursor()) == Cursor(1, old.decision_id)
+    assert find_due(known, advance_cursor(known, known, Cursor())) == []
 
 
 def test_another_log_is_sent_from_its_beginning():
-    cursor = moved([applied(1), applied(2)], [applied(1), applied(2)], Cursor())
+    cursor = advance_cursor([applied(1), applied(2)], [applied(1), applied(2)], Cursor())
     other = [applied(1, ruleset_hash="another"), applied(2, ruleset_hash="another")]
-    assert due(other, cursor) == other
-    assert moved(other, other[:1], cursor) == Cursor(1, other[0].decision_id)
+    assert find_due(other, cursor) == other
+    assert advance_cursor(other, other[:1], cursor) == Cursor(1, other[0].decision_id)

@@ -14,7 +14,7 @@ from lakehouse_assets_tests.support import content_hash
 Row = dict[str, str]
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MOMENTS = [f"2024-01-0{day}T0{hour}:00:00Z" for day in (1, 2) for hour in (1, 2)]
-OUT_OF_RANGE = "999"
+OUT_OF_RANGE, UNREADABLE = "999", "x"
 COLUMNS = ("sensor", "hour", "value", "updated", "op")
 
 
@@ -55,8 +55,7 @@ def history(seed: int, prefix: str = "", windows: int = 5, *, edits: bool = True
             if order:
                 window = order.pop(0)
                 step[window] = _file(draw, window, prefix, lacking)
-        if edits and before and draw.random() < 0.6:
-            window = draw.choice(sorted(before))
+        for window in draw.sample(sorted(before), min(2, len(before))) if edits else ():
             step.setdefault(window, before[window] if draw.random() < 0.3 else _edited(draw, before[window], prefix, lacking))
         before |= step
         steps.append([*step.values()])
@@ -65,7 +64,7 @@ def history(seed: int, prefix: str = "", windows: int = 5, *, edits: bool = True
 
 def _file(draw: random.Random, window: int, prefix: str, lacking: bool) -> Landed:
     columns = tuple(c for c in COLUMNS if c != "value") if lacking and draw.random() < 0.2 else COLUMNS
-    rows = [_row(draw, prefix, columns) for _ in range(draw.choice((0, 1, 2, 3, 3, 4)))]
+    rows = [_row(draw, prefix, columns) for _ in range(draw.choice((0, 1, 2, 3, 4, 5)))]
     if rows and draw.random() < 0.3:
         rows.append(draw.choice(rows))
     return Landed(window, columns, tuple(rows))
@@ -73,8 +72,8 @@ def _file(draw: random.Random, window: int, prefix: str, lacking: bool) -> Lande
 
 def _row(draw: random.Random, prefix: str, columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     cells = {
-        "sensor": prefix + draw.choice("ab"),
-        "hour": draw.choice("12"),
+        "sensor": prefix + draw.choice("abc"),
+        "hour": UNREADABLE if draw.random() < 0.03 else draw.choice("12"),
         "value": draw.choice(("0", "1", "2", "3", "NA", OUT_OF_RANGE)),
         "updated": draw.choice(MOMENTS),
         "op": draw.choice("UUUD"),
@@ -82,24 +81,32 @@ def _row(draw: random.Random, prefix: str, columns: tuple[str, ...]) -> tuple[tu
     return tuple((name, cells[name]) for name in columns)
 
 
+def _out_of_range(row: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, OUT_OF_RANGE if name == "value" else cell) for name, cell in row)
+
+
 def _edited(draw: random.Random, old: Landed, prefix: str, lacking: bool) -> Landed:
     if draw.random() < 0.3:
         return _file(draw, old.window, prefix, lacking)
     rows = [row for row in old.rows if draw.random() < 0.7]
+    if "value" in old.columns:
+        rows = [_out_of_range(row) if draw.random() < 0.15 else row for row in rows]
     rows += [_row(draw, prefix, old.columns) for _ in range(draw.randint(0, 2))]
     return Landed(old.window, old.columns, tuple(rows))
 
 
-def accepted(steps: list[Step]) -> dict[int, tuple[int, Landed]]:
-    """Each window's last extraction that has rows (one without is held), and its number."""
-    taken: dict[int, int] = {}
-    found: dict[int, tuple[int, Landed]] = {}
-    for step in steps:
-        for landed in step:
-            taken[landed.window] = taken.get(landed.window, 0) + 1
-            if landed.rows:
-                found[landed.window] = (taken[landed.window], landed)
-    return found
+Chain = list[tuple[int, Landed]]  # a window's accepted extractions, oldest first, each with its number
+Key = tuple[str, int]
+
+
+def key_of(row: Row) -> Key | None:
+    """What a row is about; None where its key cannot be read."""
+    return None if row["hour"] == UNREADABLE else (row["sensor"], int(row["hour"]))
+
+
+def is_clean(row: Row) -> bool:
+    """Whether the checks leave the row in."""
+    return row.get("value") != OUT_OF_RANGE and key_of(row) is not None
 
 
 @dataclass(frozen=True)
@@ -110,26 +117,92 @@ class Placed:
     row: Row
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> Key:
         """What it is about."""
         return (self.row["sensor"], int(self.row["hour"]))
 
 
-def placed(start: datetime, seq: int, rows: list[Row]) -> list[Placed]:
-    """The clean rows of one extraction."""
-    clean = [row for row in rows if row.get("value") != OUT_OF_RANGE]
-    return [Placed((datetime.fromisoformat(row["updated"]), start, seq, content_hash(row)), row) for row in clean]
+def published(start: datetime, chain: Chain) -> list[Placed]:
+    """The rows of a window that silver is folded from: a later extraction takes a row away if its key is clean there, or is
+    not there at all. One with a key that cannot be read may have any key.
+    """
+    found = []
+    for index, (seq, landed) in enumerate(chain):
+        for row in filter(is_clean, landed.cells):
+            if all(_leaves(later, key_of(row)) for _, later in chain[index + 1 :]):
+                place = (datetime.fromisoformat(row["updated"]), start, seq, content_hash(row))
+                found.append(Placed(place, row))
+    return found
 
 
-def oracle(
-    live: list[Placed], *, deletes: bool, snapshots: list[datetime] | None = None
-) -> dict[tuple[str, int], dict[str, Any]]:
-    """Law 1: the rows of each key, in the total order, applied one by one, column by column. ``snapshots``: the starts of all
-    accepted windows, where each holds every living key.
+def _leaves(later: Landed, key: Key | None) -> bool:
+    clean = {key_of(row) for row in later.cells if is_clean(row)}
+    quarantined = {key_of(row) for row in later.cells if not is_clean(row)}
+    return key not in clean and bool(quarantined & {key, None})
+
+
+def accepted(steps: list[Step], *, snapshots: bool = False, deletes: bool = False) -> dict[int, Chain]:
+    """The accepted extractions of each window. One is not accepted without a row, without a clean row, or when more than half
+    of the keys would be lost that its window has published, or (of a snapshot) that silver has.
+    """
+    extracted: dict[int, int] = {}
+    chains: dict[int, Chain] = {}
+    for step in steps:
+        before = {window: list(chain) for window, chain in chains.items()}
+        silver = silver_of(before, deletes=deletes, snapshots=snapshots)
+        for landed in sorted(step, key=lambda each: each.window):
+            extracted[landed.window] = seq = extracted.get(landed.window, 0) + 1
+            at_stake = _at_stake(landed, before, chains) if snapshots else _own(landed.window, chains)
+            own = {key_of(row) for row in landed.cells}
+            lost = set() if None in own else at_stake - own
+            if not snapshots or (_is_late(landed, before) and landed.window in before):
+                lost -= _elsewhere(landed, step, silver)
+            if any(is_clean(row) for row in landed.cells) and len(lost) * 2 <= len(at_stake):
+                chains.setdefault(landed.window, []).append((seq, landed))
+            elif any(is_clean(row) for row in landed.cells) and snapshots and _is_late(landed, before):
+                survive = {p.key for w, chain in before.items() if w > landed.window for p in published(start_of(w), chain)}
+                if landed.window not in before and len(lost - survive) * 2 <= len(at_stake):
+                    chains.setdefault(landed.window, []).append((seq, landed))
+    return chains
+
+
+def _elsewhere(landed: Landed, step: Step, silver: dict[Key, dict[str, Any]]) -> set[Key | None]:
+    """Keys whose row has moved: in silver they are from another window, or another window brings them in the same run."""
+    others = {key_of(row) for each in step if each.window != landed.window for row in each.cells if is_clean(row)}
+    return others | {key for key, row in silver.items() if row["p_extracted_at"] != start_of(landed.window)}
+
+
+def _own(window: int, chains: dict[int, Chain]) -> set[Key]:
+    return {p.key for p in published(start_of(window), chains.get(window, []))}
+
+
+def _is_late(landed: Landed, before: dict[int, Chain]) -> bool:
+    return bool(before) and landed.window < max(before)
+
+
+def _at_stake(landed: Landed, before: dict[int, Chain], chains: dict[int, Chain]) -> set[Key]:
+    """Of a snapshot that is older than silver's newest, what its window has published, if it was there; of others, silver's
+    keys: as they were before the run, with the newer snapshots of the run.
+    """
+    if _is_late(landed, before):
+        return _own(landed.window, before) if landed.window in before else set(silver_of(before))
+    newest = max(before, default=-1)
+    return set(silver_of({**before, **{w: chain for w, chain in chains.items() if w >= newest}}))
+
+
+def silver_of(chains: dict[int, Chain], *, deletes: bool = False, snapshots: bool = True) -> dict[Key, dict[str, Any]]:
+    """Law 1 of these accepted extractions."""
+    live = [p for window, chain in chains.items() for p in published(start_of(window), chain)]
+    return oracle(live, deletes=deletes, snapshots={start_of(w): c[-1][1] for w, c in chains.items()} if snapshots else None)
+
+
+def oracle(live: list[Placed], *, deletes: bool, snapshots: dict[datetime, Landed] | None = None) -> dict[Key, dict[str, Any]]:
+    """Law 1: the rows of each key, in the total order, applied one by one, column by column. ``snapshots``: by the starts of
+    all accepted windows what landed last, where each holds every living key.
     """
     state: dict[tuple[str, int], dict[str, Any]] = {}
     if snapshots is not None:
-        live = [p for p in live if _ever_since(p, live, snapshots)]
+        live = [p for p in live if _ever_since(p, snapshots)]
     for each in sorted(live, key=lambda p: p.place):
         row = each.row
         if deletes and row.get("op") == "D":
@@ -143,9 +216,10 @@ def oracle(
     return state
 
 
-def _ever_since(each: Placed, live: list[Placed], snapshots: list[datetime]) -> bool:
-    present = {p.place[1] for p in live if p.key == each.key}
-    return all(start in present for start in snapshots if start >= each.place[1])
+def _ever_since(each: Placed, snapshots: dict[datetime, Landed]) -> bool:
+    """Whether no later snapshot lacks the key. A row in quarantine has it; one whose key cannot be read may have it."""
+    later = [landed for start, landed in snapshots.items() if start >= each.place[1]]
+    return all({key_of(row) for row in landed.cells} & {each.key, None} for landed in later)
 
 
 def start_of(window: int) -> datetime:

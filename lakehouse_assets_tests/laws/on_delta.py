@@ -4,15 +4,16 @@ Belongs here: playing histories and comparing silver with the oracle. Does not: 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from lakehouse_assets.contracts.windows import window_at
-from lakehouse_assets.layers.bronze import extract
-from lakehouse_assets.layers.release import rebuild
-from lakehouse_assets.layers.silver import publish
-from lakehouse_assets_tests.laws.histories import accepted, history, oracle, placed, start_of
+from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets_tests.laws.histories import accepted, history, silver_of, start_of
 from lakehouse_assets_tests.support import readings, runner, silver
 
 WINDOWS = 5
@@ -59,12 +60,9 @@ def check_histories(spark, settings, kind: str, seeds: Sequence[int]) -> None:
         assert number < 100
     expected: dict[tuple[str, int], dict[str, Any]] = {}
     for place, steps in enumerate(histories):
-        live = []
-        found = accepted(steps)
-        for window, (seq, landed) in found.items():
-            live += placed(start_of(place * WINDOWS + window), seq, landed.cells)
-        snapshots = sorted(start_of(place * WINDOWS + window) for window in found) if name == "snapshot" else None
-        expected |= oracle(live, deletes=name == "deletes", snapshots=snapshots)
+        shifted = [[replace(landed, window=place * WINDOWS + landed.window) for landed in step] for step in steps]
+        chains = accepted(shifted, snapshots=name == "snapshot", deletes=name == "deletes")
+        expected |= silver_of(chains, deletes=name == "deletes", snapshots=name == "snapshot")
     stands = {(row["sensor"], row["hour"]): row for row in silver(settings)}
     wrong = {key for key in expected.keys() | stands.keys() if expected.get(key) != stands.get(key)}
     failing = sorted({seeds[int(sensor.split("-")[0].removeprefix("s"))] for sensor, _ in wrong})

@@ -7,8 +7,10 @@ DAYS = (1, 2, 3, 4)
 
 
 def scene() -> TableSpec:
-    """A table with drift declared, so that profiles are written."""
-    return readings(drift={"features": ["value"]})
+    """A table with drift declared, so that profiles are written, and with a deferred check."""
+    deferred = {"check": "distinct_count", "columns": ["value"], "max": 1, "severity": "warning"}
+    ranges = {"check": "in_range", "column": "value", "min": -100, "max": 100}
+    return readings(drift={"features": ["value"]}, checks=[{"check": "not_empty"}, ranges, deferred])
 
 
 def before(spark, settings) -> None:

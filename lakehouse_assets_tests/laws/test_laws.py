@@ -9,10 +9,11 @@ from deltalake import DeltaTable
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.layers.release import discard, rebuild, release
-from lakehouse_assets.layers.replay import replay
-from lakehouse_assets.layers.silver import publish
+from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.operations.release import discard, release
+from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import content_hash, folded, heal, land, readings, rows_of, runner, silver, window
 
 A1 = "a,1,10,2024-01-01T01:00:00Z"
@@ -24,12 +25,12 @@ def row(text: str) -> dict[str, str | None]:
     return dict(zip(("sensor", "hour", "value", "updated"), text.split(","), strict=True))
 
 
-def standing(settings):
-    return ledger.standing(logs.decisions(settings, "readings"))
+def current_decision(settings):
+    return ledger.current_decisions(logs.decisions(settings, "readings", evidence=True))
 
 
 def of(settings, day: int, seq: int = 1):
-    return standing(settings)[(window(day).start, seq)]
+    return current_decision(settings)[(window(day).start, seq)]
 
 
 # Law 1 ------------------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def test_deciding_again_with_the_same_versions_gives_the_same_verdict(spark, set
             [f"a,{hour},{hour + day},2024-01-{day:02d}T00:00:00Z" for hour in range(5)] + ["b,1,999,2024-01-01T00:00:00Z"],
         )
     heal(spark, settings, [1, 2, 3], spec)
-    first = [d for d in logs.decisions(settings, "readings") if d.kind == "judged"]
+    first = [d for d in logs.decisions(settings, "readings", evidence=True) if d.kind == "judged"]
     land(settings, 2, ["a,1,1,2024-01-02T00:00:00Z"])
     heal(spark, settings, [2], spec)
     stricter = spec.model_copy(update={"checks": (*spec.checks, *readings(checks=[{"check": "row_count", "min": 100}]).checks)})
@@ -214,7 +215,7 @@ def test_a_second_extraction_replaces_the_first_rows_that_vanished_included(spar
     old, new = of(settings, 1, 1), of(settings, 1, 2)
     assert (old.verdict, old.counts.rows_superseded, old.counts.rows_published) == ("published_with_warnings", 3, 0)
     assert old.superseded_by == new.decision_id
-    assert ledger.held(logs.decisions(settings, "readings")) == []
+    assert ledger.quarantined_decisions(logs.decisions(settings, "readings")) == []
     with pytest.raises(RefusedError, match="superseded"):
         release(runner(spark, settings), window(1).start, 1, waived=["*"], by="me", because="test")
 
@@ -242,7 +243,7 @@ def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_ou
     assert [(r["sensor"], r["hour"], r["value"]) for r in silver(settings)] == [("a", 1, 7.0), ("a", 2, 20.0)]
     given_up = discard(runner(spark, settings), window(2).start, None, by="me", because="worthless")
     assert (given_up.counts.rows_published, given_up.counts.rows_discarded) == (1, 1)
-    assert ledger.held(logs.decisions(settings, "readings")) == []
+    assert ledger.quarantined_decisions(logs.decisions(settings, "readings")) == []
     assert (rebuild(runner(spark, settings)).gained, rebuild(runner(spark, settings)).lost) == (0, 0)
     with pytest.raises(RefusedError, match="none of its rows is held"):
         discard(runner(spark, settings), window(2).start, None, by="me", because="again")
@@ -310,11 +311,11 @@ def test_a_decision_that_was_logged_is_finished_by_the_rules_it_was_made_with(sp
         pass
 
     def stop(step: str) -> None:
-        if step == "decisions_logged":
+        if step == "log_done":
             raise Killed
 
     run = runner(spark, settings, step=stop)
-    from lakehouse_assets.layers.bronze import extract
+    from lakehouse_assets.pipeline.extract import extract
 
     extract(run, [window(1)])
     with pytest.raises(Killed):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.layers.release import discard, rebuild, release
+from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.operations.release import discard, release
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
@@ -44,20 +45,20 @@ def test_files_of_one_window_with_other_columns(spark, settings):
     heal(spark, settings, [1], spec)
     land(settings, 2, at(2, "b,1,5"), suffix="-whole.csv")
     land(settings, 2, at(2, "a,1"), header="sensor,hour,updated", suffix="-short.csv")
-    (decision,) = heal(spark, settings, [2], spec).standing.values()
+    (decision,) = heal(spark, settings, [2], spec).current.values()
     assert any("this batch lacks value" in reason.message for reason in decision.reasons)
     assert [(row["sensor"], row["value"]) for row in silver(settings)] == [("a", 1.0), ("b", 5.0)]
     assert proven(spark, settings, spec)
 
 
-def test_a_snapshot_of_nothing_empties_the_table(spark, settings):
+def test_a_snapshot_of_nothing_empties_the_table_where_the_source_means_it(spark, settings):
     extraction = {"cadence": "daily", "start": "2024-01-01", "mode": "snapshot"}
-    spec = readings(checks=[], extraction=extraction)
+    spec = readings(checks=[], extraction=extraction, supersede="any")
     land(settings, 1, at(1, "a,1,1"))
     heal(spark, settings, [1], spec)
     assert len(silver(settings)) == 1
     land(settings, 2, [])
-    (decision,) = heal(spark, settings, [2], spec).standing.values()
+    (decision,) = heal(spark, settings, [2], spec).current.values()
     assert decision.accepted
     assert silver(settings) == []
     assert proven(spark, settings, spec)
@@ -113,8 +114,8 @@ def test_one_bad_row_in_a_feature_holds_its_own_window_alone(spark, settings):
     for day in (1, 2, 3):
         land(settings, day, at(day, "a,1,1", "b,0,2" if day == 2 else "b,2,2"))
     found = heal(spark, settings, [1, 2, 3], spec)
-    assert {w.start.day: d.verdict for w, d in found.standing.items()} == {1: "published", 2: "quarantined", 3: "published"}
-    (reason,) = found.standing[window(2)].reasons
+    assert {w.start.day: d.verdict for w, d in found.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
+    (reason,) = found.current[window(2)].reasons
     assert (reason.check, reason.status) == ("drift", "error")
     assert "DIVIDE_BY_ZERO" in reason.message
 
@@ -134,6 +135,6 @@ def test_one_bad_value_in_a_batch_check_is_no_other_windows_trouble(spark, setti
     for day, sensor in ((1, "1"), (2, "x"), (3, "3")):
         land(settings, day, at(day, f"{sensor},1,1"))
     found = heal(spark, settings, [1, 2, 3], readings(checks=[check]))
-    assert {w.start.day: d.verdict for w, d in found.standing.items()} == {1: "published", 2: "quarantined", 3: "published"}
-    assert [r.status for r in found.standing[window(2)].reasons] == ["error"]
+    assert {w.start.day: d.verdict for w, d in found.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
+    assert [r.status for r in found.current[window(2)].reasons] == ["error"]
     assert not ledger.unapplied(logs.decisions(settings, "readings"))

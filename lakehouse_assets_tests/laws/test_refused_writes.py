@@ -16,12 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse_assets.errors import DiskError
 from lakehouse_assets_tests.chaos.play import act, run_of
 from lakehouse_assets_tests.chaos.strike import Ground, copied
 
-SEED = 1
+# A short history: two steps of four windows each.
+SEED = 5
 # From this step on nothing can be written: first Python's record of bronze, then silver.
-POINTS = ("bronze_committed", "before_silver")
+POINTS = ("bronze_committed", "before_write")
 TRIES = 10
 
 
@@ -71,7 +73,9 @@ def test_without_room_a_run_fails_and_with_room_it_ends_as_ever(ground, spark, t
         with full_from(disk, point) as (step, reached), pytest.raises(Exception) as caught:
             act(run_of(spark, here, step), "run")
         assert reached[-1] == point, f"{point}: it went on to {reached[-1]}"
-        assert str(caught.value)
+        assert isinstance(caught.value, DiskError), caught.value
+        assert "File too large" in str(caught.value)
+        assert str(here.root) in str(caught.value)
         ground.ends_as_ever(here, f"no room from {point} on")
 
 
@@ -113,7 +117,7 @@ def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_pa
         strangers: list[Stranger] = []
 
         def step(name: str, silver: Path = silver, strangers: list[Stranger] = strangers) -> None:
-            if name == "before_silver":
+            if name == "before_write":
                 strangers.append(Stranger(silver))
                 strangers[0].thread.start()
 

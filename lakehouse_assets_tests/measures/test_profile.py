@@ -4,16 +4,17 @@ Belongs here: rows → profiles on real Spark. Does not: merging or comparing th
 """
 
 from datetime import UTC, datetime
+from functools import reduce
 
 import numpy as np
 import pytest
 
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.categories import categories_of
-from lakehouse_assets.decisions.distances import distances, steps_of
-from lakehouse_assets.decisions.profiles import MOST_CATEGORIES, Profile, pooled, read_sketch
-from lakehouse_assets.decisions.relations import Relations, merge_relations
-from lakehouse_assets.measures.profile import COUNTED, MAX_STRATA, profile
+from lakehouse_assets.decisions.drift.categories import read_categories
+from lakehouse_assets.decisions.drift.distances import compare_ecdfs, read_ecdf
+from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile, pool_moments, read_sketch
+from lakehouse_assets.decisions.drift.relations import Relations
+from lakehouse_assets.measures.profile import COUNTED, MAX_STRATA, measure_profiles
 
 FIRST, SECOND = ((datetime(2024, 1, day, tzinfo=UTC), 1) for day in (1, 2))
 NAN, INF = float("nan"), float("inf")
@@ -36,7 +37,7 @@ def staged(spark):
 
 
 def found(staged, *features, **more):
-    profiles, crowded = profile(staged, DriftSpec.model_validate({"features": list(features), **more}))
+    profiles, crowded = measure_profiles(staged, DriftSpec.model_validate({"features": list(features), **more}))
     assert not crowded
     return {(batch, *each.key): each for batch, given in profiles.items() for each in given}
 
@@ -48,13 +49,13 @@ def counts(one):
 @pytest.mark.parametrize("features", [["v", "n", "kind"], ["v", {"name": "site_n", "expr": "n", "by": "site"}, "kind"]])
 def test_one_batch_by_itself_is_the_same(staged, features):
     drift = DriftSpec.model_validate({"features": features})
-    every, _ = profile(staged, drift)
+    every, _ = measure_profiles(staged, drift)
     for batch in (FIRST, SECOND):
         alone = staged.where(f"p_extracted_at = '{batch[0]:%Y-%m-%d}'")
-        one, _ = profile(alone, drift, batch)
+        one, _ = measure_profiles(alone, drift, batch)
         assert list(one) == [batch]
         assert {m.key: m for m in one[batch]} == {m.key: m for m in every[batch]}
-    assert profile(staged.where("false"), drift, FIRST) == ({}, set())
+    assert measure_profiles(staged.where("false"), drift, FIRST) == ({}, set())
 
 
 def test_what_is_no_number_is_counted_and_not_measured(staged):
@@ -94,8 +95,8 @@ def test_too_many_strata_are_told(spark):
     sql = "timestamp'2024-01-01' AS p_extracted_at", "1 AS extraction_seq", "true AS _newest", "id"
     crowd = spark.range(MAX_STRATA + 1).selectExpr(*sql)
     features = [{"name": "x", "expr": "id", "by": "id"}, "id"]
-    assert profile(crowd, DriftSpec.model_validate({"features": features}))[1] == {FIRST}
-    assert profile(crowd.where(f"id < {MAX_STRATA}"), DriftSpec.model_validate({"features": features}))[1] == set()
+    assert measure_profiles(crowd, DriftSpec.model_validate({"features": features}))[1] == {FIRST}
+    assert measure_profiles(crowd.where(f"id < {MAX_STRATA}"), DriftSpec.model_validate({"features": features}))[1] == set()
 
 
 def test_a_number_of_few_values_is_counted_exactly(staged):
@@ -178,7 +179,7 @@ def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
     for (_, *key), whole in union.items():
         each = [one for (_, *other), one in sorted(apart.items(), key=lambda item: item[0][0]) if other == key]
         if isinstance(whole, Relations):
-            merged = merge_relations(each)
+            merged = reduce(Relations.plus, each)
             assert (merged.rows, merged.features) == (whole.rows, whole.features)
             np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
             np.testing.assert_allclose(merged.comoments, whole.comoments, rtol=1e-9)
@@ -187,13 +188,13 @@ def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
             assert sum(getattr(one, counted) for one in each) == getattr(whole, counted)
         missing += whole.nulls + whole.nans + whole.infinities
         if whole.kind == "category":
-            a, b, c = map(categories_of, each)
-            assert (dict(a.plus(b).plus(c).counts), 0) == (dict(categories_of(whole).counts), whole.others)
+            a, b, c = map(read_categories, each)
+            assert (dict(a.plus(b).plus(c).counts), 0) == (dict(read_categories(whole).counts), whole.others)
             continue
-        steps = steps_of(each[0]).plus(steps_of(each[1])).plus(steps_of(each[2]))
+        steps = read_ecdf(each[0]).plus(read_ecdf(each[1])).plus(read_ecdf(each[2]))
         exact = whole.counts is not None
-        assert distances(steps_of(whole), steps).ks <= (1e-9 if exact else 0.002)
-        merged = pooled(each)
+        assert compare_ecdfs(read_ecdf(whole), steps).ks <= (1e-9 if exact else 0.002)
+        merged = pool_moments(each)
         assert (merged.minimum, merged.maximum) == (whole.minimum, whole.maximum)
         assert (merged.mean, merged.std) == (pytest.approx(whole.mean, rel=1e-12), pytest.approx(whole.std, rel=1e-9))
     assert missing > 20_000 * 3 // 17

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
+from lakehouse_assets.contracts.gold_rules import personal_columns
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets import personal_columns
-from lakehouse_assets.orchestration.tables import load_tables
+from lakehouse_assets.orchestration.assets.component import load_tables
 
 GOOD = """\
 type: lakehouse_assets.LakehouseTable

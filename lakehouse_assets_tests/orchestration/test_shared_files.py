@@ -11,8 +11,8 @@ import pytest
 
 from lakehouse_assets.contracts import document
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.tables import load_tables
-from lakehouse_assets.orchestration.validate import unfitting_patterns, unused_packs
+from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.validate import unmatched_patterns, unused_packs
 
 TABLE = """\
 type: lakehouse_assets.LakehouseTable
@@ -88,12 +88,12 @@ def test_several_tables_in_one_file_share_packs_and_defaults(load):
     assert [c.severity for c in first.spec.checks] == ["critical", "critical", "warning", "critical"]
     assert first.spec.checks[1].model_dump(exclude_defaults=True)["max"] == 10
     assert first.spec.owners == ("team:all",)
-    places = [re.sub(".*/tables/", "", table.places.at(("checks", n))) for table in (first, second) for n in (0, 1, 2, 3)]
+    places = [re.sub(".*/tables/", "", table.source_map.at(("checks", n))) for table in (first, second) for n in (0, 1, 2, 3)]
     assert places == [
         "packs.yaml:4", "packs.yaml:8", "first/defs.yaml:14", "first/defs.yaml:15",
         "packs.yaml:4", "packs.yaml:8", "first/defs.yaml:30", "first/defs.yaml:31",
     ]  # fmt: skip
-    assert re.sub(".*/tables/", "", first.places.at(("owners",))) == "defaults.yaml:2"
+    assert re.sub(".*/tables/", "", first.source_map.at(("owners",))) == "defaults.yaml:2"
 
 
 def refused(load, **texts) -> str:
@@ -204,21 +204,21 @@ def test_patterns_that_fit_no_column(load):
     packs = PACKS.replace("bounded:\n", times + "bounded:\n", 1)
     first = TABLE.format(name="first")
     tables = load(packs=packs)
-    mistakes, notes = unfitting_patterns(tables)
+    mistakes, notes = unmatched_patterns(tables)
     assert [re.sub(".*/tables/", "", line) for line in mistakes] == [
         "packs.yaml:5: checked.checks.1.for_columns: '*_at' fits no column of any table that uses this pack"
     ]
     assert notes == []
     second = TABLE.format(name="second").replace("    value: double", "    value: double\n    made_at: timestamp")
-    mistakes, notes = unfitting_patterns(load(table=first + "---\n" + second, packs=packs))
+    mistakes, notes = unmatched_patterns(load(table=first + "---\n" + second, packs=packs))
     assert mistakes == []
     assert [re.sub(r"\S*/tables/", "", line) for line in notes] == [
         "first/defs.yaml:10: packs: '*_at' (checked.checks.1.for_columns) fits no column here"
     ]
     # What a table does not want did fit.
     unwanted = second.replace("    - checked\n", "    - {pack: checked, without: [at_made_at]}\n")
-    assert unfitting_patterns(load(table=unwanted, packs=packs)) == ([], [])
-    assert unfitting_patterns(load()) == ([], [])
+    assert unmatched_patterns(load(table=unwanted, packs=packs)) == ([], [])
+    assert unmatched_patterns(load()) == ([], [])
 
 
 def test_a_pack_that_nobody_uses(load):

@@ -9,9 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lakehouse_assets.decisions.audit import percent
-from lakehouse_assets.reports.audit_charts import WIDTH, bars, interval
-from lakehouse_assets.reports.audit_site import Beside, Drifted, page_of, site
+from lakehouse_assets.decisions.audit.verdict import format_percent
+from lakehouse_assets.reports.audit_site import WIDTH, DriftedWindow, TableContext, bars, build_site, interval, page_path
 from lakehouse_assets_tests.audited import AT, SCRIPT, firms, history, strict, torn
 
 ALLOWED = set(
@@ -42,9 +41,12 @@ class Seen(HTMLParser):
 def pages():
     features = ((SCRIPT, "LGA", "tail 0.7", "0.7", "0.0031", "0.0031", "1e-09", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4", ""),)
     told = ("2026-11-09 00:00", "quarantined", 0.0031, f"0.1 higher at {SCRIPT}")
-    drift = (Drifted(*told, features, "data:image/png;base64,AAAA"), Drifted("2026-11-08 00:00", "published", None, "in error"))
-    beside = {"silver/firms": Beside((("rows held now", 72),), drift)}
-    found = site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
+    drift = (
+        DriftedWindow(*told, features, "data:image/png;base64,AAAA"),
+        DriftedWindow("2026-11-08 00:00", "published", None, "in error"),
+    )
+    beside = {"silver/firms": TableContext((("rows held now", 72),), drift)}
+    found = build_site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
     return {path: Seen(text) for path, text in found.items()}
 
 
@@ -52,7 +54,7 @@ def test_nothing_of_the_data_becomes_a_tag_an_attribute_or_a_script(pages):
     for path, seen in pages.items():
         assert seen.tags <= ALLOWED, path
         assert not {name for name in seen.attributes if name.startswith("on")}, path
-    text = pages[page_of("silver/firms")].text
+    text = pages[page_path("silver/firms")].text
     assert SCRIPT in text
     assert f"{SCRIPT}{{{{7*7}}}}" in text
     assert "onerror=alert(1)>" in text
@@ -67,7 +69,7 @@ def test_every_link_leads_to_a_page_of_the_site(pages):
 
 
 def test_a_window_that_drifted_has_its_features_and_its_picture(pages):
-    seen = pages[page_of("silver/firms")]
+    seen = pages[page_path("silver/firms")]
     text = " ".join(seen.text.split())
     assert "2026-11-09 00:00: its features beside the baseline" in text
     for said in ("p if rows were independent", f"{SCRIPT}LGA", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4"):
@@ -84,14 +86,14 @@ def test_the_overview_names_every_table_and_what_is_asked_of_nothing(pages):
 
 
 def test_a_table_s_page_tells_it_all(pages):
-    text = " ".join(pages[page_of("silver/firms")].text.split())
+    text = " ".join(pages[page_path("silver/firms")].text.split())
     for said in (
         "80 of 1000 sampled rows fail", "inconclusive", "every row, after the sample left it open", "counted in full",
         "The rule country_name_present lost its column", "which was weighted", "260", "rows held now", "0.0031",
         "added employees: int", "version 1: passed, with warnings", "Seed7",
     ):  # fmt: skip
         assert said in text, said
-    assert percent(0.92) in text
+    assert format_percent(0.92) in text
     assert "country_name_present lost its column" in text.partition("Since the last audit")[2]
 
 
@@ -99,7 +101,7 @@ def test_what_changed_since_the_last_audit_is_said():
     before, now = firms(0), firms(1)
     worse = tuple({**r, "status": "fail"} if r["rule"] == "url_form" else r for r in now.results)
     now = firms(1, results=worse, total_raw_records=300_000)
-    text = site([before, now], strict(), {}, AT, [])[page_of("silver/firms")]
+    text = build_site([before, now], strict(), {}, AT, [])[page_path("silver/firms")]
     assert "rows: 250,000 then, 300,000 now" in text
     assert "employee_count of employees: new" in text
     assert "exception then, fail now" in text
@@ -107,12 +109,12 @@ def test_what_changed_since_the_last_audit_is_said():
 
 def test_an_audit_of_an_old_version_is_history_and_not_the_state():
     old = firms(5, as_of=True, verdict="stopped")
-    text = Seen(site([firms(0, verdict="passed"), old], strict(), {}, AT, [])["index.html"]).text
+    text = Seen(build_site([firms(0, verdict="passed"), old], strict(), {}, AT, [])["index.html"]).text
     assert ("✓ passed" in text, "✕ stopped" in text) == (True, False)
 
 
 def test_a_page_s_name_is_plain_whatever_the_folder_is_called():
-    names = {page_of(name) for name in ("silver/a/b", "silver/a-b", "../../x", torn().table, "silver/" + "y" * 300)}
+    names = {page_path(name) for name in ("silver/a/b", "silver/a-b", "../../x", torn().table, "silver/" + "y" * 300)}
     assert len(names) == 5
     assert all(name.count("/") == 1 and ".." not in name and "<" not in name and len(name) < 90 for name in names)
 

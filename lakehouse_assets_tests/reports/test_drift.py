@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from lakehouse_assets.contracts.drift import DriftSpec
-from lakehouse_assets.decisions.distances import Steps
-from lakehouse_assets.decisions.drift import Book, judge_drift
-from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.decisions.relations import apart, farthest_pair, relations_of
+from lakehouse_assets.decisions.drift.baseline_state import BaselineState
+from lakehouse_assets.decisions.drift.distances import Ecdf
+from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.profiles import Profile
+from lakehouse_assets.decisions.drift.relations import compare_relations, compute_relations, find_farthest_pair
 from lakehouse_assets.reports.baselines import feature_rows, short_rows
-from lakehouse_assets.reports.drift import feature_table, status_of
-from lakehouse_assets.reports.pictures import drift_picture
-from lakehouse_assets.reports.plots import two_distributions, two_ellipses, two_shares, volumes
+from lakehouse_assets.reports.drift import describe_status, feature_table
+from lakehouse_assets.reports.plots import draw_drift, plot_distributions, plot_ellipses, plot_shares, plot_volumes
 
 LEVELS = {"hold_at": 0.05, "hold_from": 30, "warn_at": 0.05, "warn_from": 20, "lasting_at": 0}
 KNOWN = 32
@@ -38,12 +38,12 @@ def measured(seed: int, shift: float = 0.0, kinds=(("calm", 150), ("wild|<b>", 5
     kind = Profile(
         "kind", None, sum(rows for _, rows in kinds), kind="category", counts=tuple(kinds), distinct=float(len(kinds))
     )
-    return [*found, kind, relations_of({"level": level, "depth": depth})]
+    return [*found, kind, compute_relations({"level": level, "depth": depth})]
 
 
 @pytest.fixture
-def book():
-    known = Book(SPEC)
+def state():
+    known = BaselineState(SPEC)
     for seed in range(KNOWN):
         given = measured(seed)
         known.learn(seed, given, judge_drift(given, *known.without_window(seed), SPEC, window=seed).statistics)
@@ -55,8 +55,8 @@ def cells(text: str, feature: str) -> list[str]:
     return [cell.strip().replace("\\", "") for cell in line.strip("|").split(" | ")]
 
 
-def test_every_feature_is_told_the_strangest_first(book):
-    drift = judge_drift(measured(99, shift=2.0), *book.without_window(99), SPEC, window=99).to_dict()
+def test_every_feature_is_told_the_strangest_first(state):
+    drift = judge_drift(measured(99, shift=2.0), *state.without_window(99), SPEC, window=99).to_dict()
     text = feature_table(drift)
     first = text.splitlines()[2]
     assert first.startswith(("| level", "| depth", "| relations"))
@@ -69,11 +69,13 @@ def test_every_feature_is_told_the_strangest_first(book):
     assert "→" in level[8]
     assert "correlation of level and depth" in cells(text, "relations")[8]
     assert level[9] == "4.76% (before: 4.76%)"
-    assert status_of(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
+    assert describe_status(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
 
 
-def test_what_changed_of_categories_is_told_escaped(book):
-    drift = judge_drift(measured(99, kinds=(("calm", 40), ("odd`|", 160))), *book.without_window(99), SPEC, window=99).to_dict()
+def test_what_changed_of_categories_is_told_escaped(state):
+    drift = judge_drift(
+        measured(99, kinds=(("calm", 40), ("odd`|", 160))), *state.without_window(99), SPEC, window=99
+    ).to_dict()
     text = feature_table(drift)
     line = next(line for line in text.splitlines() if line.startswith("| kind"))
     assert "\\`\\|" in line
@@ -82,34 +84,17 @@ def test_what_changed_of_categories_is_told_escaped(book):
 
 
 def test_how_far_it_can_be_believed():
-    book = Book(SPEC)
-    assert status_of(judge_drift(measured(1), *book.without_window(1), SPEC).to_dict()).startswith("cold start")
-    book.learn(1, measured(1), {})
-    told = status_of(judge_drift(measured(2), *book.without_window(2), SPEC).to_dict())
+    state = BaselineState(SPEC)
+    assert describe_status(judge_drift(measured(1), *state.without_window(1), SPEC).to_dict()).startswith("cold start")
+    state.learn(1, measured(1), {})
+    told = describe_status(judge_drift(measured(2), *state.without_window(2), SPEC).to_dict())
     assert told.startswith("uncalibrated")
     assert "1 windows known; 19 more until a window can be warned of" in told
-    assert "29 more until a window can be held for" in told
+    assert "29 more until a window can be quarantined for" in told
 
 
-def test_a_decision_of_an_older_lake_is_still_told():
-    old = {
-        "feature": "v",
-        "stratum": "a",
-        "ks": 0.3,
-        "tail": 0.7,
-        "score": 4.0,
-        "p_value": 0.01,
-        "windows": 100,
-        "silent": False,
-    }
-    old |= {"quantiles": [1, 2, 3, 4, 5], "baseline_quantiles": [0, 1, 2, 3, 4], "median_shift": 1.0}
-    drift = {"status": "learning", "windows_known": 3, "windows_until_warn": 17, "results": [old]}
-    assert cells(feature_table(drift), "v")[1:5] == ["a", "ks 0.3, tail 0.7", "0.7", "0.01"]
-    assert status_of(drift).startswith("learning; 3 windows known; 17 more")
-
-
-def test_what_a_baseline_holds(book):
-    rows = {row["feature"]: row for row in feature_rows(book.baseline, [measured(seed) for seed in range(KNOWN)])}
+def test_what_a_baseline_holds(state):
+    rows = {row["feature"]: row for row in feature_rows(state.baseline, [measured(seed) for seed in range(KNOWN)])}
     level = np.concatenate([np.round(np.random.default_rng(seed).normal(100, 1, 200), 3) for seed in range(KNOWN)])
     assert (rows["level"]["rows"], rows["level"]["windows"], rows["level"]["moved"]) == (KNOWN * 210, KNOWN, None)
     assert rows["level"]["missing"] == pytest.approx(10 / 210)
@@ -128,23 +113,23 @@ def test_what_a_baseline_holds(book):
 def together(correlation: float, seed: int = 1):
     dice = np.random.default_rng(seed)
     x, noise, other = dice.normal(size=(3, 400))
-    return relations_of({"a$": x, "b": correlation * x + (1 - correlation**2) ** 0.5 * noise, "c": other})
+    return compute_relations({"a$": x, "b": correlation * x + (1 - correlation**2) ** 0.5 * noise, "c": other})
 
 
 @pytest.mark.parametrize("statistic", [None, "means", "pair a$ ~ b", "spread b"])
 def test_the_two_features_that_changed_are_drawn(statistic):
-    now, before = farthest_pair(together(0.1, 2), together(0.9), statistic)
+    now, before = find_farthest_pair(together(0.1, 2), together(0.9), statistic)
     assert now.features == before.features == ("a$", "b")
-    assert apart(now, before).effects["pair a$ ~ b"] == pytest.approx(
-        apart(together(0.1, 2), together(0.9)).effects["pair a$ ~ b"]
+    assert compare_relations(now, before).effects["pair a$ ~ b"] == pytest.approx(
+        compare_relations(together(0.1, 2), together(0.9)).effects["pair a$ ~ b"]
     )
 
 
 def test_of_those_that_the_statistic_names():
-    assert farthest_pair(together(0.1, 2), together(0.9), "pair b ~ c")[0].features == ("b", "c")
-    assert farthest_pair(together(0.1, 2), together(0.9), "spread c")[0].features in {("a$", "c"), ("b", "c")}
-    one = relations_of({"a": np.arange(50.0)})
-    assert farthest_pair(one, one) is None
+    assert find_farthest_pair(together(0.1, 2), together(0.9), "pair b ~ c")[0].features == ("b", "c")
+    assert find_farthest_pair(together(0.1, 2), together(0.9), "spread c")[0].features in {("a$", "c"), ("b", "c")}
+    one = compute_relations({"a": np.arange(50.0)})
+    assert find_farthest_pair(one, one) is None
 
 
 @pytest.mark.parametrize(
@@ -158,20 +143,20 @@ def test_of_those_that_the_statistic_names():
         ({"feature": "unheard of"}, None),
     ],
 )
-def test_each_kind_of_drift_has_its_picture(book, worst, told):
+def test_each_kind_of_drift_has_its_picture(state, worst, told):
     now = next((m for m in measured(99, shift=2.0) if m.key[0] == worst["feature"]), None)
-    picture = drift_picture("t", {"stratum": None, **worst}, now, book.baseline)
+    picture = draw_drift("t", {"stratum": None, **worst}, now, state.baseline)
     assert picture is None if told is None else told in picture
-    assert drift_picture("t", {"stratum": None, **worst}, now, Book(SPEC).baseline) is None or "missing" in worst
+    assert draw_drift("t", {"stratum": None, **worst}, now, BaselineState(SPEC).baseline) is None or "missing" in worst
 
 
 @pytest.mark.parametrize(
     "drawn",
     [
-        lambda: two_distributions("a $ title", Steps.of([1.0, 2.0]), Steps.of([2.0, 3.0])),
-        lambda: two_ellipses("a $ title", together(0.8).pair("a$", "b"), together(0.2).pair("a$", "b")),
-        lambda: volumes("a $ title", [10, 12, 11], 3),
-        lambda: two_shares("a $ title $", {"a$b": 0.5, "c$": 0.5}, {"a$b": 0.2, "c$": 0.7, "x" * 90: 0.1}),
+        lambda: plot_distributions("a $ title", Ecdf.of([1.0, 2.0]), Ecdf.of([2.0, 3.0])),
+        lambda: plot_ellipses("a $ title", together(0.8).pair("a$", "b"), together(0.2).pair("a$", "b")),
+        lambda: plot_volumes("a $ title", [10, 12, 11], 3),
+        lambda: plot_shares("a $ title $", {"a$b": 0.5, "c$": 0.5}, {"a$b": 0.2, "c$": 0.7, "x" * 90: 0.1}),
     ],
 )
 def test_a_plot_is_a_picture_and_always_the_same(drawn):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.sources.base import Extraction

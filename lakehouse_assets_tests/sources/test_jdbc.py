@@ -253,7 +253,7 @@ def test_who_waits_for_a_lock_waits_so_long_and_no_longer(database, reader) -> N
     reader()
     database.run("CREATE TABLE t (at timestamptz)", "INSERT INTO t VALUES ('2024-03-01')")
     settings = settings_of(database)
-    hurried = JdbcReader(source(), settings, seconds=2)
+    hurried = JdbcReader(source(), settings, timeout_seconds=2)
     assert hurried.fingerprints([day(1)])
     where = {"host": "127.0.0.1", "port": database.port, "dbname": database.name}
     with psycopg.connect(**where, user=database.user, password=database.password) as holder:
@@ -271,7 +271,7 @@ def test_an_answer_takes_so_long_and_no_longer(database, reader) -> None:
         "CREATE OR REPLACE VIEW slow AS SELECT slowly() AS at",
     )
     with pytest.raises(SourceError, match="SHOP: slow: canceling statement due to statement timeout"):
-        JdbcReader(source(table="slow"), settings_of(database), seconds=1).fingerprints([day(1)])
+        JdbcReader(source(table="slow"), settings_of(database), timeout_seconds=1).fingerprints([day(1)])
     database.run("DROP VIEW slow")
 
 

@@ -3,6 +3,7 @@
 Belongs here: rows and columns of JSON files. Does not: files that cannot be read (test_unreadable).
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.files import FilesReader
+from lakehouse_assets.sources.json_files import ADVICE
 from lakehouse_assets_tests.sources.places import day, json_source, land, rows
 
 
@@ -103,3 +105,28 @@ def test_keys_that_cannot_be_columns(read, content: str, reason: str) -> None:
 def test_many_keys(read) -> None:
     content = "".join(f'{{"k{n}": 1}}\n' for n in range(5_001))
     assert "more than 5,000 columns" in rows(read(content), "_corrupt_record")[0][0]
+
+
+def test_a_document_over_several_lines_is_one_file_that_cannot_be_read(read) -> None:
+    """Not as many corrupt lines as it has, nor a good one among them."""
+    one, many = {"a": 1, "b": [{"x": 1}]}, [{"a": n, "text": "x" * 100} for n in range(1000)]
+    bare = "[\n" + ",\n".join(json.dumps(each) for each in many) + "\n]\n"
+    contents = [
+        json.dumps(one, indent=2),
+        json.dumps(many, indent=2),
+        json.dumps([one]),
+        bare,
+        json.dumps(one, indent=2) + "\n" + json.dumps(one, indent=2),
+        '{"items": [\n{"x": 1},\n{"x": 2}\n]}',
+        '{"a": 1}\n',
+        '{\n{"a": 2}\n',
+    ]
+    found = read(*contents)
+    told = rows(found, "_source_file", "_corrupt_record", "a")
+    names = [f"t/2024-03-0{number}.json" for number in range(1, 7)]
+    arrays = {names[1], names[2], names[3]}
+    what = {name: "a JSON array" if name in arrays else "pretty-printed JSON" for name in names}
+    expected = [(name, f"unreadable file {name}: it is {what[name]}; {ADVICE}", None) for name in names]
+    last = "t/2024-03-08.json"
+    assert told == [*expected, ("t/2024-03-07.json", None, "1"), (last, "{", None), (last, None, "2")]
+    assert {len(texts) for texts in found.problems.values()} == {1}

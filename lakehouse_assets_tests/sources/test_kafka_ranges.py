@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.windows import Window, window_at
-from lakehouse_assets.sources.kafka_ranges import Range, as_text, from_text, ranges, unbroken
+from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_contiguous, range_from_text, range_to_text
 from lakehouse_assets_tests.sources.places import day
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ def looked(log: Log, recorded: dict[datetime, Range], days: int, first: int = 1)
         }
 
     windows = [window_at(START + timedelta(days=n), "daily") for n in range(first - 1, days)]
-    return ranges(windows, recorded, at, {p: len(times) for p, times in log.items()})
+    return assign_ranges(windows, recorded, at, {p: len(times) for p, times in log.items()})
 
 
 def test_a_window_begins_where_the_one_before_it_ended() -> None:
@@ -64,11 +64,11 @@ def test_years_without_a_message_are_a_few_questions() -> None:
         asked.append(moment)
         return {0: 0} if moment <= windows[2990].start else {0: 7} if moment <= windows[2994].end else {}
 
-    assert ranges(windows, {}, at, {0: 9}) == {windows[2990]: {0: (0, 7)}, windows[2995]: {0: (7, 9)}}
+    assert assign_ranges(windows, {}, at, {0: 9}) == {windows[2990]: {0: (0, 7)}, windows[2995]: {0: (7, 9)}}
     assert len(asked) < 40
     # Of a topic that has nothing more, nobody is asked at all.
     asked.clear()
-    assert list(ranges(windows, {windows[0].start: {0: (0, 9)}}, at, {0: 9})) == [windows[0]]
+    assert list(assign_ranges(windows, {windows[0].start: {0: (0, 9)}}, at, {0: 9})) == [windows[0]]
     assert asked == []
 
 
@@ -117,6 +117,6 @@ def test_each_message_is_in_one_window(steps) -> None:
         missing = set(range(begin, len(times))) - set(offsets)
         # Only where the newest window is on record may messages wait: for the window after it.
         assert not missing or (recorded and min(missing) >= max(taken[partition][1] for taken in recorded.values()))
-    groups = unbroken(list(found), found)
+    groups = group_contiguous(list(found), found)
     assert sorted(window for group in groups for window in group) == list(found)
-    assert all(from_text(as_text(taken)) == taken for taken in found.values())
+    assert all(range_from_text(range_to_text(taken)) == taken for taken in found.values())

@@ -4,6 +4,7 @@ Belongs here: fingerprints and the landing folder, without Spark. Does not: cont
 """
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets_tests.sources.places import csv_source, day, land
+from lakehouse_assets_tests.sources.places import csv_source, day, land, rows
 
 DAYS = [day(n) for n in range(1, 6)]
 
@@ -25,8 +26,8 @@ def prints(landing: Path, source: FilesSource | None = None) -> dict[int, str]:
 def test_only_windows_that_exist_and_are_asked_for(tmp_path: Path) -> None:
     for name in ("2024-03-01.csv", "2024-03-03.csv", "2024-03-09.csv", "2024-03-02.csv.tmp", "notes.txt"):
         land(tmp_path, f"t/{name}", "a\n1\n")
-    (tmp_path / "t" / "2024-03-04.csv").mkdir()
-    os.mkfifo(tmp_path / "t" / "2024-03-05.csv")
+    (tmp_path / "t" / "folder").mkdir()
+    os.mkfifo(tmp_path / "t" / "pipe")
     found = prints(tmp_path)
     assert sorted(found) == [1, 3]
     assert all(len(value) == 32 and int(value, 16) >= 0 for value in found.values())
@@ -103,8 +104,43 @@ def test_names_that_spark_cannot_read_or_that_are_no_text(tmp_path: Path) -> Non
     land(tmp_path, "2024-03-01/a:b.csv", "a\n1\n")
     Path(os.fsdecode(os.fsencode(tmp_path / "2024-03-01") + b"/bad\xff.csv")).write_text("a\n1\n")
     for place in (str(tmp_path), tmp_path.as_uri()):
-        [file] = Landing(place).files(source.pattern, DAYS)
+        file, *more = Landing(place).files(source.pattern, DAYS)
         assert file.path.endswith("a:b.csv") and file.refused and "colon" in file.refused
+        # pyarrow cannot name the other one.
+        told = [(other.path, other.refused) for other in more]
+        refused = ("2024-03-01/bad\\xff.csv", "its name is no UTF-8, which Spark cannot read")
+        assert told == ([refused] if place == str(tmp_path) else [])
+
+
+def test_what_has_the_name_of_a_file_and_is_none_is_refused_and_never_opened(
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a good file of another window. To open a pipe would wait for ever."""
+    land(tmp_path, "t/2024-03-01.csv", "a\n1\n")
+    (tmp_path / "t" / "2024-03-02.csv").mkdir()
+    os.mkfifo(tmp_path / "t" / "2024-03-03.csv")
+    (tmp_path / "t" / "2024-03-04.csv").symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path / "t")  # a socket's whole path has at most 107 bytes
+        server.bind("2024-03-05.csv")
+    Path(os.fsdecode(os.fsencode(tmp_path / "t") + b"/2024-03-06\xff.csv")).write_text("a\n1\n")
+    source, days = csv_source(path="t/{window:%Y-%m-%d}*.csv"), [day(n) for n in range(1, 7)]
+    first = prints(tmp_path, source)
+    assert sorted(first) == [1, 2, 3, 4, 5] and prints(tmp_path, source) == first
+    found = FilesReader(source, str(tmp_path)).read(spark, days)
+    assert rows(found, "_source_file", "_corrupt_record", "a") == [
+        ("t/2024-03-01.csv", None, "1"),
+        *(
+            (path, f"unreadable file {path}: {why}", None)
+            for path, why in {
+                "t/2024-03-02.csv": "it is a folder (to read the files in it, let `path` name them: `…/*`)",
+                "t/2024-03-03.csv": "it is a named pipe (FIFO), which is not opened",
+                "t/2024-03-04.csv": "it is a device, which is not opened",
+                "t/2024-03-05.csv": "it is a socket, which is not opened",
+                "t/2024-03-06\\xff.csv": "its name is no UTF-8, which Spark cannot read",
+            }.items()
+        ),
+    ]
 
 
 def test_a_missing_landing_folder_names_the_variable(tmp_path: Path) -> None:
@@ -124,6 +160,6 @@ def test_a_landing_folder_without_this_tables_files(tmp_path: Path) -> None:
 
 def test_object_store_paths() -> None:
     landing = Landing.__new__(Landing)  # no store is asked
-    landing.place, landing.local, landing.root = "s3://bucket/in", False, "bucket/in"
+    landing.location, landing.local, landing.root = "s3://bucket/in", False, "bucket/in"
     assert landing.spark_path("t/a.csv") == "s3a://bucket/in/t/a.csv"
     assert landing.key("t/a.csv") == "bucket/in/t/a.csv"

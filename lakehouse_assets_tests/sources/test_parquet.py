@@ -102,7 +102,6 @@ def test_files_that_cannot_be_read_are_a_row_each(spark, tmp_path) -> None:
 
 TWINS = pa.array([{"a": 1, "A": 2}], pa.struct([("a", pa.int64()), ("A", pa.int64())]))
 LONG = pa.array([None], pa.decimal256(50, 2))
-NANOS = pa.array([[0]], pa.list_(pa.timestamp("ns")))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,6 @@ NANOS = pa.array([[0]], pa.list_(pa.timestamp("ns")))
     [
         (TWINS, "within column 'v': columns 'a' and 'A' differ only in case"),
         (LONG, "which Spark does not read"),
-        (NANOS, "column 'v' has times in nanoseconds within"),
     ],
 )
 def test_types_within_that_spark_does_not_read_are_the_files_own_mistake(spark, tmp_path, cells, says) -> None:

@@ -89,12 +89,12 @@ def test_window_of_a_file(path: str, file: str, start: datetime | None) -> None:
 
 def test_a_cadence_finer_than_the_names_is_refused() -> None:
     monthly, daily = csv_source(path="{window:%Y-%m}.csv"), csv_source()
-    monthly.check_cadence("monthly")
-    daily.check_cadence("weekly")
+    monthly.refuse_extraction("monthly", "append", None)
+    daily.refuse_extraction("weekly", "append", None)
     with pytest.raises(ValueError, match="daily windows would share their files"):
-        monthly.check_cadence("daily")
+        monthly.refuse_extraction("daily", "append", None)
     with pytest.raises(ValueError, match="has no %H"):
-        daily.check_cadence("hourly")
+        daily.refuse_extraction("hourly", "append", None)
 
 
 def test_spellings_of_encodings() -> None:

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_assets.sources import watermark
-from lakehouse_assets.sources.watermark import as_text, from_text, taken
+from lakehouse_assets.sources import jdbc
+from lakehouse_assets.sources.jdbc import assign_intervals, interval_from_text, interval_to_text
 from lakehouse_assets_tests.sources.places import day
 
 HOUR = timedelta(hours=1)
 
 
 def test_the_example() -> None:
-    assert doctest.testmod(watermark).failed == 0
+    assert doctest.testmod(jdbc).failed == 0
 
 
 @given(st.lists(st.sets(st.integers(1, 9), min_size=1), min_size=1, max_size=6))
@@ -26,12 +26,14 @@ def test_all_since_the_last_taking_and_an_overlap_of_it(runs) -> None:
     spans: list[tuple[datetime | None, datetime]] = []
     for days in runs:
         before = dict(recorded)
-        found = taken([day(n) for n in days], recorded, HOUR)
+        found = assign_intervals([day(n) for n in days], recorded, HOUR)
         assert sorted(found) == [day(n) for n in sorted(days)]
-        assert all(from_text(before[w.start]) == span for w, span in found.items() if w.start in before), "once and for all"
+        assert all(interval_from_text(before[w.start]) == span for w, span in found.items() if w.start in before), (
+            "once and for all"
+        )
         fresh = {w: span for w, span in found.items() if w.start not in before}
         spans += [span for _, span in sorted(fresh.items()) if span[0] != span[1]]
-        recorded |= {w.start: as_text(*span) for w, span in fresh.items()}
+        recorded |= {w.start: interval_to_text(*span) for w, span in fresh.items()}
     assert spans[0][0] is None, "the first has everything"
     for (_, high), (low, _) in zip(spans, spans[1:], strict=False):
         assert low == high - HOUR

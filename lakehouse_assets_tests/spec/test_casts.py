@@ -45,7 +45,15 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": "date"}, {
         "2024-02-29": date(2024, 2, 29), "2023-02-29": BAD, "2024-13-01": BAD, "2024-2-1": date(2024, 2, 1), "29.02.2024": BAD,
         "20240229": BAD, "today": BAD,
+        # Of another year than 1 to 9999, no reader but Spark could open it.
+        "0001-01-01": date(1, 1, 1), "9999-12-31": date(9999, 12, 31), " 0001-01-01": date(1, 1, 1), "0000-12-31": BAD,
+        "-0001-01-01": BAD, "-0044-03-15": BAD, "10000-01-01": BAD, "+10000-01-01": BAD, "+2024-01-01": date(2024, 1, 1),
+        "99999-12-31": BAD, "0000": BAD, "9999": date(9999, 1, 1), "10000": BAD,
     }),
+    ({"type": "date", "expr": "date_add(value, 366)"}, {
+        "2023-01-01": date(2024, 1, 2), "9999-01-01": BAD, "-0001-06-01": BAD,
+    }),
+    ({"type": "date", "format": "G yyyy-MM-dd"}, {"AD 2024-02-29": date(2024, 2, 29), "BC 0044-03-15": BAD}),
     ({"type": "date", "format": "dd.MM.yyyy"}, {
         "29.02.2024": date(2024, 2, 29), "29.02.2023": BAD, "1.2.2024": BAD, "2024-02-29": BAD,
     }),
@@ -55,11 +63,15 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
         # A time of day would be one of today.
         "03:04": BAD, "T3:4": BAD, "\t12:00:00.5": BAD, "03:04:00-08:00": BAD, "3:04-08:00": BAD, "1:1:1-08:00": BAD,
         "  2024-01-02 03:04": moment(2024, 1, 2, 3, 4),
+        "0001-01-01T00:00:00Z": moment(1, 1, 1), "0001-01-01T00:00:00+05:00": BAD, "0001-1-1 00:00:00+05:00": BAD,
+        "9999-12-31T23:59:59.999999Z": moment(9999, 12, 31, 23, 59, 59, 999_999), "9999-12-31T23:59:59-05:00": BAD,
+        "0000-12-31T23:59:59Z": BAD, "-0044-03-15T12:00:00Z": BAD, "10000-01-01T00:00:00Z": BAD, "+294247-01-01T00:00:00Z": BAD,
     }),
     ({"type": "timestamp", "format": "dd/MM/yyyy HH:mm"}, {
         "02/01/2024 03:04": moment(2024, 1, 2, 3, 4), "02/01/2024": BAD, "32/01/2024 03:04": BAD, "2024-01-02 03:04": BAD,
     }),
-    ({"type": "timestamp_ntz"}, {"2024-01-02T03:04:05": moment(2024, 1, 2, 3, 4, 5).replace(tzinfo=None), "2024-01-32": BAD}),
+    ({"type": "timestamp_ntz"}, {"2024-01-02T03:04:05": moment(2024, 1, 2, 3, 4, 5).replace(tzinfo=None), "2024-01-32": BAD,
+        "10000-01-01T00:00:00": BAD, "-0001-01-01T00:00:00": BAD}),
     ({"type": "binary"}, {"aGk=": b"hi", "aGk": b"hi", "?": BAD}),
     ({"type": "string"}, {" as it is ": " as it is ", "": "", "NULL": "NULL"}),
     # Units: the expression sees the typed value, and its result is cast once more.
@@ -72,6 +84,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
         '["2024-01-02T03:04:05.125Z"]': [moment(2024, 1, 2, 3, 4, 5, 125_000)],
         '["2024-01-02 03:04+02:00"]': [moment(2024, 1, 2, 1, 4)],
         '["2024-1-2"]': [moment(2024, 1, 2)], '["03:04"]': BAD, '["T03:04:05"]': BAD, '["2024-01-02T25:00:00Z"]': BAD,
+    }),
+    ({"type": "array<date>"}, {'["2024-01-02", null]': [date(2024, 1, 2), None], '["2024-01-02", "-0044-03-15"]': BAD}),
+    ({"type": "struct<a: int, b: array<struct<`c-d`: timestamp>>, m: map<string, date>>"}, {
+        '{"a": 1, "m": {"x": "2024-01-02"}}': {"a": 1, "b": None, "m": [("x", date(2024, 1, 2))]},
+        '{"b": [{"c-d": "2024-01-02"}]}': {"a": None, "b": [{"c-d": moment(2024, 1, 2)}], "m": None},
+        '{"b": [{"c-d": "2024-01-02"}, {"c-d": "+10000-01-02"}]}': BAD, '{"m": {"x": "-0001-01-01"}}': BAD,
     }),
     ({"type": "struct<a: int>"}, {'{"a": 1}': {"a": 1}, '{"a": "one"}': BAD, '{"b": 1}': {"a": None}, "{": BAD}),
     ({"type": "map<string, double>"}, {'{"x": 1.5}': [("x", 1.5)], '{"x": "y"}': BAD, "[]": BAD}),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql_text import parse_expression
+from lakehouse_assets.checks.sql.text import parse_expression
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 EXPRESSIONS = [

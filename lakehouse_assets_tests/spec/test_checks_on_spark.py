@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.patterns import LONGEST
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.checks.sql_text import add_partition, identifier, literal, parse_expression, parse_select
+from lakehouse_assets.checks.sql.text import add_partition, identifier, literal, parse_expression, parse_select
 from lakehouse_assets_tests.checks.test_patterns import PLAIN
 
 # As for users: what is tested here depends on what Spark compiles.

@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.checks.sql_functions import SYNTAX, functions
+from lakehouse_assets.checks.sql.functions import SYNTAX, functions
 from lakehouse_assets.checks.types import ATOMIC
 
 # As for users: what is tested here depends on what Spark compiles.
@@ -69,7 +70,7 @@ def test_the_functions_are_those_of_spark(spark):
     listed = {row[0] for row in spark.sql("show system functions").collect()}
     assert functions() == {name for name in listed if re.fullmatch(r"[a-z_]\w*", name)}
     assert not functions() & SYNTAX
-    text = files("lakehouse_assets.checks").joinpath("spark_functions.txt").read_text("utf-8")
+    text = files("lakehouse_assets.checks.sql").joinpath("spark_functions.txt").read_text("utf-8")
     assert text.split() == sorted(text.split())
 
 
@@ -95,7 +96,7 @@ def test_a_column_is_refused_where_spark_refuses_it(given, spark):
     said, found = {}, {}
     for kind in TYPES:
         frame = spark.createDataFrame([], f"v {kind}, p_extracted_at timestamp, _clean boolean")
-        said[kind] = not check.misfit({"v": kind})
+        said[kind] = not check.type_problem({"v": kind})
         found[kind] = analyzed(spark, check, frame) and kind not in POINTLESS.get(str(given), ())
     assert said == found
 
@@ -106,6 +107,6 @@ def test_two_columns_are_compared_where_spark_compares_them(spark):
     for one in TYPES:
         for two in TYPES:
             frame = spark.createDataFrame([], f"v {one}, w {two}")
-            if (not check.misfit({"v": one, "w": two})) != analyzed(spark, check, frame):
+            if (not check.type_problem({"v": one, "w": two})) != analyzed(spark, check, frame):
                 wrong.append((one, two))
     assert not wrong

@@ -1,9 +1,8 @@
-"""The baseline's table: lakes that were made before, categories and relations among the profiles, what people did to it.
+"""The baseline's table: categories and relations among the profiles, requests, and what is read of a long history.
 
-Belongs here: rows ↔ book, without a JVM. Does not: judging (decisions), or the acts themselves (layers).
+Belongs here: rows ↔ baseline state, without a JVM. Does not: judging (decisions), or the requests themselves (operations).
 """
 
-import json
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,18 +10,24 @@ import pyarrow as pa
 import pytest
 from datasketches import kll_doubles_sketch
 
-from lakehouse_assets.decisions.baseline import Book, enough
-from lakehouse_assets.decisions.profiles import Profile
-from lakehouse_assets.decisions.relations import Relations, relations_of
+from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
+from lakehouse_assets.decisions.drift.profiles import Profile
+from lakehouse_assets.decisions.drift.relations import Relations, compute_relations
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.baseline import SCHEMA, Entry, write_profiles, write_seed
-from lakehouse_assets.storage.baseline_log import BaselineEvent, baseline_events, log_baseline_event
-from lakehouse_assets.storage.book import read_baseline, read_entries
+from lakehouse_assets.storage.baseline import (
+    PROFILES,
+    BaselineEvent,
+    Entry,
+    baseline_events,
+    log_baseline_event,
+    write_profiles,
+    write_seed,
+)
+from lakehouse_assets.storage.baseline_state import read_baseline, read_entries
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings
 
 SPEC = readings(checks=[], drift={"features": ["value", "hour", "sensor"]})
-OLD = pa.schema([field for field in SCHEMA if field.name not in ("kind", "distinct", "counts", "others", "relations")])
 
 
 def number(name: str, values, **more) -> Profile:
@@ -37,7 +42,7 @@ def measured(day: int) -> list:
     values, hours = [float(day + i) for i in range(9)], [float(i % 3) for i in range(9)]
     counted = number("hour", hours, sketch=None, counts=((0.0, 3), (1.0, 3), (2.0, 3)), distinct=3.0)
     names = Profile("sensor", None, 9, 1, kind="category", distinct=2.0, counts=(("a", 5), ("it's", 2)), others=1)
-    together = relations_of({"value": np.array(values), "hour": np.array(hours)})
+    together = compute_relations({"value": np.array(values), "hour": np.array(hours)})
     return [number("value", values), counted, names, together]
 
 
@@ -49,18 +54,19 @@ def decided(day: int, **changes):
 
 def learnt(settings, *days: int):
     made = logbook.write(settings, [decided(day) for day in days])
-    write_profiles(settings, "readings", made, again=False)
+    write_profiles(settings, "readings", made)
     return made
 
 
 def event(kind, after: int, number: int, **extra) -> BaselineEvent:
     at = datetime(2024, 7, 1, 0, number, tzinfo=UTC)
-    return BaselineEvent("readings", kind, after, at, "ann", "because", f"run-{kind}-{number}", extra)
+    more = {"operation": f"{kind}-{number}", **extra}
+    return BaselineEvent("readings", kind, after, at, "ann", "because", f"run-{kind}-{number}", more)
 
 
-def described(book):
-    baseline = book.baseline
-    return {key: (baseline.windows(key), repr(baseline.shape(key))) for key in baseline.keys} | {"history": len(book.history)}
+def described(state):
+    baseline = state.baseline
+    return {key: (baseline.windows(key), repr(baseline.shape(key))) for key in baseline.keys} | {"history": len(state.history)}
 
 
 def test_what_is_written_is_what_is_read(settings):
@@ -69,32 +75,6 @@ def test_what_is_written_is_what_is_read(settings):
     assert list(entry.measured) == measured(1)
     assert entry.statistics == {("value", None): {"ks": 0.1, "tail": 0.2}, ("relations", None): {"means": 0.3}}
     assert (entry.number, entry.seeded) == (1, False)
-
-
-def test_a_lake_made_before_stays_readable_and_learns_on(settings):
-    """Two windows in the old schema, with statistics as two numbers; the third brings the columns that are new."""
-    plain = [{k: v for k, v in vars(number("value", [1.0, 2.0, day])).items() if k in OLD.names} for day in (3.0, 4.0)]
-    before = logbook.write(settings, [decided(day, profiles=(), drift=None) for day in (1, 2)])
-    statistics = json.dumps([["value", None, 0.25, 0.5]])
-    rows = []
-    for row, d in zip(plain, before, strict=True):
-        of = {"p_extracted_at": d.p_extracted_at, "extraction_seq": 1, "decision_id": d.decision_id}
-        rows.append({**row, **of, "decision_number": d.number, "statistics": statistics})
-    delta.append_arrow(pa.Table.from_pylist(rows, OLD), settings.path("baseline", "readings"))
-    old = read_entries(settings, SPEC, before, 2)
-    assert [entry.measured[0].kind for entry in old] == ["number", "number"]
-    assert old[0].statistics == {("value", None): {"ks": 0.25, "tail": 0.5}}
-    made = [*before, *learnt(settings, 3)]
-    found = read_entries(settings, SPEC, made, 3)
-    assert found[:2] == old
-    assert list(found[2].measured) == measured(3)
-    book = read_baseline(settings, SPEC, made, 3)
-    assert {key[0]: book.baseline.windows(key) for key in book.baseline.keys} == {
-        "value": 3,
-        "hour": 1,
-        "sensor": 1,
-        "relations": 1,
-    }
 
 
 def test_relations_of_a_feature_whose_meaning_changed_are_left_out(settings):
@@ -118,8 +98,8 @@ def test_a_version_knows_what_was_done_up_to_it(settings):
     key = ("value", None)
     told = {}
     for version in range(1, 6):
-        book = read_baseline(settings, SPEC, made, version)
-        told[version] = (book.baseline.windows(key), book.baseline.pinned)
+        state = read_baseline(settings, SPEC, made, version)
+        told[version] = (state.baseline.windows(key), state.baseline.pinned)
     assert told == {1: (1, False), 2: (2, True), 3: (0, True), 4: (1, False), 5: (2, False)}
     assert [e.kind for e in baseline_events(settings, "readings", 3)] == ["pin", "reset"]
     pinned = read_baseline(settings, SPEC, made, 3).baseline.reference[key]
@@ -131,15 +111,15 @@ def test_what_was_pinned_stays_when_a_window_of_it_is_replaced(settings):
     log_baseline_event(settings, event("pin", 2, 1))
     again = decided(3, p_extracted_at=made[0].p_extracted_at, extraction_seq=2)
     made += logbook.write(settings, [again])
-    write_profiles(settings, "readings", [again], again=False)
+    write_profiles(settings, "readings", [again])
     superseded = decided(
         3, p_extracted_at=made[0].p_extracted_at, extraction_seq=1, superseded_by=again.decision_id, teaches=False
     )
     made += logbook.write(settings, [superseded], applied=False)
-    book = read_baseline(settings, SPEC, made, 3)
+    state = read_baseline(settings, SPEC, made, 3)
     assert [entry.number for entry in read_entries(settings, SPEC, made, 3)] == [2, 3]
-    assert min(book.baseline.reference["value", None].values) == 1.0
-    assert min(book.baseline.steps(("value", None)).values) == 2.0
+    assert min(state.baseline.reference["value", None].values) == 1.0
+    assert min(state.baseline.shape(("value", None)).values) == 2.0
 
 
 def test_a_seed_counts_once_it_is_logged_and_until_the_window_itself_is_accepted(settings):
@@ -174,12 +154,19 @@ def test_a_window_that_is_held_again_does_not_bring_its_seed_back(settings):
     assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 2)] == [(1, True), (2, True)]
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_profiles_are_written_once(settings, again):
+def test_profiles_and_seeds_are_written_once(settings):
     made = learnt(settings, 1)
-    write_profiles(settings, "readings", made, again=True)
-    write_profiles(settings, "readings", [] if again else made, again=True)
+    write_profiles(settings, "readings", made)
+    write_profiles(settings, "readings", [])
     assert len(delta.read_arrow(settings.path("baseline", "readings"))) == len(measured(1))
+    made += logbook.write(settings, [decided(2)])
+    write_profiles(settings, "readings", made)
+    assert len(delta.read_arrow(settings.path("baseline", "readings"))) == len(measured(1)) + len(measured(2))
+    entries = [Entry(datetime(2023, 12, 1, tzinfo=UTC), 0, tuple(measured(3)), {}, True)]
+    for run in (1, 2):
+        write_seed(settings, event("seed", 2, run, ruleset=SPEC.ruleset(), source="x", operation="same"), entries)
+    found = delta.read_arrow(settings.path("baseline", "readings"))["decision_id"].to_pylist()
+    assert found.count("seed-same") == len(measured(3))
 
 
 SHORT = readings(
@@ -202,7 +189,7 @@ def long_ago(rng, day: int) -> list:
         texts = {"counts": (("a", 20), (f"it's {day % 7}", 6)), "others": 4 - day % 4}
         hour = Profile("hour", None, 30, kind="category", **{"nulls": day % 4, **texts, **rare_only})
     rare = [number("rare", values[:9], stratum="b")] if day % EVERY == 0 else []
-    both = relations_of({"value": values, "hour": rng.normal(size=30)})
+    both = compute_relations({"value": values, "hour": rng.normal(size=30)})
     return [number("value", values), hour, number("rare", values[9:], stratum="a"), *rare, both]
 
 
@@ -216,19 +203,19 @@ def a_long_history(settings, seed: int):
         again = {"p_extracted_at": made[day // 2].p_extracted_at, "extraction_seq": day} if day % 11 == 0 else {}
         made.append(decided(day, profiles=tuple(m.to_dict() for m in found), **more, **again))
     for first, last in ((0, 40), (40, 80), (80, DAYS)):
-        write_profiles(settings, "readings", made[first:last], again=False)
+        write_profiles(settings, "readings", made[first:last])
     return logbook.write(settings, made)
 
 
-def contents(book):
-    """Everything that a judgement asks of a book."""
-    baseline, history = book.baseline, book.history
+def contents(state):
+    """Everything that a judgement asks of a baseline_state."""
+    baseline, history = state.baseline, state.history
     columns = [(key, name) for key in baseline.keys for name in ("ks", "tail", "signed", "g", "missing", "volume", "size")]
     columns += [(("volume", None), "volume")]
     return {
         "history": (list(history.windows), np.nan_to_num(history.matrix(columns), nan=-1).tolist()),
         "volumes": list(baseline.volumes()),
-        "moved": baseline.moved(),
+        "moved": baseline.shifts(),
         "length": len(baseline),
         "known": {key: (baseline.windows(key), vectors(baseline.shape(key)), baseline.missing(key)) for key in baseline.keys},
         "pinned": {key: vectors(shape) for key, shape in baseline.reference.items()},
@@ -247,21 +234,21 @@ def test_a_long_history_is_as_if_all_of_it_were_read(settings, seed):
         log_baseline_event(settings, event("pin", 75, 1))
     if seed == 2:
         log_baseline_event(settings, event("reset", 15, 1))
-    full = Book(SHORT.drift_in_units)
+    full = BaselineState(SHORT.drift_in_units)
     for entry in read_entries(settings, SHORT, made, DAYS):
         full.learn(entry.window, entry.measured, entry.statistics)
-    book = read_baseline(settings, SHORT, made, DAYS, spare=4)
+    state = read_baseline(settings, SHORT, made, DAYS, spare=4)
     if seed == 1:
-        at_75 = Book(SHORT.drift_in_units)
+        at_75 = BaselineState(SHORT.drift_in_units)
         for entry in read_entries(settings, SHORT, made, 75):
             at_75.learn(entry.window, entry.measured, entry.statistics)
         full.pin({key: at_75.baseline.shape(key) for key in at_75.baseline.keys})
-    assert contents(book) == contents(full)
+    assert contents(state) == contents(full)
     for gone in [made[place].p_extracted_at for place in (-1, -5, -30, 3)]:
-        assert [len(part) for part in book.without_window(gone)] == [len(part) for part in full.without_window(gone)]
-        book.forget(gone)
+        assert [len(part) for part in state.without_window(gone)] == [len(part) for part in full.without_window(gone)]
+        state.forget(gone)
         full.forget(gone)
-        assert contents(book) == contents(full)
+        assert contents(state) == contents(full)
 
 
 def test_of_texts_that_are_all_rare_nothing_counts(settings):
@@ -272,8 +259,8 @@ def test_of_texts_that_are_all_rare_nothing_counts(settings):
         profile = Profile("hour", None, 30, kind="category", **rows)
         more = {"ruleset": SHORT.ruleset(), "drift": {"statistics": []}, "profiles": (profile.to_dict(),)}
         made.append(decided(day, **more))
-    write_profiles(settings, "readings", logbook.write(settings, made), again=False)
-    full = Book(SHORT.drift_in_units)
+    write_profiles(settings, "readings", logbook.write(settings, made))
+    full = BaselineState(SHORT.drift_in_units)
     for entry in read_entries(settings, SHORT, made, DAYS):
         full.learn(entry.window, entry.measured, entry.statistics)
     for spare in (1, 9):
@@ -286,14 +273,14 @@ def test_what_has_left_the_baseline_is_not_read(settings):
     path = settings.path("baseline", "readings")
     rows = delta.read_arrow(path).to_pylist()
     # Of sixty windows some teach nothing, or have no value.
-    assert enough(SHORT.drift_in_units) + 15 < 60
+    assert needed_windows(SHORT.drift_in_units) + 15 < 60
     for row in rows:
         if row["decision_number"] < DAYS - 60 and row["stratum"] != "b":
             row["sketch"] = row["sketch"] and b"worn out"
-    delta.append_arrow(pa.Table.from_pylist(rows, SCHEMA), settings.path("baseline", "worn"))
+    delta.append_arrow(pa.Table.from_pylist(rows, PROFILES), settings.path("baseline", "worn"))
     worn = readings(name="worn", checks=[], drift=SHORT.drift.model_dump())
-    book = read_baseline(settings, worn, made, DAYS)
-    assert contents(book) == contents(read_baseline(settings, SHORT, made, DAYS))
+    state = read_baseline(settings, worn, made, DAYS)
+    assert contents(state) == contents(read_baseline(settings, SHORT, made, DAYS))
     with pytest.raises(ValueError, match="sketch"):
         for entry in read_entries(settings, worn, made, DAYS):
-            book.learn(entry.window, entry.measured, entry.statistics)
+            state.learn(entry.window, entry.measured, entry.statistics)

@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse_assets.layers.release import release
-from lakehouse_assets.orchestration.announce import complete_results
-from lakehouse_assets.storage import check_results, logs
-from lakehouse_assets.storage.check_results import CHECK_RESULTS, lagging, project
+from lakehouse_assets.operations.release import release
+from lakehouse_assets.orchestration.notify import complete_check_results
+from lakehouse_assets.storage import log_table, logs
+from lakehouse_assets.storage.check_results import CHECK_RESULTS, find_lagging_tables, project_check_results
 from lakehouse_assets_tests.logbook import apply, decided, write
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, window
 
 
 def projected(settings) -> list[dict]:
-    rows = rows_of(settings.path("ops", "check_results"), CHECK_RESULTS.names)
+    rows = rows_of(settings.path("ops", "check_results"), CHECK_RESULTS.schema.names)
     return sorted(rows, key=lambda row: (row["table"], row["number"], row["check"]))
 
 
@@ -33,7 +33,7 @@ def test_real_decisions_have_a_row_for_each_check_passes_included(spark, setting
     heal(spark, settings, [1, 2], spec)
     land(settings, 1, ["a,1,2,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1], spec)
-    known = logs.decisions(settings, "readings")
+    known = logs.decisions(settings, "readings", evidence=True)
     assert [d.superseded_by is not None for d in known] == [False, False, False, True]
     rows = projected(settings)
     expected = {(d.number, d.extraction_seq, c["check"], c["status"]) for d in known for c in d.checks}
@@ -59,15 +59,19 @@ def test_a_release_is_projected_with_what_it_waived(spark, settings):
 def test_twice_adds_nothing_and_a_deleted_table_is_made_again(settings):
     write(settings, [decided(n) for n in (1, 2)])
     write(settings, [decided(1, "gold_days")])
-    assert lagging(settings) == ["gold_days", "readings"]
-    assert (project(settings, "readings"), project(settings, "gold_days")) == (4, 2)
-    assert (project(settings, "readings"), project(settings, "gold_days"), lagging(settings)) == (0, 0, [])
+    assert find_lagging_tables(settings) == ["gold_days", "readings"]
+    assert (project_check_results(settings, "readings"), project_check_results(settings, "gold_days")) == (4, 2)
+    assert (
+        project_check_results(settings, "readings"),
+        project_check_results(settings, "gold_days"),
+        find_lagging_tables(settings),
+    ) == (0, 0, [])
     before = projected(settings)
     assert before[0]["table"] == "gold_days"
     assert before[0]["p_extracted_at"] is None
     shutil.rmtree(settings.path("ops", "check_results"))
-    project(settings, "gold_days")
-    project(settings, "readings")
+    project_check_results(settings, "gold_days")
+    project_check_results(settings, "readings")
     assert projected(settings) == before
 
 
@@ -75,11 +79,11 @@ def test_what_is_applied_out_of_order_is_not_missed(settings):
     early, late = decided(1), decided(2)
     write(settings, [early], applied=False)
     write(settings, [late])
-    assert project(settings, "readings") == 2
+    assert project_check_results(settings, "readings") == 2
     assert {row["number"] for row in projected(settings)} == {2}
     apply(settings, [early])
-    assert lagging(settings) == ["readings"]
-    assert project(settings, "readings") == 2
+    assert find_lagging_tables(settings) == ["readings"]
+    assert project_check_results(settings, "readings") == 2
     assert {row["number"] for row in projected(settings)} == {1, 2}
 
 
@@ -89,9 +93,9 @@ def test_a_record_of_supersession_and_a_decision_without_checks_have_no_rows_and
     write(settings, [old])
     write(settings, [new, replace(old, number=2, superseded_by=new.decision_id, checks=())])
     write(settings, [decided(1, "gold_days", checks=())])
-    assert (project(settings, "readings"), project(settings, "gold_days")) == (4, 0)
+    assert (project_check_results(settings, "readings"), project_check_results(settings, "gold_days")) == (4, 0)
     assert {row["decision_id"] for row in projected(settings)} == {old.decision_id, new.decision_id}
-    assert lagging(settings) == []
+    assert find_lagging_tables(settings) == []
 
 
 CHILD = """
@@ -109,7 +113,7 @@ def killed(*arguments, **named):
 if kill != "never":
     delta.append_arrow = killed
 for _ in range(3):
-    check_results.project(settings, "readings")
+    check_results.project_check_results(settings, "readings")
 """
 
 
@@ -127,7 +131,7 @@ def test_killed_at_the_commit_the_next_call_completes_it(settings, kill, there):
     child = subprocess.run([sys.executable, "-c", CHILD, settings.root, kill], capture_output=True, check=False)
     assert child.returncode == -signal.SIGKILL, child.stderr
     assert len(projected(settings)) == there
-    assert project(settings, "readings") == 4 - there
+    assert project_check_results(settings, "readings") == 4 - there
     assert len(projected(settings)) == 4
 
 
@@ -139,21 +143,23 @@ def test_its_failure_fails_no_step_and_is_made_up_for_by_the_sensor(spark, setti
 
     said: list[str] = []
     with monkeypatch.context() as patched:
-        patched.setattr(check_results.delta, "append_arrow", _only("check_results", full))
+        patched.setattr(log_table.delta, "append_arrow", _only("check_results", full))
         run = runner(spark, settings, step=said.append)
-        from lakehouse_assets.layers.bronze import extract
-        from lakehouse_assets.layers.silver import publish
+        from lakehouse_assets.pipeline.extract import extract
+        from lakehouse_assets.pipeline.silver import publish
 
         extract(run, [window(1)])
-        assert publish(run, [window(1)]).standing[window(1)].verdict == "published"
-        assert said[-1] == "check results are left to the next run: no space left on device"
-        assert complete_results(settings) == ["readings: check results are not complete: no space left on device"]
+        assert publish(run, [window(1)]).current[window(1)].verdict == "published"
+        full_disk = "No space left on device. Make room, and run again"
+        assert any(step.startswith(f"check results are left to the next run: {full_disk}") for step in said)
+        (trouble,) = complete_check_results(settings)
+        assert trouble.startswith(f"readings: check results are not complete: {full_disk}")
     assert projected(settings) == []
-    assert complete_results(settings) == []
-    assert len(projected(settings)) == len(logs.decisions(settings, "readings")[0].checks) > 3
+    assert complete_check_results(settings) == []
+    assert len(projected(settings)) == len(logs.decisions(settings, "readings", evidence=True)[0].checks) > 3
 
 
 def _only(table: str, broken):
     """The real append, but for one table."""
-    real = check_results.delta.append_arrow
+    real = log_table.delta.append_arrow
     return lambda rows, path, **named: (broken if path.endswith(table) else real)(rows, path, **named)

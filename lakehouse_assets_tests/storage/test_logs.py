@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -41,7 +41,7 @@ def test_a_log_that_spark_began_goes_on_and_spark_reads_it(spark, settings):
     delta.append(frame, path, partition_by=["table"])
     wider = [("table", pa.string()), ("number", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("more", pa.list_(pa.string()))]
     rows = pa.Table.from_pylist([{"table": "b", "number": 2, "at": MOMENT, "more": ["x"]}], pa.schema(wider))
-    delta.append_arrow(rows, path, partition_by=["table"], named="what it was")
+    delta.append_arrow(rows, path, partition_by=["table"], user_metadata="what it was")
     read = spark.read.format("delta").load(path).orderBy("number")
     assert [(row["table"], row["number"], row["more"]) for row in read.collect()] == [("a", 1, None), ("b", 2, ["x"])]
     assert read.selectExpr("count(distinct at)").first()[0] == 1
@@ -72,32 +72,16 @@ def test_processes_that_append_at_once_lose_nothing(settings):
         assert [record.bronze_version for record in logs.extractions(settings, name)] == list(range(10))
 
 
-def test_logs_of_before_there_were_types_are_read(settings):
-    """What was written before a column of the log was added to it lacks it, and so does the whole log until the next write."""
+def test_a_record_is_later_than_those_before_it_and_comes_back_whole(settings):
+    """Types, spellings and what a batch added to the contract are read as they were written."""
     record = ExtractionRecord("readings", MOMENT, 1, "print", 1, ("a",), 0, "run", MOMENT)
-    old = {**asdict(record), "columns": ["a"], "lacking": []}
-    for name in ("types", "respelled"):
-        del old[name]
-    schema = pa.schema([field for field in logs.EXTRACTIONS if field.name in old])
-    delta.append_arrow(pa.Table.from_pylist([old], schema), settings.path("ops", "extractions"), partition_by=["table"])
-    assert logs.extractions(settings, "readings") == [record]
     later = replace(record, extraction_seq=2, types={"a": "int"}, respelled={"a": "A"})
-    logs.record_extractions(settings, [later])
+    for each in (record, later):
+        logs.record_extractions(settings, [each])
+    later = replace(later, extracted_at=MOMENT + timedelta(microseconds=1))
     assert logs.extractions(settings, "readings") == [record, later]
     made = logbook.decided(1)
-    row = {name: None for name in logs.DECISIONS.names if name != "evolved"}
-    row |= {"table": "readings", "event": "decided", "number": 1, "kind": "judged", "verdict": "published"}
-    row |= {
-        "extraction_seq": 1,
-        "decision_id": made.decision_id,
-        "p_extracted_at": MOMENT,
-        "decided_at": MOMENT,
-        "run_id": "run",
-    }
-    row |= asdict(made.counts) | {"ruleset_hash": "", "ruleset": "{}"}
-    schema = pa.schema([field for field in logs.DECISIONS if field.name != "evolved"])
-    delta.append_arrow(pa.Table.from_pylist([row], schema), settings.path("ops", "decisions"), partition_by=["table"])
-    assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}]
+    logs.log_decisions(settings, [made])
     logs.log_decisions(settings, [replace(made, number=2, evolved={"b": "date"})])
     assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}, {"b": "date"}]
 
@@ -114,8 +98,8 @@ def test_the_evidence_of_a_few_is_what_the_whole_log_says(settings):
     outcome = Outcome("freshness", "freshness", "info", "failed", "none", 2, "old")
     logs.log_checked(settings, [(late, [outcome])])
     logbook.apply(settings, [first, second, late])
-    whole = logs.decisions(settings, "readings")
-    plain = logs.decisions(settings, "readings", evidence=False)
+    whole = logs.decisions(settings, "readings", evidence=True)
+    plain = logs.decisions(settings, "readings")
     assert [bool(d.checks or d.drift or d.profiles) for d in plain] == [False] * 5
     assert logs.with_evidence(settings, "readings", plain) == whole
     assert logs.with_evidence(settings, "readings", [plain[3], plain[0]]) == [whole[3], whole[0]]

@@ -11,11 +11,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.spark_types import parse_type
-from lakehouse_assets.decisions.schema import delta_widens
+from lakehouse_assets.decisions.schema.comparison import delta_widens
 from lakehouse_assets.storage import delta
-from lakehouse_assets_tests.decisions.schema_cases import ATOMS
+from lakehouse_assets_tests.decisions.schema.cases import ATOMS
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def read(spark, path, version: int | None = None) -> list[dict]:
     return [row.asDict(recursive=True) for row in reader.load(path).collect()]
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_the_widenings_are_those_that_delta_does(spark, tmp_path):
     """Every pair of types: one table for each old type, with a column for each new one."""
     found, wanted = set(), set()

@@ -4,45 +4,39 @@ Belongs here: kinds whose values a standard lists. Does not: lists of one's own 
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import pycountry
 
-from lakehouse_assets.checks.base import CheckContext, ColumnCheck
-from lakehouse_assets.checks.sql_text import none_of
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import ColumnCheck
+from lakehouse_assets.checks.sql.text import not_in
 from lakehouse_assets.checks.types import family
 
 
 class _Code(ColumnCheck):
-    """A text that stands in a list, in capital letters."""
-
     column: str
     """A text column."""
 
     @property
     def codes(self) -> list[str]:
-        """All that pass."""
-        raise NotImplementedError  # each list says
+        """All codes that pass."""
+        raise NotImplementedError  # each list
 
     def condition(self, context: CheckContext) -> str:
-        """Not in the list."""
-        return none_of(self.column, self.codes)
+        return not_in(self.column, self.codes)
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """Only a text can be a code."""
-        mine = types.get(self.column, "")
-        return f"{self.column} is {mine}, and a code is a text" if family(mine) not in ("", "string") else ""
-
-    def message(self) -> str:
-        """What is promised."""
-        return self.promised
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        kind = types.get(self.column, "")
+        return f"{self.column} is {kind}, and a code is a text" if family(kind) not in ("", "string") else ""
 
 
 class CountryCode(_Code):
     """A code of ISO 3166-1, in capital letters. NULL passes."""
 
-    summary: ClassVar[str] = "the text is an ISO country code"
-    example: ClassVar[str] = "{check: country_code, column: country}"
+    summary = "the text is an ISO country code"
+    example = "{check: country_code, column: country}"
+    rule = "{column} is an ISO country code"
 
     check: Literal["country_code"]
     form: Literal["alpha_2", "alpha_3"] = "alpha_2"
@@ -50,19 +44,18 @@ class CountryCode(_Code):
 
     @property
     def codes(self) -> list[str]:
-        """All countries'."""
         return sorted(getattr(country, self.form) for country in pycountry.countries)
 
 
 class CurrencyCode(_Code):
     """A code of ISO 4217, in capital letters. NULL passes."""
 
-    summary: ClassVar[str] = "the text is an ISO currency code"
-    example: ClassVar[str] = "{check: currency_code, column: currency}"
+    summary = "the text is an ISO currency code"
+    example = "{check: currency_code, column: currency}"
+    rule = "{column} is an ISO currency code"
 
     check: Literal["currency_code"]
 
     @property
     def codes(self) -> list[str]:
-        """All currencies'."""
         return sorted(currency.alpha_3 for currency in pycountry.currencies)

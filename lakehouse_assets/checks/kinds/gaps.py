@@ -4,15 +4,16 @@ Belongs here: kinds about the steps between neighbours of a sequence. Does not: 
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement
-from lakehouse_assets.checks.bounds import ROUNDING
-from lakehouse_assets.checks.durations import duration
-from lakehouse_assets.checks.sql_text import identifier
-from lakehouse_assets.checks.types import uncastable
+from lakehouse_assets.checks.base import CheckContext, Judgement
+from lakehouse_assets.checks.families import BatchCheck
+from lakehouse_assets.checks.judgements import ROUNDING
+from lakehouse_assets.checks.parameters import duration
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.checks.types import cast_problem
 
 # By what share of itself a double may be off, four times over: two were subtracted.
 EXACT = 4 * 2.0**-52
@@ -21,13 +22,13 @@ EXACT = 4 * 2.0**-52
 class NoGaps(BatchCheck):
     """Sorted, the batch's different values are at most ``step`` apart: numbers by a number, times by a duration.
 
-    With ``by``, each group of these columns is a sequence of its own. NULLs are ignored. What is missing before the first value
-    or after the last one is not seen: ask `row_count` or `freshness` for that. With ``where``, only those rows are looked at.
+    With ``by``, each group of these columns is a sequence of its own. NULLs are ignored. A gap before the first value or after
+    the last one is not detected: use ``row_count`` or ``freshness`` for that. With ``where``, only those rows are read.
     """
 
-    summary: ClassVar[str] = "neighbouring values are at most one step apart"
-    example: ClassVar[str] = "{check: no_gaps, column: time_hour, step: 1h, by: [origin]}"
-    takes_where: ClassVar[bool] = True
+    summary = "neighbouring values are at most one step apart"
+    example = "{check: no_gaps, column: time_hour, step: 1h, by: [origin]}"
+    takes_where = True
 
     check: Literal["no_gaps"]
     column: str
@@ -35,57 +36,51 @@ class NoGaps(BatchCheck):
     step: float | str
     """The greatest distance that passes: a number, or a duration such as `30s`, `15m`, `1h`, `1d`."""
     by: tuple[str, ...] = ()
-    """Columns of which each group is looked at by itself."""
+    """Columns whose groups are tested separately."""
 
     @model_validator(mode="after")
-    def _positive(self) -> "NoGaps":
-        size = duration(self.step).total_seconds() if isinstance(self.step, str) else self.step
-        if not 0 < size < float("inf"):
+    def _positive(self) -> Self:
+        if not 0 < self._size < float("inf"):
             raise ValueError(f"step: {self.step!r} is not above zero")
         if self.column in self.by:
             raise ValueError(f"by: within one {self.column} there is one value of it, and never a gap")
         return self
 
     @property
+    def _size(self) -> float:
+        """The step, of times in seconds."""
+        return duration(self.step).total_seconds() if isinstance(self.step, str) else float(self.step)
+
+    @property
     def own_columns(self) -> tuple[str, ...]:
-        """The column, then those of ``by``."""
         return (self.column, *self.by)
 
     def query_by_window(self, context: CheckContext) -> str | None:
-        """``gaps`` per window, and the ``widest`` (in the column's unit; of times in seconds)."""
         column = identifier(self.column)
-        timed = isinstance(self.step, str)
-        value = f"unix_micros(CAST({column} AS TIMESTAMP)) / 1e6D" if timed else f"CAST({column} AS DOUBLE)"
-        step = duration(self.step).total_seconds() if isinstance(self.step, str) else float(self.step)
+        seconds = f"unix_micros(CAST({column} AS TIMESTAMP)) / 1e6D"
+        value = seconds if isinstance(self.step, str) else f"CAST({column} AS DOUBLE)"
         groups = ", ".join(["p_extracted_at", *(identifier(name) for name in self.by)])
         inner = f"SELECT DISTINCT {groups}, {value} AS _v FROM {self.rows(context)} WHERE {column} IS NOT NULL"
         steps = f"SELECT p_extracted_at, _v, _v - lag(_v) OVER (PARTITION BY {groups} ORDER BY _v) AS _step FROM ({inner})"
         # Fractions such as 0.1 are not exact, and 0.4 - 0.3 is more than that.
-        most = f"{step * (1 + ROUNDING)!r}D + {EXACT!r}D * abs(_v)"
+        most = f"{self._size * (1 + ROUNDING)!r}D + {EXACT!r}D * abs(_v)"
         return (
             f"SELECT p_extracted_at, count_if(_step > {most}) AS gaps, max(_step) AS widest FROM ({steps})"
             " GROUP BY p_extracted_at"
         )
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """The column is cast."""
-        return uncastable(self.column, types, "timestamp" if isinstance(self.step, str) else "number")
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        return cast_problem(self.column, types, "timestamp" if isinstance(self.step, str) else "number")
 
     @property
-    def no_answer(self) -> dict[str, Any]:
-        """No value, no gap."""
+    def default_metrics(self) -> dict[str, Any]:
         return {"gaps": 0, "widest": None}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
-        """Fails on any gap."""
         if "gaps" not in values:
             return Judgement("error", {}, "the steps were not measured")
         gaps, widest = int(values["gaps"]), values.get("widest")
-        unit = " s" if isinstance(self.step, str) else ""
-        text = (
-            f"{gaps} gap(s) of more than {self.step} in {self.column}{self.of_where}, the widest {widest:.10g}{unit}"
-            if gaps
-            else ""
-        )
-        observed = {"gaps": gaps, "widest": widest, "step": self.step}
-        return Judgement("failed" if gaps else "passed", observed, text)
+        text = f"{gaps} gap(s) of more than {self.step} in {self.column}{self.where_text}"
+        if gaps:
+            text += f", the widest {widest:.10g}{' s' if isinstance(self.step, str) else ''}"
+        return Judgement.of({"gaps": gaps, "widest": widest, "step": self.step}, text if gaps else "")

@@ -5,15 +5,17 @@ be read (contracts/references).
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 from sqlglot import exp
 
-from lakehouse_assets.checks.base import BatchCheck, CheckContext, Judgement, Reads
-from lakehouse_assets.checks.bounds import ROUNDING
+from lakehouse_assets.checks.base import CheckContext, Judgement, Reads
+from lakehouse_assets.checks.families import BatchCheck
+from lakehouse_assets.checks.judgements import ROUNDING
 from lakehouse_assets.checks.kinds.sql import PARAMETERS
-from lakehouse_assets.checks.sql_text import columns_of, identifier, literal, parse_aggregate, parse_expression
+from lakehouse_assets.checks.parameters import Aggregate
+from lakehouse_assets.checks.sql.text import columns_of, identifier, literal, parse_aggregate, parse_expression
 
 WINDOW = "p_extracted_at"
 
@@ -22,30 +24,30 @@ class Reconcile(BatchCheck):
     """A figure of the batch equals a figure of another table's silver, for each group of the batch.
 
     ``measure`` is an aggregate over the batch's clean rows, ``against`` one over the other table. ``by``: ``{SQL over the
-    batch: SQL over the other table}``; a group is compared with the one of equal values (NULL equals NULL here).
-    Without ``by``, the whole batch is compared with the whole table, also where the batch has no clean row. ``tolerance``: the
-    difference that is allowed, as a share of the other table's figure; between fractions (doubles) one in the last digits, 1e-9
-    of it, is none. A NULL figure equals NULL, and nothing else; one that is NaN or infinite differs from all, and so does a
-    group that the other table lacks.
+    batch: SQL over the other table}``; a group is compared with the one of equal values (NULL equals NULL here). Without
+    ``by``, the whole batch is compared with the whole table, also where the batch has no clean row. ``tolerance``: the
+    difference that is allowed, as a share of the other table's figure; between fractions (doubles) one in the last digits,
+    1e-9 of it, is none. A NULL figure equals NULL, and nothing else; one that is NaN or infinite differs from all, and so does
+    a group that the other table lacks.
 
-    A group that only the other table has differs where it is known to be this window's: with ``against_where``, which says
-    what rows of the other table belong to the window, or with `p_extracted_at` among the batch's side of ``by``. Then a batch
-    without clean rows is compared as well. Otherwise such a group is not compared, since the other table may well know more
-    than one window: a batch that lacks a whole group passes.
+    A group that only the other table has is compared only if it is known to belong to this window. Either ``against_where``
+    selects the window's rows of the other table, or the batch's side of ``by`` has ``p_extracted_at``. Then a batch without
+    clean rows is compared as well. Otherwise such a group is not compared, since the other table may cover more than one
+    window: a batch that lacks a whole group passes.
     """
 
-    summary: ClassVar[str] = "a figure of the batch equals a figure of another table, by group"
-    example: ClassVar[str] = (
+    summary = "a figure of the batch equals a figure of another table, by group"
+    example = (
         "{check: reconcile, measure: sum(departures), table: flights, against: count_if(departed_at is not null),"
         " by: {day: to_date(scheduled_departure_at)}}"
     )
 
     check: Literal["reconcile"]
-    measure: str
+    measure: Aggregate
     """An aggregate over the batch's clean rows."""
     table: str
     """The other table."""
-    against: str
+    against: Aggregate
     """An aggregate over the other table's silver."""
     against_where: str | None = None
     """A SQL condition over the other table, which may use `:window_start` and `:window_end`: the rows that belong to the
@@ -57,86 +59,69 @@ class Reconcile(BatchCheck):
     tolerance: float = Field(default=0, ge=0, allow_inf_nan=False)
     """The difference that is allowed, as a share of the other table's figure."""
 
-    @field_validator("measure", "against")
-    @classmethod
-    def _aggregates(cls, value: str) -> str:
-        parse_aggregate(value, "an aggregate")
-        return value
-
     @field_validator("against_where")
     @classmethod
     def _condition(cls, value: str | None) -> str | None:
         if value is not None:
-            parse_expression(value, "against_where", parameters=PARAMETERS)
+            _parse_where(value)
         return value
 
     @field_validator("by")
     @classmethod
     def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
-        for own, other in value.items():
-            parse_expression(own, "by")
-            parse_expression(other, "by")
+        for text in (*value, *value.values()):
+            parse_expression(text, "by")
         return value
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """Columns of the batch that it measures or groups by."""
-        used = columns_of(parse_aggregate(self.measure, "measure"))
-        for own in self.by:
-            used |= columns_of(parse_expression(own, "by"))
-        return tuple(sorted(used - {WINDOW}))
+        trees = [parse_aggregate(self.measure, "measure"), *(parse_expression(own, "by") for own in self.by)]
+        return _columns(trees)
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """The other table, and what is measured."""
+    def id_parts(self) -> tuple[str, ...]:
         return (self.table, *self.own_columns)
 
     @property
     def reads(self) -> Reads:
-        """The table that it is compared with."""
-        used = columns_of(parse_aggregate(self.against, "against"))
-        for other in self.by.values():
-            used |= columns_of(parse_expression(other, "by"))
-        if self.against_where is not None:
-            used |= columns_of(parse_expression(self.against_where, "against_where", parameters=PARAMETERS))
-        return Reads(self.table, dict.fromkeys(sorted(used - {WINDOW})), shown=True)
+        trees = [parse_aggregate(self.against, "against"), *(parse_expression(other, "by") for other in self.by.values())]
+        trees += [_parse_where(self.against_where)] if self.against_where is not None else []
+        return Reads(self.table, dict.fromkeys(_columns(trees)), shown=True)
 
     @property
-    def asks_windows(self) -> bool:
-        """Where it is known which rows of the other table are the window's."""
+    def needs_windows(self) -> bool:
         return bool(self._of_window)
 
     @property
     def parameters(self) -> set[str]:
-        """The bounds of the window that its condition names."""
+        """The bounds of the window that `against_where` names."""
         if self.against_where is None:
             return set()
-        tree = parse_expression(self.against_where, "against_where", parameters=PARAMETERS)
-        return {parameter.name for parameter in tree.find_all(exp.Placeholder)}
+        return {parameter.name for parameter in _parse_where(self.against_where).find_all(exp.Placeholder)}
 
     @property
     def _of_window(self) -> list[str]:
-        """Conditions that a row of the other table meets if it is the window's; none where that is not known."""
-        found = []
+        """Conditions that select the window's rows of the other table; none if they are not known."""
+        conditions = []
         if self.against_where is not None:
-            tree = parse_expression(self.against_where, "against_where", parameters=PARAMETERS)
+            tree = _parse_where(self.against_where)
             bound = tree.transform(lambda n: exp.column(f"_{n.name}", "_w") if isinstance(n, exp.Placeholder) else n)
-            found.append(f"({_text(bound)})")
+            conditions.append(f"({_text(bound)})")
         for own, other in self.by.items():
             tree = parse_expression(own, "by")
             if isinstance(tree, exp.Column) and not tree.table and tree.name.lower() == WINDOW:
-                found.append(f"({_text(parse_expression(other, 'by'))}) = _w._window_start")
-        return found
+                conditions.append(f"({_text(parse_expression(other, 'by'))}) = _w._window_start")
+        return conditions
 
     def query_by_window(self, context: CheckContext) -> str | None:
-        """``groups``, ``differing`` ones, how many of these only the other table has (``lacking``), and the ``worst`` as JSON.
+        """Return SQL of ``groups``, ``differing`` ones, those ``lacking`` in the batch, and the ``worst`` as JSON.
 
-        Without ``by``, a batch without clean rows is compared as what its figure is: where the windows are asked for, a row
-        of each; else one row of no window.
+        Without ``by``, a batch without clean rows is compared by its figure: with `needs_windows`, a row for each window; else
+        one row without a window.
         """
-        names = [identifier(f"k{place}") for place, _ in enumerate(self.by)]
+        names = [identifier(f"k{index}") for index, _ in enumerate(self.by)]
         same = "".join(f" AND a.{name} <=> b.{name}" for name in names)
-        if self.asks_windows:
+        if self.needs_windows:
             joined = f"FULL OUTER JOIN ({self._there(context, names)}) AS b ON a.{WINDOW} = b._window{same}"
             window, keys = f"coalesce(a.{WINDOW}, b._window)", [f"coalesce({_shown('a', n)}, {_shown('b', n)})" for n in names]
         else:
@@ -150,18 +135,19 @@ class Reconcile(BatchCheck):
         equal = f"{finite} AND abs(a.own - b.other) <= {share} * abs(b.other)"
         equal = f"coalesce({equal}, a.own IS NULL AND b.other IS NULL)"
         equal = f"(a._here IS NOT NULL AND b._window IS NOT NULL AND {equal})"
-        told = ", ".join([*(f"{key} AS {_label(sql)}" for key, sql in zip(keys, self.by, strict=True)), "a.own AS own"])
-        # A key that is NULL is said, too.
-        told = f"to_json(struct({told}, b.other AS other), map('ignoreNullFields', 'false'))"
+        # Spark limits the length of a field's name.
+        fields = [f"{key} AS {identifier(sql[:60])}" for key, sql in zip(keys, self.by, strict=True)]
+        fields = ", ".join([*fields, "a.own AS own", "b.other AS other"])
+        worst = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
         ranked = "coalesce(CAST(abs(a.own - b.other) AS DOUBLE), DOUBLE('Infinity'))"
         return (
             f"SELECT {window} AS {WINDOW}, count(1) AS groups, count_if(NOT {equal}) AS differing,"
-            f" count_if(a._here IS NULL) AS lacking, max_by({told}, {ranked}) FILTER (WHERE NOT {equal}) AS worst"
+            f" count_if(a._here IS NULL) AS lacking, max_by({worst}, {ranked}) FILTER (WHERE NOT {equal}) AS worst"
             f" FROM ({self._here(context, names)}) AS a {joined} GROUP BY {window}"
         )
 
     def _here(self, context: CheckContext, names: list[str]) -> str:
-        """The batch's figures by window and group."""
+        """Return SQL of the batch's figures by window and group."""
         batch, measure = identifier(context.batch_view), _text(parse_aggregate(self.measure, "measure"))
         own = [_text(parse_expression(sql, "by")) for sql in self.by]
         keys = [f"{sql} AS {name}" for sql, name in zip(own, names, strict=True)]
@@ -170,18 +156,18 @@ class Reconcile(BatchCheck):
         if own:
             return figures
         none = f"SELECT {measure} AS own FROM {batch} WHERE FALSE"
-        if not self.asks_windows:
+        if not self.needs_windows:
             return f"{figures} UNION ALL SELECT CAST(NULL AS TIMESTAMP), TRUE, z.own FROM ({none}) AS z"
         there = f"SELECT {WINDOW} FROM {batch}"
         left = f"{identifier(context.windows_view)} AS _w LEFT ANTI JOIN ({there}) AS f ON _w._window_start = f.{WINDOW}"
         return f"{figures} UNION ALL SELECT _w._window_start, TRUE, z.own FROM {left} CROSS JOIN ({none}) AS z"
 
     def _there(self, context: CheckContext, names: list[str]) -> str:
-        """The other table's figures by group; by window and group where it is known which rows are the window's."""
+        """Return SQL of the other table's figures by group; with `needs_windows`, by window and group."""
         table, against = identifier(self.reads.view), _text(parse_aggregate(self.against, "against"))
         other = [_text(parse_expression(sql, "by")) for sql in self.by.values()]
         keys = [f"{sql} AS {name}" for sql, name in zip(other, names, strict=True)]
-        if not self.asks_windows:
+        if not self.needs_windows:
             grouped = f" GROUP BY {', '.join(other)}" if other else ""
             return f"SELECT {', '.join(['TRUE AS _window', *keys, f'{against} AS other'])} FROM {table}{grouped}"
         windows, of_window = identifier(context.windows_view), " AND ".join(self._of_window)
@@ -196,12 +182,11 @@ class Reconcile(BatchCheck):
         return f"{figures} UNION ALL {empty}"
 
     @property
-    def no_answer(self) -> dict[str, Any]:
-        """A window of which neither side has a group. Without ``by`` the batch is one, of which the query speaks."""
+    def default_metrics(self) -> dict[str, Any]:
+        # Neither side has a group in this window. Without `by` the batch is one group, and in the query's result.
         return {"groups": 0, "differing": 0, "lacking": 0} if self.by else {}
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
-        """Fails when a group differs by more than the tolerance."""
         if "differing" not in values:
             return Judgement("error", {}, "the tables were not compared")
         groups, differing = int(values["groups"]), int(values["differing"])
@@ -210,13 +195,21 @@ class Reconcile(BatchCheck):
             text += f"; {lacking} of them only {self.table} has"
         observed = {"groups": groups, "differing": differing, "worst": values.get("worst"), "tolerance": self.tolerance}
         observed["compared"] = self._compared
-        return Judgement("failed" if differing else "passed", observed, text)
+        return Judgement.of(observed, text)
 
     @property
     def _compared(self) -> str:
-        if self.asks_windows:
+        if self.needs_windows:
             return f"the batch and what {self.table} has of its window, both ways"
         return f"the batch's groups; not those that only {self.table} has" if self.by else "the whole batch"
+
+
+def _columns(trees: list[exp.Expr]) -> tuple[str, ...]:
+    return tuple(sorted({name for tree in trees for name in columns_of(tree)} - {WINDOW}))
+
+
+def _parse_where(text: str) -> exp.Expr:
+    return parse_expression(text, "against_where", parameters=PARAMETERS)
 
 
 def _text(tree: exp.Expr) -> str:
@@ -224,10 +217,5 @@ def _text(tree: exp.Expr) -> str:
 
 
 def _shown(side: str, name: str) -> str:
-    """A group's value of one side; the two may have types that have nothing in common but their text."""
+    """Return SQL of a group's value of one side, as text: the sides may have types without a common one."""
     return f"CAST({side}.{name} AS STRING)"
-
-
-def _label(sql: str) -> str:
-    """A group's expression as a field's name, within what Spark takes for one."""
-    return identifier(sql[:60])

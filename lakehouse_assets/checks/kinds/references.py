@@ -4,12 +4,13 @@ Belongs here: the row check that looks rows up. Does not: figures of another tab
 read (contracts/references).
 """
 
-from typing import ClassVar, Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from lakehouse_assets.checks.base import CheckContext, Reads, RowCheck
-from lakehouse_assets.checks.sql_text import identifier
+from lakehouse_assets.checks.base import CheckContext, Reads
+from lakehouse_assets.checks.families import RowCheck
+from lakehouse_assets.checks.sql.text import identifier
 
 
 class ForeignKey(RowCheck):
@@ -19,8 +20,8 @@ class ForeignKey(RowCheck):
     that has never been published puts the check in error.
     """
 
-    summary: ClassVar[str] = "the row's columns are found in another table"
-    example: ClassVar[str] = "{check: foreign_key, columns: [tail_number], table: planes, severity: warning, threshold: 0.8}"
+    summary = "the row's columns are found in another table"
+    example = "{check: foreign_key, columns: [tail_number], table: planes, severity: warning, threshold: 0.8}"
 
     check: Literal["foreign_key"]
     columns: tuple[str, ...] = Field(min_length=1)
@@ -31,7 +32,7 @@ class ForeignKey(RowCheck):
     """The other table's columns; without it, those of the same names."""
 
     @model_validator(mode="after")
-    def _as_many(self) -> "ForeignKey":
+    def _column_pairs(self) -> Self:
         if self.to and len(self.to) != len(self.columns):
             raise ValueError(f"to: {len(self.to)} column(s) for {len(self.columns)} of `columns`")
         names = self.to or self.columns
@@ -40,25 +41,17 @@ class ForeignKey(RowCheck):
         return self
 
     @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The columns that refer."""
-        return self.columns
-
-    @property
     def reads(self) -> Reads:
-        """The table that is referred to."""
         return Reads(self.table, dict(zip(self.to or self.columns, self.columns, strict=True)))
 
     @property
-    def found(self) -> str:
-        """The staged column that says whether the row's match was found."""
+    def match_column(self) -> str:
+        """The staged column: whether the row has a match."""
         return f"_found_{self.id}"
 
     def condition(self, context: CheckContext) -> str:
-        """All of the columns are there, and their match is not."""
-        known = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in self.columns)
-        return f"({known} AND NOT coalesce({identifier(self.found)}, FALSE))"
+        present = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in self.columns)
+        return f"({present} AND NOT coalesce({identifier(self.match_column)}, FALSE))"
 
     def message(self) -> str:
-        """What is promised."""
         return f"({', '.join(self.columns)}) in {self.table} ({', '.join(self.reads.columns)})"

@@ -4,25 +4,26 @@ Belongs here: kinds that compare columns with each other, and conditions. Does n
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 from sqlglot import exp
 
-from lakehouse_assets.checks.base import CheckContext, RowCheck
-from lakehouse_assets.checks.sql_text import columns_of, identifier, parse_expression
-from lakehouse_assets.checks.types import uncomparable
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import RowCheck
+from lakehouse_assets.checks.parameters import Condition
+from lakehouse_assets.checks.sql.text import identifier, parse_expression
+from lakehouse_assets.checks.types import comparison_problem
 
 OPPOSITE = {"<": ">=", "<=": ">", "=": "<>", "!=": "=", ">=": "<", ">": "<="}
 
 
 class Compare(RowCheck):
-    """``column`` stands in this relation to ``other``. A NULL on either side passes; NaN equals NaN, and is
-    above all numbers.
-    """
+    """``column`` has this relation to ``other``. A NULL on either side passes; NaN equals NaN, and is above all numbers."""
 
-    summary: ClassVar[str] = "one column compares with another as said"
-    example: ClassVar[str] = '{check: compare, column: departed_at, operator: "<=", other: arrived_at}'
+    summary = "one column compares with another as said"
+    example = '{check: compare, column: departed_at, operator: "<=", other: arrived_at}'
+    rule = "{column} {operator} {other}"
 
     check: Literal["compare"]
     column: str
@@ -33,63 +34,40 @@ class Compare(RowCheck):
     """The column on the right."""
 
     @model_validator(mode="after")
-    def _two(self) -> "Compare":
+    def _two_columns(self) -> Self:
         if self.column == self.other:
             raise ValueError(f"other: {self.other!r} is the column itself")
         return self
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """Both."""
         return (self.column, self.other)
 
     def condition(self, context: CheckContext) -> str:
-        """The opposite relation."""
         return f"{identifier(self.column)} {OPPOSITE[self.operator]} {identifier(self.other)}"
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """The two columns are compared."""
-        return uncomparable(self.column, types, types.get(self.other, ""))
-
-    def message(self) -> str:
-        """What is promised."""
-        return f"{self.column} {self.operator} {self.other}"
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        return comparison_problem(self.column, types, types.get(self.other, ""))
 
 
 class Conditional(RowCheck):
     """Where ``when`` is true, ``then`` is not false. Either of them NULL passes."""
 
-    summary: ClassVar[str] = "where one condition is true, so is another"
-    example: ClassVar[str] = "{check: conditional, when: status = 'cancelled', then: departed_at is null}"
+    summary = "where one condition is true, so is another"
+    example = "{check: conditional, when: status = 'cancelled', then: departed_at is null}"
+    rule = "{then} where {when}"
 
     check: Literal["conditional"]
-    when: str
-    """SQL over the row's columns: which rows are looked at."""
-    then: str
-    """SQL over the row's columns: what they promise."""
-
-    @field_validator("when", "then")
-    @classmethod
-    def _parsed(cls, value: str) -> str:
-        parse_expression(value, "a condition")
-        return value
+    when: Condition
+    """SQL over the row's columns: which rows are read."""
+    then: Condition
+    """SQL over the row's columns: the condition on these rows."""
 
     @property
-    def conditions(self) -> tuple[exp.Expr, ...]:
-        """Both, too."""
-        return (*super().conditions, *(parse_expression(text, "a condition") for text in (self.when, self.then)))
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """Those of both conditions; first of the promise, whose value is shown."""
-        used = [sorted(columns_of(parse_expression(text, "a condition"))) for text in (self.then, self.when)]
-        return tuple(dict.fromkeys([*used[0], *used[1]]))
+    def own_conditions(self) -> tuple[exp.Expr, ...]:
+        # First the rule, whose value is shown.
+        return (parse_expression(self.then, "then"), parse_expression(self.when, "when"))
 
     def condition(self, context: CheckContext) -> str:
-        """The first true, the second false."""
-        when, then = (parse_expression(text, "a condition").sql(dialect="spark") for text in (self.when, self.then))
+        then, when = (tree.sql(dialect="spark") for tree in self.own_conditions)
         return f"(({when}) AND NOT ({then}))"
-
-    def message(self) -> str:
-        """What is promised."""
-        return f"{self.then} where {self.when}"

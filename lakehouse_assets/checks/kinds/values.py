@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from math import isfinite
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import CheckContext, ColumnCheck
-from lakehouse_assets.checks.sql_text import identifier, literal, none_of
-from lakehouse_assets.checks.types import uncomparable, unreadable
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import ColumnCheck
+from lakehouse_assets.checks.sql.text import identifier, literal, not_in
+from lakehouse_assets.checks.types import comparison_problem, text_problem
 
 Bound = int | float | datetime | date
 # Of a number's text in capital letters.
@@ -26,8 +27,8 @@ EXPONENT = r"E([-+]?[0-9]+)$"
 class InRange(ColumnCheck):
     """``min <= value <= max``. NULL passes; NaN fails, since it is in no range."""
 
-    summary: ClassVar[str] = "the value is between min and max, both included; NaN fails"
-    example: ClassVar[str] = "{check: in_range, column: humidity_percent, min: 0, max: 100}"
+    summary = "the value is between min and max, both included; NaN fails"
+    example = "{check: in_range, column: humidity_percent, min: 0, max: 100}"
 
     check: Literal["in_range"]
     column: str
@@ -51,7 +52,7 @@ class InRange(ColumnCheck):
         return value
 
     @model_validator(mode="after")
-    def _bounds(self) -> "InRange":
+    def _ordered_bounds(self) -> Self:
         if self.min is None and self.max is None:
             raise ValueError("in_range needs min, max or both")
         if self.min is not None and self.max is not None:
@@ -62,24 +63,21 @@ class InRange(ColumnCheck):
         return self
 
     def condition(self, context: CheckContext) -> str:
-        """Below min, above max, or NaN (which Spark orders above every number)."""
         column = identifier(self.column)
-        found = []
-        if self.min is not None:
-            found.append(f"{column} < {_literal(self.min)}")
-        if self.max is not None:
-            found.append(f"{column} > {_literal(self.max)}")
-        if not isinstance(self.min if self.min is not None else self.max, date):
-            found.append(f"isnan({column})")
-        return f"({' OR '.join(found)})"
+        outside = [] if self.min is None else [f"{column} < {_literal(self.min)}"]
+        outside += [] if self.max is None else [f"{column} > {_literal(self.max)}"]
+        # Spark orders NaN above every number.
+        outside += [f"isnan({column})"] if self._type == "number" else []
+        return f"({' OR '.join(outside)})"
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """A bound and the column are compared."""
-        bound = self.min if self.min is not None else self.max
-        return uncomparable(self.column, types, "date" if isinstance(bound, date) else "number")
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        return comparison_problem(self.column, types, self._type)
+
+    @property
+    def _type(self) -> str:
+        return "date" if isinstance(self.max if self.min is None else self.min, date) else "number"
 
     def message(self) -> str:
-        """What is promised."""
         if self.min is None:
             return f"{self.column} at most {self.max}"
         return f"{self.column} at least {self.min}" if self.max is None else f"{self.column} between {self.min} and {self.max}"
@@ -88,8 +86,8 @@ class InRange(ColumnCheck):
 class InSet(ColumnCheck):
     """The value is one of ``values``. NULL passes; letter case and spaces count."""
 
-    summary: ClassVar[str] = "the value is one of a list"
-    example: ClassVar[str] = "{check: in_set, column: origin, values: [EWR, JFK, LGA]}"
+    summary = "the value is one of a list"
+    example = "{check: in_set, column: origin, values: [EWR, JFK, LGA]}"
 
     check: Literal["in_set"]
     column: str
@@ -98,8 +96,8 @@ class InSet(ColumnCheck):
     """The values that pass, all texts, all numbers or all booleans."""
 
     @model_validator(mode="after")
-    def _of_one_type(self) -> "InSet":
-        kinds = {"text" if isinstance(v, str) else "boolean" if isinstance(v, bool) else "number" for v in self.values}
+    def _of_one_type(self) -> Self:
+        kinds = set(map(_kind, self.values))
         if len(kinds) > 1:
             raise ValueError(f"values are of different types: {', '.join(sorted(kinds))} (quote them all, or none)")
         if any(isinstance(v, float) and not isfinite(v) for v in self.values):
@@ -107,20 +105,15 @@ class InSet(ColumnCheck):
         return self
 
     def condition(self, context: CheckContext) -> str:
-        """Not in the list."""
-        return none_of(self.column, self.values)
+        return not_in(self.column, self.values)
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """The values and the column are compared."""
-        first = self.values[0]
-        kind = "string" if isinstance(first, str) else "boolean" if isinstance(first, bool) else "number"
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        kind = _kind(self.values[0]).replace("text", "string")
         texts = [value for value in self.values if isinstance(value, str)]
-        return uncomparable(self.column, types, kind) or unreadable(self.column, types, texts)
+        return comparison_problem(self.column, types, kind) or text_problem(self.column, types, texts)
 
     def message(self) -> str:
-        """What is promised, at most ten values of it."""
-        shown = ", ".join(str(value) for value in self.values[:10]) + (", …" if len(self.values) > 10 else "")
-        return f"{self.column} one of {shown}"
+        return f"{self.column} one of {', '.join(map(str, self.values[:10]))}{', …' if len(self.values) > 10 else ''}"
 
 
 class Decimals(ColumnCheck):
@@ -129,8 +122,9 @@ class Decimals(ColumnCheck):
     A `double` is read as it is written (its shortest decimal form), so that 0.1 has one decimal.
     """
 
-    summary: ClassVar[str] = "the number has at most so many decimals"
-    example: ClassVar[str] = "{check: decimals, column: humidity_percent, max: 2}"
+    summary = "the number has at most so many decimals"
+    example = "{check: decimals, column: humidity_percent, max: 2}"
+    rule = "{column} of at most {max} decimals"
 
     check: Literal["decimals"]
     column: str
@@ -139,10 +133,8 @@ class Decimals(ColumnCheck):
     """How many digits may follow the point."""
 
     def condition(self, context: CheckContext) -> str:
-        """More digits between the point and the last one that is not 0, or no number. Read from the text, since no type holds
-        both the largest and the smallest numbers.
-        """
         column = identifier(self.column)
+        # Read from the text, since no type holds both the largest and the smallest numbers.
         text = f"upper(trim(CAST({column} AS STRING)))"
         digits = f"length(regexp_extract({text}, {literal(LAST_DECIMAL)}, 1))"
         # 1.5E-7 has eight decimals, 1.5E7 none.
@@ -152,37 +144,29 @@ class Decimals(ColumnCheck):
             f" WHEN NOT {text} RLIKE {literal(NOT_ZERO)} THEN FALSE ELSE {digits} - {shift} > {self.max} END)"
         )
 
-    def message(self) -> str:
-        """What is promised."""
-        return f"{self.column} of at most {self.max} decimals"
-
 
 class _Degrees(ColumnCheck):
-    """A coordinate in degrees, between ± `most`."""
-
     most: ClassVar[int]
     column: str
     """Decimal degrees."""
 
     def condition(self, context: CheckContext) -> str:
-        """Out of bounds; NaN is above every number."""
+        # NaN is above every number.
         return f"NOT ({identifier(self.column)} BETWEEN -{self.most} AND {self.most})"
 
-    def misfit(self, types: Mapping[str, str]) -> str:
-        """A number and the column are compared."""
-        return uncomparable(self.column, types, "number")
+    def type_problem(self, types: Mapping[str, str]) -> str:
+        return comparison_problem(self.column, types, "number")
 
     def message(self) -> str:
-        """What is promised."""
         return f"{self.column} between -{self.most} and {self.most} degrees"
 
 
 class Latitude(_Degrees):
     """-90 to 90 degrees. NULL passes; NaN fails."""
 
-    summary: ClassVar[str] = "the number is a latitude in degrees"
-    example: ClassVar[str] = "{check: latitude, column: latitude_deg}"
-    most: ClassVar[int] = 90
+    summary = "the number is a latitude in degrees"
+    example = "{check: latitude, column: latitude_deg}"
+    most = 90
 
     check: Literal["latitude"]
 
@@ -190,11 +174,15 @@ class Latitude(_Degrees):
 class Longitude(_Degrees):
     """-180 to 180 degrees. NULL passes; NaN fails."""
 
-    summary: ClassVar[str] = "the number is a longitude in degrees"
-    example: ClassVar[str] = "{check: longitude, column: longitude_deg}"
-    most: ClassVar[int] = 180
+    summary = "the number is a longitude in degrees"
+    example = "{check: longitude, column: longitude_deg}"
+    most = 180
 
     check: Literal["longitude"]
+
+
+def _kind(value: str | float) -> str:
+    return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
 
 
 def _comparable(bound: Bound) -> Any:

@@ -1,0 +1,85 @@
+"""The audits' pages, written from `ops/audits` and the decisions: all of them, since they are small.
+
+Belongs here: reading the pages' data, writing files atomically. Does not: HTML (reports/audit_site), auditing (run). No JVM.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lakehouse_assets.contracts.audit import AuditRules
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.queries.drift_evidence import plot_drift
+from lakehouse_assets.reports.audit_site import DriftedWindow, TableContext, build_site, page_path
+from lakehouse_assets.reports.drift import feature_rows
+from lakehouse_assets.reports.plots import image_address
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import audit_log, logs
+from lakehouse_assets.storage.atomic_write import write_atomically
+
+SHOWN_DRIFT, SHOWN_FEATURES, DRAWN = 10, 10, 3
+
+
+def write_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> Path:
+    """Write the site; return its first page. Each page is replaced atomically."""
+    records = audit_log.read_audits(settings)
+    on_disk = [table for stage in ("silver", "gold") for table in audit_log.find_tables(settings, stage)]
+    contexts = {table: _table_context(settings, table) for table in {record.table for record in records}}
+    for path, html in build_site(records, rules, contexts, made_at, on_disk).items():
+        target = settings.pages / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, html.encode())
+    return settings.pages / "index.html"
+
+
+def page_file(settings: Settings, table: str) -> Path:
+    """Return the file of one table's page."""
+    return settings.pages / page_path(table)
+
+
+def _table_context(settings: Settings, table: str) -> TableContext:
+    """Return the gate's decisions on this table, if it knows the table."""
+    stage, _, name = table.partition("/")
+    known = logs.decisions(settings, f"gold_{name}" if stage == "gold" else name, checks=True)
+    if not known:
+        return TableContext()
+    current = list(ledger.current_decisions(known).values())
+    quarantined = ledger.quarantined_decisions(known)
+    figures = (
+        ("batches judged", len({d.batch for d in known})),
+        ("batches held now", len(quarantined)),
+        ("rows held now", sum(d.counts.rows_quarantined for d in current)),
+        ("rows published", sum(d.counts.rows_published for d in current)),
+    )
+    checks = [(d, check) for d in known if d.superseded_by is None for check in d.checks if check["check"] == "drift"]
+    drifted = [(d, check) for d, check in checks if check["status"] in ("failed", "error")]
+    return TableContext(figures, _drift(settings, name, drifted[-SHOWN_DRIFT:][::-1]))
+
+
+def _drift(settings: Settings, table: str, drifted: Sequence[tuple[Decision, Mapping[str, Any]]]) -> tuple[DriftedWindow, ...]:
+    """Return drifted windows, newest first; the first few with a picture, which reads the decision's baseline."""
+    starts = sorted(d.p_extracted_at for d, _ in drifted if d.p_extracted_at)
+    evidence = logs.read_drift(settings, table, starts[0], starts[-1]) if starts else {}
+    pictured = [d for d, _ in drifted if d.p_extracted_at][:DRAWN]
+    with_evidence = logs.with_evidence(settings, table, pictured, ["drift", "profiles"])
+    pictures = {d.decision_id: _picture(settings, d) for d in with_evidence}
+    windows = []
+    for d, outcome in drifted:
+        name = f"{d.p_extracted_at:%Y-%m-%d %H:%M}" if d.p_extracted_at else "whole table"
+        features = tuple(feature_rows(evidence.get(d.decision_id, {}))[:SHOWN_FEATURES])
+        verdict, picture = d.verdict.replace("_", " "), pictures.get(d.decision_id)
+        windows.append(DriftedWindow(name, verdict, d.drift_p_value, outcome["message"], features, picture))
+    return tuple(windows)
+
+
+def _picture(settings: Settings, decision: Decision) -> str | None:
+    """Return the decision's plot as a data URI, by the rules of its time. None if today's code refuses those rules."""
+    try:
+        plot = plot_drift(settings, TableSpec.from_ruleset(decision.ruleset), decision)
+    except (ValueError, LakehouseError):
+        return None
+    return image_address(plot) if plot else None

@@ -1,0 +1,260 @@
+"""An audit: every table of a layer on disk, sampled, measured, judged and recorded; a failing one never stops the others.
+
+Belongs here: the order of the steps. Does not: the steps themselves (sample, rule_scans, decisions), pages.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_assets.audit import rule_scans
+from lakehouse_assets.audit.sample import Sample, count_groups, draw_sample
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.families import RowCheck
+from lakehouse_assets.checks.sql.text import identifier, literal
+from lakehouse_assets.contracts.audit import AuditRecord, AuditRules, AuditSetting, audit_id, fits
+from lakehouse_assets.contracts.audit_binding import Binding, bind
+from lakehouse_assets.decisions.audit import verdict as judging
+from lakehouse_assets.decisions.audit.share import CONFIDENCE, exact_share, uniform_share, weighted_share
+from lakehouse_assets.decisions.personal import MASKED, masked
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import audit_log, delta
+from lakehouse_assets.storage.session import limit_codegen
+
+STAGES = ("silver", "gold")
+REPEATED = "rows that nothing tells apart are in the table: the seed does not fix this sample"
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table's facts from its `defs.yaml`. ``asset``: Dagster's name of it."""
+
+    key: tuple[str, ...] = ()
+    pii: frozenset[str] = frozenset()
+    asset: str | None = None
+
+
+@dataclass(frozen=True)
+class AuditRun:
+    """One run. ``declared``: tables by path, as `silver/weather`. ``seed``: None takes the run's second. ``escalate``: the
+    whole table is read if the sample leaves a rule open.
+    """
+
+    settings: Settings
+    rules: AuditRules
+    session: Callable[[], SparkSession]
+    run_id: str
+    declared: Mapping[str, DeclaredTable] = field(default_factory=dict)
+    seed: int | None = None
+    escalate: bool = True
+    as_of: int | None = None
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    step: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The audits; of a whole layer also the rules that match no column anywhere."""
+
+    audits: tuple[AuditRecord, ...]
+    unmatched: tuple[judging.Unmatched, ...] = ()
+
+    @property
+    def stops(self) -> bool:
+        """Whether a table stops, or a critical rule matches nothing."""
+        return any(a.verdict == "stopped" for a in self.audits) or any(u.fails for u in self.unmatched)
+
+
+def audit_layer(run: AuditRun, stage: str, tables: Sequence[str] = ()) -> AuditReport:
+    """Audit every table of a layer, or those of these names. Raises RefusedError for a name that is not on disk."""
+    on_disk = audit_log.find_tables(run.settings, stage)
+    requested = [f"{stage}/{name.removeprefix(f'{stage}/')}" for name in tables]
+    if missing := sorted(set(requested) - set(on_disk)):
+        raise RefusedError(f"there is no Delta table {', '.join(missing)}; there are {', '.join(on_disk) or 'none'}")
+    if run.as_of is not None and len(requested) != 1:
+        raise RefusedError("--as-of names a version of one table: name it with --table")
+    before = audit_log.latest_audits(audit_log.read_audits(run.settings))
+    records = []
+    for table in requested or on_disk:
+        run.step(table)
+        record = audit_table(run, table, before.get(table))
+        audit_log.append_audit(run.settings, record)
+        records.append(record)
+    unmatched = [] if requested else _unmatched(run, before | {a.table: a for a in records})
+    return AuditReport(tuple(records), tuple(unmatched))
+
+
+def _unmatched(run: AuditRun, audited: Mapping[str, AuditRecord]) -> list[judging.Unmatched]:
+    """Return unmatched rules over both layers, since a pattern without match in silver may be meant for gold."""
+    columns: dict[str, tuple[str, ...]] = {}
+    bound: set[str] = set()
+    year = run.clock().year
+    for stage in STAGES:
+        for table in audit_log.find_tables(run.settings, stage):
+            schema = audited[table].schema if table in audited else _schema_of(run, table)
+            columns[table] = tuple(schema)
+            bound |= {b.rule.name for b in bind(run.rules.rules, table, schema, _key(run, table), year).bound}
+    return judging.find_unmatched(run.rules.rules, columns, bound) if columns else []
+
+
+def _schema_of(run: AuditRun, table: str) -> Mapping[str, str]:
+    """Return the schema of a table that was not audited yet; empty if it is unreadable, which its own audit reports."""
+    try:
+        return rule_scans.leaf_types(_read(run, table, None).schema)
+    except Exception:
+        return {}
+
+
+def _read(run: AuditRun, table: str, version: int | None) -> DataFrame:
+    reader = run.session().read.format("delta")
+    path = run.settings.path(*table.split("/"))
+    return (reader.option("versionAsOf", version) if version is not None else reader).load(path)
+
+
+def _key(run: AuditRun, table: str) -> tuple[str, ...]:
+    """Return the pack's key of a table, else that of `defs.yaml`."""
+    return run.rules.setting(table).key or run.declared.get(table, DeclaredTable()).key
+
+
+def audit_table(run: AuditRun, table: str, before: AuditRecord | None = None) -> AuditRecord:
+    """Audit one table; any failure is its *exception*. ``before``: its last audit. Writes nothing."""
+    started, clock = run.clock(), time.monotonic()
+    seed = run.seed if run.seed is not None else int(started.timestamp())
+    path = run.settings.path(*table.split("/"))
+    record = AuditRecord(
+        audit_id=audit_id(run.run_id, path), run_id=run.run_id, path=path, stage=table.partition("/")[0], table=table,
+        version=run.as_of, as_of=run.as_of is not None, verdict="stopped", total_raw_records=None, total_sampled_records=None,
+        target_rows=run.rules.setting(table).rows or run.settings.audit_rows, weight_column=None, distribution_column=None,
+        raw_data_distribution={}, sample_data_distribution={}, audit_columns=(), seed=seed, confidence=CONFIDENCE,
+        ruleset_hash=run.rules.ruleset_hash, started_at=started, duration=0.0,
+    )  # fmt: skip
+    try:
+        record = _audit(run, record, before, started)
+    except Exception as error:  # the table's own exception: recorded, a hard stop for it, and for no other
+        hidden = bool(_personal_columns(run, table, record.schema))
+        text = error_text(error, hidden)
+        text = text if hidden else f"{type(error).__name__}: {text}"
+        record = replace(record, verdict="stopped", error_message=text)
+    return replace(record, duration=round(time.monotonic() - clock, 3))
+
+
+def _personal_columns(run: AuditRun, table: str, schema: Mapping[str, str]) -> frozenset[str]:
+    """Return leaves whose values are never shown: marked ones (or within a marked column), and those that the pack names."""
+    marked = {name.lower() for name in run.declared.get(table, DeclaredTable()).pii}
+    patterns = run.rules.setting(table).pii or ()
+    names = {name for name in schema if name.lower() in marked or name.lower().partition(".")[0] in marked}
+    names |= {name for name in schema if fits(name, patterns)}
+    return frozenset(names or marked)
+
+
+def _audit(run: AuditRun, record: AuditRecord, before: AuditRecord | None, moment: datetime) -> AuditRecord:
+    snapshot = delta.snapshot(record.path, run.as_of)
+    source = _read(run, record.table, snapshot.version)
+    schema, key = rule_scans.leaf_types(source.schema), _key(run, record.table)
+    binding = bind(run.rules.rules, record.table, schema, key, moment.year)
+    pairs = tuple((bound.rule.name, name) for bound in binding.bound for name in bound.columns)
+    personal = _personal_columns(run, record.table, schema)
+    column, weighted, notes = _distribution(run.rules.setting(record.table), snapshot.partitions, schema, personal)
+    lost = judging.find_lost_columns(before.bindings, pairs, {r.name for r in run.rules.rules}) if before else []
+    if binding.lacking:
+        notes.append(f"the key's {', '.join(binding.lacking)} is not in the table")
+    if not any(bound.rule.key for bound in binding.bound):
+        notes.append("no key is known, so that none was asked for; `settings` of a pack can name it")
+    rows = snapshot.rows if snapshot.rows is not None else source.count()
+    at = literal(moment)
+    context = CheckContext((), at, at, "audited")
+    identity = _identity(binding, key, schema)
+    frame = rule_scans.select_leaves(source, [*binding.columns, *identity, *([column] if column else [])])
+    groups = count_groups(frame, column, rows, weighted=weighted) if column else None
+    with limit_codegen(run.session(), len(binding.bound)):
+        sample = draw_sample(
+            frame, [F.col(identifier(n)) for n in identity], record.target_rows, record.seed, rows, column=column, groups=groups
+        )
+        try:
+            results = _judge_rules(run, source, binding, sample, rows, context, personal)
+        finally:
+            sample.release()
+    verdict = judging.decide_verdict(results, None, [*lost, *(("key", name) for name in binding.lacking)])
+    return replace(
+        record, version=snapshot.version, bindings=pairs, uncovered=binding.uncovered, unfit=binding.unfit, lost=tuple(lost),
+        audit_columns=binding.columns, schema=schema, weight_column=column if weighted else None, distribution_column=column,
+        raw_data_distribution=groups.counts if groups else {}, sample_data_distribution=sample.counts if column else {},
+        notes=(*notes, *([REPEATED] if sample.repeated else [])), total_raw_records=rows, total_sampled_records=sample.count,
+        results=tuple(result.as_dict() for result in results), verdict=verdict,
+    )  # fmt: skip
+
+
+def _distribution(
+    setting: AuditSetting, partitions: Sequence[str], schema: Mapping[str, str], personal: frozenset[str]
+) -> tuple[str | None, bool, list[str]]:
+    """Return the column that counts rows (the declared weight, else the first partition column), whether it weights, notes."""
+    column, weighted = (setting.weight, True) if setting.weight else (next(iter(partitions), None), False)
+    if column is None:
+        return None, False, []
+    if column not in schema:
+        return None, False, [f"weight: there is no column {column}; the sample is uniform"]
+    if column in personal:
+        return None, False, [f"weight: {column} is pii, and its values would be shown; the sample is uniform"]
+    return column, weighted, []
+
+
+def _identity(binding: Binding, key: Sequence[str], schema: Mapping[str, str]) -> list[str]:
+    """Return the columns that tell a row from any other: its key; without one, all that can be hashed."""
+    if key and not binding.lacking:
+        return list(key)
+    return [name for name, kind in schema.items() if not re.search(r"\b(map|variant|interval)\b", kind)]
+
+
+def _judge_rules(
+    run: AuditRun,
+    source: DataFrame,
+    binding: Binding,
+    sample: Sample,
+    rows: int,
+    context: CheckContext,
+    personal: frozenset[str],
+) -> list[judging.RuleResult]:
+    by_row = [bound for bound in binding.bound if isinstance(bound.check, RowCheck)]
+    (flags, probabilities), errors = rule_scans.failures_in_sample(sample, by_row, context)
+    shares = {}
+    for bound, failed in zip(by_row, flags.T, strict=True):
+        uniform = uniform_share(len(failed), int(failed.sum()), rows)
+        shares[bound.id] = weighted_share(failed.tolist(), probabilities.tolist(), rows) if sample.weights else uniform
+    undecided = [b for b in by_row if b.id not in errors and shares[b.id].answer(b.rule.threshold) == "inconclusive"]
+    escalated: set[str] = set()
+    if undecided and run.escalate:
+        run.step(f"{len(undecided)} rules in full")
+        frame = rule_scans.select_leaves(source, [name for bound in undecided for name in bound.columns])
+        (whole, counts), full_errors = rule_scans.failures_in_full(frame, undecided, context)
+        errors |= full_errors
+        shares |= {name: exact_share(whole, failed) for name, failed in counts.items()}
+        escalated = set(counts)
+    failing = [b for b in by_row if b.id not in errors and shares[b.id].failed and not personal & set(b.columns)]
+    examples = rule_scans.sample_examples(sample.rows, failing, context)
+    failed = [b for b in failing if not examples.get(b.id) and shares[b.id].answer(b.rule.threshold) == "fail"]
+    if failed:
+        frame = rule_scans.select_leaves(source, [name for bound in failed for name in bound.columns])
+        examples |= rule_scans.least_examples(frame, failed, context)
+    results = []
+    for bound in binding.bound:
+        error = errors.get(bound.id)
+        duplicates = 0
+        if not isinstance(bound.check, RowCheck):
+            # In full: two rows of one value are hardly ever both in a sample.
+            duplicates, error = rule_scans.count_duplicates(source, bound, context)
+        if error is not None:
+            results.append(judging.exception_result(bound, masked(error) if personal else error))
+        elif isinstance(bound.check, RowCheck):
+            share = shares[bound.id]
+            values = (MASKED,) if personal & set(bound.columns) and share.failed else examples.get(bound.id, ())
+            results.append(judging.judge_share(bound, share, escalated=bound.id in escalated, examples=values))
+        else:
+            results.append(judging.judge_unique(bound, rows, duplicates))
+    return results

@@ -1,0 +1,51 @@
+"""Types of parameters in YAML that pydantic does not have: durations, lists of columns, SQL.
+
+Belongs here: text → checked text. It stays as written, since a stored rule set repeats its author's words. Does not: whether
+the columns exist (contracts), or what SQL may say (sql/).
+"""
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import AfterValidator, ValidationInfo
+
+from lakehouse_assets.checks.sql.text import parse_aggregate, parse_expression
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(text: str) -> timedelta:
+    """Return the length of ``30s``, ``90m``, ``6h`` or ``2d``. Raises ValueError for another form."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a duration such as 30s, 90m, 6h or 2d")
+    return timedelta(**{UNITS[match[2]]: int(match[1])})
+
+
+def _duration(text: str) -> str:
+    duration(text)
+    return text
+
+
+def _columns(columns: tuple[str, ...]) -> tuple[str, ...]:
+    names = [name.lower() for name in columns]  # Spark ignores letter case
+    if repeated := [name for index, name in enumerate(columns) if name.lower() in names[:index]]:
+        raise ValueError(f"{repeated[0]} stands there twice")
+    return columns
+
+
+def _condition(text: str, info: ValidationInfo) -> str:
+    parse_expression(text, str(info.field_name))
+    return text
+
+
+def _aggregate(text: str, info: ValidationInfo) -> str:
+    parse_aggregate(text, str(info.field_name))
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+Columns = Annotated[tuple[str, ...], AfterValidator(_columns)]
+Condition = Annotated[str, AfterValidator(_condition)]
+Aggregate = Annotated[str, AfterValidator(_aggregate)]

@@ -1,0 +1,56 @@
+"""The base of every YAML model: immutable, and strict about keys and numbers.
+
+Belongs here: the errors for an unknown key and for a boolean in place of a number. Does not: any key.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+
+class StrictModel(BaseModel):
+    """Immutable. An unknown key is an error that lists the keys; a boolean in place of a number is an error. The string below a
+    key is its description in the reference.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain_errors(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if booleans := list(cls._booleans_for_numbers(data)):
+            raise ValidationError.from_exception_data(cls.__name__, booleans)
+        try:
+            return handler(data)
+        except ValidationError as error:
+            explained = [cls._explain(dict(each)) for each in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, explained) from None
+
+    @classmethod
+    def _booleans_for_numbers(cls, data: Any) -> Iterator[InitErrorDetails]:
+        # Python takes `true` for 1.
+        fields = {key: field for name, field in cls.model_fields.items() for key in (name, field.alias or name)}
+        for key, value in data.items() if isinstance(data, dict) else ():
+            if isinstance(value, bool) and key in fields:
+                kinds = {fields[key].annotation, *get_args(fields[key].annotation)}
+                if bool not in kinds and kinds & {int, float}:
+                    text = f"{str(value).lower()} is no number"
+                    yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(str(key),), input=value)
+
+    @classmethod
+    def _explain(cls, mistake: dict[str, Any]) -> InitErrorDetails:
+        """Return the mistake; for an unknown key of this model, with the keys that it has."""
+        kind, loc, text = mistake["type"], mistake["loc"], mistake["msg"]
+        if kind == "extra_forbidden" and len(loc) == 1:
+            names = [field.alias or name for name, field in cls.model_fields.items()]
+            near = get_close_matches(str(loc[0]), names, 1)
+            text = f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
+        return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])
+
+
+def _custom(kind: str, text: str) -> PydanticCustomError:
+    # Types of errors and their messages must be literals for type checkers; the message is no template here.
+    return PydanticCustomError(kind, "{text}", {"text": text})  # pyright: ignore[reportArgumentType]

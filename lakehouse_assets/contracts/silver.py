@@ -1,0 +1,31 @@
+"""Silver's columns, with their types, and the order that says which of two rows of a key is newer.
+
+Belongs here: names and types that follow from a contract. Does not: folding rows (pipeline/fold), or what is on disk (queries).
+"""
+
+from lakehouse_assets.contracts.batch import CONTENT_HASH, ROW_COLUMNS, SEQUENCE, WINDOW
+from lakehouse_assets.contracts.spark_types import parse_type, sql_type
+from lakehouse_assets.contracts.table_contract import TableContract
+
+# In append mode the number of a row among the equal rows of its batch.
+ORDINAL = "_ordinal"
+BOOKKEEPING_TYPES = {WINDOW: "timestamp", SEQUENCE: "int", CONTENT_HASH: "string", ORDINAL: "int"}
+
+
+def silver_columns(spec: TableContract) -> list[str]:
+    """Silver's columns in order: the declared ones, where the row comes from, and at the end what batches have added."""
+    ordinal = [ORDINAL] if spec.extraction.mode == "append" else []
+    added = spec.evolved_columns
+    declared = [name for name in spec.columns if name not in added]
+    return [*declared, *ROW_COLUMNS, *ordinal, *added]
+
+
+def silver_types(spec: TableContract) -> dict[str, str]:
+    """Silver's columns in order, each with Spark's name of its type."""
+    types = {name: sql_type(parse_type(column.type)) for name, column in spec.columns.items()} | BOOKKEEPING_TYPES
+    return {name: types[name] for name in silver_columns(spec)}
+
+
+def total_order(last_modified: str | None) -> tuple[str | None, ...]:
+    """The columns that order the rows of a key, oldest row first. None stands for NULL in every row."""
+    return (last_modified, *ROW_COLUMNS)

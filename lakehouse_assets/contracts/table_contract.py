@@ -1,0 +1,199 @@
+"""The base of a table's contracts: its fields, and what follows from them for each of the three contracts.
+
+Belongs here: the fields, and values computed from them. Does not: validating them together, or the three contracts (table).
+"""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.jdbc_source import JdbcSource
+from lakehouse_assets.contracts.kafka_source import KafkaSource
+from lakehouse_assets.contracts.mistakes import TableName
+from lakehouse_assets.contracts.source import FilesSource
+
+if TYPE_CHECKING:
+    from lakehouse_assets.contracts.table import TableSpec
+
+AnySource = Annotated[FilesSource | JdbcSource | KafkaSource, Field(discriminator="kind")]
+
+
+class SchemaPolicy(StrictModel):
+    """What to do with a batch whose columns differ from the declared ones ([schema.md](schema.md)).
+
+    A declared column that **no** extraction has ever had is a mistake in the YAML: the window is quarantined, whatever is set
+    here. The check's name is `source_columns` (`new_columns` for undeclared ones, `source_types` for types). Names that differ
+    from declared ones in letter case only are rejected, whatever is set here (`source_names`).
+    """
+
+    new_columns: Literal["evolve", "ignore", "quarantine", "reject"] = "ignore"
+    """`evolve`: an undeclared column is added at silver's end. `ignore`: it stays in bronze. `quarantine`: the window is
+    quarantined. `reject`: the same, and its materialization fails."""
+    missing_columns: Literal["keep", "null", "quarantine", "reject"] = "keep"
+    """`keep`: a declared column that the batch lacks keeps the key's last value. `null`: it becomes NULL. `quarantine`: the
+    window is quarantined. `reject`: the same, and its materialization fails."""
+    type_changes: Literal["widen", "cast", "quarantine", "reject"] = "cast"
+    """What to do when the source reports a type (Parquet, JDBC) that does not read as the declared one without loss. `widen`:
+    silver takes a wider type that Delta can widen to; any other type quarantines the window. `cast`: values are read as the
+    declared type; a value that cannot be cast quarantines its row. `quarantine`: the window is quarantined. `reject`: the
+    same, and its materialization fails. A source of text (CSV, JSON, Kafka) reports no types: with `quarantine` and `reject` a
+    value that cannot be cast quarantines the whole window."""
+
+
+class SupersedeSpec(StrictModel):
+    """When a later extraction of a window may replace an accepted one, and a snapshot the one before it.
+
+    A batch is quarantined by the check `supersede` when a key column, or every declared column, is missing; when none of its
+    rows is clean; when it has no rows, where rows are published; and when more is lost than `max_loss` allows. A first
+    delivery is quarantined when it has rows and none is clean, or none of the declared columns. A quarantined row is not
+    absent: the published row of its key stays. `supersede: any` accepts every loss.
+    """
+
+    max_loss: float = Field(default=0.5, ge=0, le=1)
+    """The share that may be lost: of the keys that the replaced extraction published; in append mode of its clean rows; in
+    snapshot mode of silver's keys, also for new windows."""
+
+
+class AlertSpec(StrictModel):
+    """Who gets alerts about critical failures: quarantined windows, rows that a critical check quarantines, quarantined gold
+    tables of this table, and damaged evidence ([evidence.md](evidence.md)). One message covers everything since the last one,
+    each decision once; ten are listed, the others counted. An addressee that fails gets the message again at the next tick
+    (every 30 seconds), alone: it may arrive twice, but is not lost.
+    """
+
+    webhooks: tuple[str, ...] = ()
+    """Names of variables without their prefix: `OPS_HOOK` is `LAKEHOUSE_SECRET_OPS_HOOK`, an `http(s)://` address that takes a
+    JSON POST."""
+    slack: tuple[str, ...] = ()
+    """The same, each an [Apprise](https://github.com/caronc/apprise) address (`slack://…`)."""
+    emails: tuple[str, ...] = ()
+    """Addresses. They are reached through `LAKEHOUSE_SECRET_SMTP`, an Apprise `mailto://` (or `mailtos://`) address of your
+    mail server."""
+
+
+class MaintenanceSpec(StrictModel):
+    """What `maintenance_<table>` does once a week. It removes no row of bronze, silver or gold, and no row that is quarantined
+    today."""
+
+    vacuum_days: int = Field(default=30, ge=7, le=36_500)
+    """Files that no version of the last this many days needs are deleted. It must be longer than any run, and longer than gold
+    may wait before it reads what changed."""
+    quarantine_days: int | None = Field(default=None, ge=1, le=36_500)
+    """Quarantined rows are deleted this many days after they were closed: released, superseded, or discarded with their whole
+    window. Rows that are quarantined today stay. So do discarded rows of a published window. Without it, all rows are kept as
+    evidence."""
+
+
+class TableContract(StrictModel):
+    """The base of a table's three contracts: `TableSpec` as its YAML declares it, `EffectiveTable` with what accepted batches
+    changed, `StagedTable` with what the batches of a run would change.
+    """
+
+    name: TableName
+    """The assets are called `source_<name>`, `bronze_<name>`, … Lower-case letters, digits and `_`, beginning with a letter, at
+    most 63."""
+    description: str = ""
+    """Shown in the UI."""
+    owners: tuple[str, ...] = ()
+    """Dagster owners: `team:<name>` or e-mail addresses."""
+    tags: dict[str, str] = {}
+    """Dagster tags of all the table's assets."""
+    source: AnySource
+    """Where the data comes from: files, a database table, or a topic."""
+    extraction: ExtractionSpec
+    """The windows, and what one means."""
+    key: tuple[str, ...] = ()
+    """Columns that identify a row. Needed in `upsert` and `snapshot` mode, refused in `append` mode. A row without a whole key
+    is quarantined."""
+    last_modified: str | None = None
+    """The column that orders the rows of a key: the larger value is newer. Without it, the later window wins, then the later
+    extraction."""
+    columns: dict[str, Column] = Field(min_length=1)
+    """The declared columns: `name: type`, or `name: {type: …, …}`. Undeclared columns stay in bronze."""
+    schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
+    """What to do when a batch's columns differ."""
+    supersede: SupersedeSpec | Literal["any"] = SupersedeSpec()
+    """What a later extraction needs to replace an earlier one; `any` for a source whose redeliveries are always right."""
+    checks: tuple[AnyCheck, ...] = ()
+    """The rules."""
+    drift: DriftSpec | None = None
+    """The features whose distribution is compared. Without it there is no drift check and no profile."""
+    gold: tuple[GoldSpec, ...] = ()
+    """Tables derived from silver."""
+    alerts: AlertSpec = AlertSpec()
+    """Who gets alerts about critical failures."""
+    maintenance: MaintenanceSpec = MaintenanceSpec()
+    """How long unneeded files and closed quarantine rows are kept."""
+
+    @property
+    def declared(self) -> "TableSpec":
+        """The contract as the YAML declares it."""
+        raise NotImplementedError
+
+    @property
+    def evolved_columns(self) -> tuple[str, ...]:
+        """The undeclared columns, which batches added."""
+        declared = self.declared.columns
+        return tuple(name for name in self.columns if name not in declared)
+
+    @property
+    def pii_columns(self) -> frozenset[str]:
+        """Columns whose values are never shown: the marked ones, and others from the same column of the source."""
+        personal = {self.source_column(name).lower() for name, column in self.columns.items() if column.pii}
+        return frozenset(name for name in self.columns if personal and self.source_column(name).lower() in personal)
+
+    def source_column(self, name: str) -> str:
+        """Return the source's spelling of a declared column."""
+        return self.columns[name].source_name or name
+
+    @property
+    def silver_key(self) -> tuple[str, ...]:
+        """The columns that identify a silver row: the key, or in append mode the window, the content hash and an ordinal."""
+        return self.key or ("p_extracted_at", "_content_hash", "_ordinal")
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The features of `drift`; none without it."""
+        return self.drift.features if self.drift else ()
+
+    @property
+    def drift_in_units(self) -> DriftSpec | None:
+        """`drift`, with each feature that is a bare column in that column's unit."""
+        if self.drift is None:
+            return None
+        bare = {f.name: self.columns[f.expr].unit for f in self.drift.features if f.unit is None and f.expr in self.columns}
+        features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in self.drift.features]
+        return self.drift.model_copy(update={"features": tuple(features)})
+
+    @property
+    def meaning(self) -> str:
+        """A hash of every setting by which silver's values follow from bronze and the accepted decisions."""
+        own = self.declared.columns
+        columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in own.items()}
+        parts = self.model_dump(mode="json", include={"key", "last_modified"}) | {
+            "columns": columns, "source": self.source.model_dump(mode="json", include={"nulls", "timezone"}),
+            "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
+            "missing": self.schema_policy.missing_columns,
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def ruleset(self) -> str:
+        """Return what a batch is judged by, as canonical JSON; each decision stores it."""
+        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold", "maintenance"), True)
+        # Retries, alerts of overdue windows and units in messages change no judgement.
+        left_out["extraction"] = {"retries", "overdue_after"}
+        left_out["drift"] = {"features": {"__all__": {"unit"}}}
+        return self.declared.model_dump_json(by_alias=True, exclude=left_out)
+
+    @property
+    def ruleset_hash(self) -> str:
+        """The first 16 hex digits of the rule set's SHA-256."""
+        return hashlib.sha256(self.ruleset().encode()).hexdigest()[:16]

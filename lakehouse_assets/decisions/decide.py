@@ -1,0 +1,198 @@
+"""Decide on one batch: from its numbers and what is known by then to its decision.
+
+Belongs here: the order of all checks, and what an accepted batch changes for later ones. Does not: any check's own judgement
+(gate, drift, schema, supersession), reading a log, or applying a decision.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.dependencies import awaited_checks
+from lakehouse_assets.contracts.check_context import window_context
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord, Kind
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
+from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.drift.baseline_state import BaselineState
+from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.decisions.drift.verdict import DriftVerdict, find_drift_start
+from lakehouse_assets.decisions.gate import Outcome
+from lakehouse_assets.decisions.history import History
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.schema import evolution
+from lakehouse_assets.decisions.schema.gate import lacking_columns, schema_outcomes
+from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, superseded
+
+
+@dataclass(frozen=True)
+class JudgementRequest:
+    """Why batches are judged: by the gate itself or for a person, overriding which checks. ``joins_baseline``: what the person
+    says of an accepted window; None: nothing. ``operation``: the id of the person's request.
+    """
+
+    kind: Kind = "judged"
+    waived: tuple[str, ...] = ()
+    by: str | None = None
+    because: str | None = None
+    joins_baseline: bool | None = None
+    operation: str | None = None
+
+    def lets_join(self, drift: DriftVerdict | None) -> bool:
+        """Whether an accepted window joins the baseline. Unless a person says otherwise, overridden drift does not become
+        normal. A baseline that has left its pinned reference learns nothing, whoever says so.
+        """
+        wanted = self.joins_baseline if self.joins_baseline is not None else not {"drift", "*"} & set(self.waived)
+        return drift is not None and drift.learns and wanted
+
+
+@dataclass(frozen=True)
+class BatchEvidence:
+    """The measurements of one batch. ``replaced``: the rows it would replace, if any. ``inputs``: the last decisions of the
+    tables that its checks read.
+    """
+
+    numbers: BatchNumbers
+    profiles: Sequence[Measurement] = ()
+    replaced: Replaced | None = None
+    inputs: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Knowledge:
+    """All that a decision is made from besides the batch; `decide` adds each decision to it.
+
+    ``decisions``: all of the table. ``columns``: source columns that any extraction has had. ``baseline``: None where the table
+    declares no drift. ``earlier_drift``: earlier drift verdicts by decision id. ``readers``: downstream readers by column.
+    """
+
+    decisions: list[Decision]
+    columns: Collection[str]
+    baseline: BaselineState | None = None
+    history: History = field(default_factory=History)
+    earlier_drift: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._accepted_before = set(ledger.accepted(self.decisions))
+
+    def learn(self, decision: Decision, evidence: BatchEvidence, drift: DriftVerdict | None) -> None:
+        """Bring the baseline and the history up to date with a decision."""
+        start = decision.p_extracted_at
+        if start is None or not (decision.accepted or decision.batch in self._accepted_before):
+            return
+        if self.baseline:
+            # An earlier extraction or what was seeded for the window, or a batch that is quarantined from now on.
+            self.baseline.forget(start)
+            if decision.teaches and drift and decision.accepted:
+                self.baseline.learn(start, evidence.profiles, drift.statistics)
+        if decision.accepted:
+            self.history.learn(decision)
+        else:
+            self.history.forget(start)
+
+
+def decide(
+    spec: TableSpec,
+    record: ExtractionRecord,
+    evidence: BatchEvidence,
+    known: Knowledge,
+    request: JudgementRequest,
+    *,
+    run_id: str,
+    at: datetime,
+) -> list[Decision]:
+    """Return the decision on one batch of silver and, if it is accepted, the records of the extractions that it supersedes.
+    They are added to ``known``. ``at``: the time of the decision.
+    """
+    current = evolution.effective_table(spec, known.decisions)
+    planned = evolution.plan(current, record, known.readers)
+    drift = _drift_verdict(record.p_extracted_at, evidence, known)
+    outcomes = _outcomes(spec, current, planned, record, evidence, known, request.waived)
+    outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
+    verdict, counts = gate.verdict_of(outcomes, evidence.numbers)
+    number = max((d.number for d in known.decisions), default=0) + 1
+    decision = Decision(
+        table=spec.name,
+        p_extracted_at=record.p_extracted_at,
+        extraction_seq=record.extraction_seq,
+        number=number,
+        kind=request.kind,
+        verdict=verdict,
+        counts=counts,
+        reasons=gate.reasons_of(outcomes),
+        ruleset_hash=spec.ruleset_hash,
+        ruleset=spec.ruleset(),
+        bronze_version=record.bronze_version,
+        baseline_version=number - 1 if spec.drift else None,
+        run_id=run_id,
+        decided_at=at,
+        drift_p_value=drift.p_value if drift else None,
+        teaches=request.lets_join(drift),
+        waived=request.waived,
+        by=request.by,
+        because=request.because,
+        operation=request.operation,
+        inputs=dict(evidence.inputs),
+        evolved=planned.evolved,
+        checks=tuple(outcome.as_dict() for outcome in outcomes),
+        drift=drift.to_dict() if drift else None,
+        profiles=tuple(profile.to_dict() for profile in evidence.profiles),
+    )
+    earlier = ledger.earlier(decision.batch, known.decisions) if decision.accepted else []
+    made = [decision, *superseded(earlier, decision, evidence.replaced)]
+    known.learn(decision, evidence, drift)
+    known.decisions += made
+    return made
+
+
+def _outcomes(
+    spec: TableSpec,
+    current: EffectiveTable,
+    planned: evolution.Plan,
+    record: ExtractionRecord,
+    evidence: BatchEvidence,
+    known: Knowledge,
+    waived: Collection[str],
+) -> list[Outcome]:
+    """Outcomes of all checks but drift. ``current``: the contract before this batch; ``planned``: after it."""
+    numbers = evidence.numbers
+    failed_casts = {name: numbers.failed_rows.get(f"cast_{name}", 0) for name in current.columns}
+    outcomes = gate.built_in(planned.after, numbers) + schema_outcomes(current, record, planned, known.columns, failed_casts)
+    context = window_context(spec, record.p_extracted_at, record.control)
+    outcomes += gate.judge_checks(
+        awaited_checks(spec.checks, context),
+        context,
+        numbers,
+        spec.pii_columns,
+        waived,
+        before=partial(known.history.before, record.p_extracted_at),
+        lacking=lacking_columns(current, record),
+    )
+    return outcomes + supersede_outcome(current, numbers, evidence.replaced, lacking_columns(current.declared, record))
+
+
+def _drift_verdict(start: datetime, evidence: BatchEvidence, known: Knowledge) -> DriftVerdict | None:
+    if known.baseline is None or not evidence.numbers.newest or "drift" in evidence.numbers.errors:
+        return None
+    since = partial(find_drift_start, known.decisions, known.earlier_drift, start)
+    return judge_drift(evidence.profiles, *known.baseline.without_window(start), known.baseline.spec, window=start, since=since)
+
+
+def gold_outcomes(
+    spec: GoldSpec, context: CheckContext, numbers: BatchNumbers, pii: Collection[str], rows_outside: int
+) -> list[Outcome]:
+    """Outcomes of a gold table's checks, of its key and of its grain. ``rows_outside``: rows of no part that was derived."""
+    outcomes = gate.judge_checks(awaited_checks(spec.checks, context), context, numbers, pii)
+    if numbers.key_conflicts:
+        text = f"{numbers.key_conflicts} key(s) ({', '.join(spec.key)}) with more than one row"
+        outcomes.append(Outcome("key", "unique", "critical", "failed", "batch", numbers.key_conflicts, text))
+    if spec.grain and rows_outside:
+        column = spec.grain.column
+        text = f"{rows_outside} row(s) have a {column} that none of their inputs has: is `grain.inputs` what the SQL says?"
+        outcomes.append(Outcome("grain", "grain", "critical", "failed", "batch", rows_outside, text))
+    return outcomes

@@ -1,0 +1,125 @@
+"""Baseline and history of one table, kept in step, as windows are accepted, replaced and forgotten.
+
+Belongs here: the fold of accepted windows. Does not: merging distributions (baseline), judging, or storing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
+from lakehouse_assets.decisions.drift.baseline import Baseline, Shape, block_size
+from lakehouse_assets.decisions.drift.categories import Categories, compare_categories
+from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs
+from lakehouse_assets.decisions.drift.p_values import missing_surprisal, volume_deviation
+from lakehouse_assets.decisions.drift.profiles import Key, Profile
+from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
+from lakehouse_assets.decisions.drift.statistic_history import SIZE, StatisticHistory, Statistics
+
+
+def needed_windows(spec: DriftSpec) -> int:
+    """How many of the newest windows of a feature and stratum must be read with their distributions, for the state of all:
+    those that its baseline may hold, and before them those that are measured again when they are the first.
+    """
+    return spec.remember + 2 * block_size(spec.remember) + spec.warn_from
+
+
+def count_values(measurement: Measurement) -> int:
+    """How many values (of relations: rows) a measurement is of."""
+    return measurement.rows if isinstance(measurement, Relations) else measurement.valid
+
+
+class BaselineState:
+    """Baseline and history of one table: the fold of its accepted windows in the order of their decisions.
+
+    A window's statistics are those of its decision, against the baseline of that time. The first ``spec.warn_from`` windows of
+    a feature and stratum were compared with next to nothing: their distances would mask every fault for years. So once there
+    are that many, each of them is measured again against the others.
+    """
+
+    def __init__(self, spec: DriftSpec, reference: Mapping[Key, Shape] | None = None) -> None:
+        self.spec = spec
+        self.baseline = Baseline(spec.remember)
+        self.history = StatisticHistory(spec.remember)
+        self.baseline.pin(reference or {})
+        self._entries: list[tuple[Any, tuple[Measurement, ...], Statistics]] = []
+        self._first: dict[Key, list[tuple[Any, Shape]]] = {}
+        self._first_counts: dict[Key, list[tuple[Any, int, int]]] = {}
+        self._without_last: tuple[Any, BaselineState] | None = None
+
+    def learn(self, window: Any, measurements: Sequence[Measurement], statistics: Statistics) -> None:
+        """Add an accepted window: its measurements, and its verdict's statistics. Raises SketchError as `Baseline.add`."""
+        shapes = self.baseline.add(measurements)
+        self._without_last = None
+        self._entries.append((window, tuple(measurements), statistics))
+        sizes = {m.key: {**statistics.get(m.key, {}), SIZE: float(count_values(m))} for m in measurements}
+        self.history.add(window, {**statistics, **sizes})
+        for key, shape in shapes.items():
+            if self.baseline.windows(key) == 1:
+                self._first[key] = []  # the first one ever, or the first of another kind
+            if (first := self._first.get(key)) is None:
+                continue
+            first.append((window, shape))
+            if len(first) == self.spec.warn_from:
+                merged = self.baseline.shape(key)
+                for label, each in first:
+                    self.history.amend(label, key, _compare_within(each, merged))
+                del self._first[key]
+        counts = [(m.key, m.rows - m.valid, m.rows) for m in measurements if isinstance(m, Profile)]
+        for key, missing, rows in [*counts, ((VOLUME, None), 0, self.baseline.volumes()[-1])]:
+            self._learn_counts(window, key, missing, rows)
+
+    def _learn_counts(self, window: Any, key: Key, missing: int, rows: int) -> None:
+        first = self._first_counts.setdefault(key, [])
+        if len(first) >= self.spec.warn_from:
+            return
+        first.append((window, missing, rows))
+        if len(first) < self.spec.warn_from:
+            return
+        for index, (label, m, n) in enumerate(first):
+            others = first[:index] + first[index + 1 :]
+            if key == (VOLUME, None):
+                again = {"volume": volume_deviation(n, [other[2] for other in others])}
+            else:
+                again = {"missing": missing_surprisal(m, n, [other[1:] for other in others])}
+            self.history.amend(label, key, again)
+
+    def pin(self, reference: Mapping[Key, Shape] | None = None) -> None:
+        """Set the reference of the baseline: as it is now, or another's `Baseline.reference`."""
+        self.baseline.pin(reference)
+        self._without_last = None
+
+    def forget(self, window: Any) -> None:
+        """Remove a window, as if it had never been learnt."""
+        if self._holds(window):
+            self.__dict__.update(vars(self._without(window)))
+
+    def without_window(self, window: Any) -> tuple[Baseline, StatisticHistory]:
+        """What ``window`` is judged by: all windows but itself. Not a copy: neither may be changed."""
+        state = self._without(window) if self._holds(window) else self
+        return state.baseline, state.history
+
+    def _holds(self, window: Any) -> bool:
+        return any(entry[0] == window for entry in self._entries)
+
+    def _without(self, window: Any) -> "BaselineState":
+        if self._without_last and self._without_last[0] == window:  # judged without it, and now replaced
+            return self._without_last[1]
+        # A person has looked at what was pinned: a window that is replaced later does not change it.
+        state = BaselineState(self.spec, self.baseline.reference)
+        for entry in self._entries:
+            if entry[0] != window:
+                state.learn(*entry)
+        self._without_last = window, state
+        return state
+
+
+def _compare_within(one: Shape, merged: Shape | None) -> dict[str, float]:
+    """The statistics of one of the windows that ``merged`` is made of, against the others."""
+    if isinstance(one, Ecdf) and isinstance(merged, Ecdf):
+        return compare_ecdfs(one, merged, batch_is_inside=True)._asdict()
+    if isinstance(one, Categories) and isinstance(merged, Categories):
+        return dict(compare_categories(one, merged, batch_is_inside=True).statistics)
+    if isinstance(one, Relations) and isinstance(merged, Relations):
+        distance = compare_relations(one, merged.minus(one))
+        return distance.statistics if distance else {}
+    return {}

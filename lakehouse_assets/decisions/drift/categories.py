@@ -1,0 +1,157 @@
+"""How far the categories of one batch are from a baseline's: shares, new and vanished ones.
+
+Belongs here: counts by category, merged, and their distances. Does not: what is too far (judge), or numbers (distances).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakehouse_assets.decisions.drift.distances import tail_weight
+from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
+
+# Half a row for a new category: the usual continuity correction, so that it is far off, not infinitely.
+UNSEEN = 0.5
+NAMED = 10  # new, vanished and changed categories that are named, each
+# A category has a cell of its own in the folded distances from so many rows of the baseline a window on (Cochran's rule).
+OWN_CELL = 5.0
+# From so many categories on the folded distances are measured as well, so that they have a history when they are needed.
+MANY = MOST_CATEGORIES // 2
+CALLED_NEW = 10  # rows of a category that the baseline would keep by name, had it been as frequent before
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """Rows by category, in ``windows`` windows; ``others``: rows of categories that are not kept one by one."""
+
+    counts: Mapping[str, float]
+    others: float = 0.0
+    windows: int = 1
+
+    @property
+    def total(self) -> float:
+        """Rows in all."""
+        return sum(self.counts.values()) + self.others
+
+    def plus(self, other: "Categories") -> "Categories":
+        """Both together; beyond `MOST_CATEGORIES` the rarest are no longer kept one by one."""
+        merged = dict(self.counts)
+        for name, rows in other.counts.items():
+            merged[name] = merged.get(name, 0.0) + rows
+        others = self.others + other.others
+        if len(merged) > MOST_CATEGORIES:
+            ranked = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
+            others += sum(rows for _, rows in ranked[MOST_CATEGORIES:])
+            merged = dict(ranked[:MOST_CATEGORIES])
+        return Categories(merged, others, self.windows + other.windows)
+
+
+class CategoryDistance(NamedTuple):
+    """``g``, ``tail``: the two distances; ``statistics``: all that is compared with history, by name. ``changed``: (category,
+    share before, share now), the most changed first; ``new`` and ``vanished``: at most ten each, the most frequent first.
+    """
+
+    g: float
+    tail: float
+    statistics: Mapping[str, float]
+    changed: tuple[tuple[str, float, float], ...]
+    new: tuple[str, ...]
+    vanished: tuple[str, ...]
+
+
+class Aligned(NamedTuple):
+    """Rows of batch and baseline by name, in the order of ``names``, then of the others; ``frequent``: (names,)."""
+
+    names: list[str]
+    now: Floats
+    before: Floats
+    frequent: NDArray[np.bool_]
+    folded: bool
+
+    @property
+    def cells(self) -> tuple[Floats, Floats]:
+        """Rows of both by frequent name, and of all else together."""
+        own = np.append(self.frequent, False)
+        return tuple(np.append(rows[own], rows[~own].sum()) for rows in (self.now, self.before))  # type: ignore[return-value]
+
+
+def read_categories(profile: Profile) -> Categories | None:
+    """The profile's counts; None where it has no value."""
+    if not profile.counts:
+        return None
+    return Categories({str(value): float(rows) for value, rows in profile.counts}, float(profile.others))
+
+
+def align(batch: Categories, baseline: Categories, *, batch_is_inside: bool = False) -> Aligned:
+    """Both by the same names. ``batch_is_inside``: the baseline holds the batch, which is subtracted."""
+    names = sorted(set(batch.counts) | set(baseline.counts))
+    now = np.array([batch.counts.get(name, 0.0) for name in names] + [batch.others])
+    before = np.array([baseline.counts.get(name, 0.0) for name in names] + [baseline.others])
+    folded = batch.others > 0 or baseline.others > 0
+    windows = baseline.windows
+    if batch_is_inside:
+        rest = before.sum() - now.sum()
+        before, windows = np.maximum(before - now, 0.0), windows - batch.windows
+        # A name of the batch that the baseline does not keep is one of the others there.
+        before[-1] = max(rest - before[:-1].sum(), 0.0) if folded else 0.0
+    return Aligned(names, now, before, before[:-1] >= OWN_CELL * max(windows, 1), folded)
+
+
+def compare_categories(batch: Categories, baseline: Categories, *, batch_is_inside: bool = False) -> CategoryDistance:
+    """How far a batch's shares p are from the baseline's q. ``batch_is_inside``: the baseline holds the batch, which is
+    subtracted. Raises ValueError when there is no rest.
+
+    While both keep every category by name, ``g`` and ``tail`` compare each of them: √(G/2n), G the likelihood-ratio statistic
+    (Sokal and Rohlf, 1981) of the batch's n rows against the baseline's shares, and the largest |p - q| / √max(q(1 - q), 0.01).
+
+    Otherwise both are folded by the baseline's list first (``folded``, ``folded_tail``): frequent categories of the baseline
+    have a cell each, all others share one, or a rare category would be "never seen" in window after window. The tail still
+    finds a single rare category that has become frequent.
+    """
+    aligned = align(batch, baseline, batch_is_inside=batch_is_inside)
+    names, now, before = aligned.names, aligned.now, aligned.before
+    if before.sum() <= 0:
+        raise ValueError("there is no baseline besides the batch itself")
+    p, q = now / now.sum(), before / before.sum()
+    gaps = np.abs(p - q) / tail_weight(q)
+    statistics: dict[str, float] = {}
+    g, tail = 0.0, 0.0
+    if aligned.folded or len(baseline.counts) > MANY:
+        g, cell_gaps = _distances(*aligned.cells)
+        alone = float(gaps[:-1].max(initial=0.0))
+        tail = max(float(cell_gaps.max()), alone)
+        # Chance alone puts a batch farther from a young baseline, by this factor.
+        young = float(np.sqrt(1.0 + now.sum() / before.sum()))
+        # The shared cell is not ranked: which categories are in it depends on the baseline's age.
+        statistics = {"folded": round(g / young, 9), "folded_tail": round(alone / young, 9)}
+    if not aligned.folded:
+        g, gaps = _distances(now, before)
+        tail = float(gaps.max())
+        statistics |= {"g": round(g, 9), "tail": round(tail, 9)}
+    order = np.argsort(-gaps[:-1], kind="stable")
+    changed = tuple((names[i], float(q[i]), float(p[i])) for i in order[:NAMED].tolist() if gaps[i] > 0)
+    least = CALLED_NEW if aligned.folded else 0.0
+    hidden = min(batch.counts.values(), default=0.0) if batch.others else 0.0
+    new = _most_frequent(names, now, (before == 0) & (now > max(least, 2 * hidden)))
+    gone = _most_frequent(names, before, (now == 0) & (before > 0) & (not batch.others))
+    return CategoryDistance(round(g, 9), round(tail, 9), statistics, changed, new, gone)
+
+
+def _distances(now: Floats, before: Floats) -> tuple[float, Floats]:
+    """√(G/2n), and each cell's weighted distance."""
+    p = now / now.sum()
+    smooth = before + np.where((before == 0) & (now > 0), UNSEEN, 0.0)
+    q = smooth / smooth.sum()
+    present = now > 0
+    g = float((p[present] * np.log(p[present] / q[present])).sum())
+    return float(np.sqrt(max(g, 0.0))), np.abs(p - q) / tail_weight(q)
+
+
+def _most_frequent(names: list[str], rows: Floats, among: NDArray[np.bool_]) -> tuple[str, ...]:
+    counted = [(names[i], rows[i]) for i in np.flatnonzero(among[:-1]).tolist()]
+    return tuple(name for name, _ in sorted(counted, key=lambda item: (-item[1], item[0]))[:NAMED])

@@ -1,0 +1,197 @@
+"""One feature of a batch beside the baseline's: every statistic of it, and what a reader wants to see.
+
+Belongs here: measurement and baseline → statistics and effects. Does not: ranking them, or what follows (judge).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite, log10
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
+from lakehouse_assets.decisions.drift.baseline import Baseline
+from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
+from lakehouse_assets.decisions.drift.distances import FARTHEST, Ecdf, compare_ecdfs, read_ecdf, tail_weight
+from lakehouse_assets.decisions.drift.p_values import missing_surprisal, naive_p_value, nearest_likely_share, volume_deviation
+from lakehouse_assets.decisions.drift.profiles import Key, Profile
+from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
+from lakehouse_assets.decisions.json_values import to_json_value
+
+QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+# Missing values and the volume are ranked by themselves: one outlier of volume in a year would mask all smaller faults of shape
+# otherwise. Their p-values are doubled, so that all three raise at most twice as many false alarms as one.
+FAMILY_FACTORS = {"shape": 1, "missing": 2, "volume": 2}
+
+
+def family_of(statistic: str) -> str | None:
+    """The statistics that this one is ranked with; None for `signed`, of which only moving sums are ranked."""
+    return statistic if statistic in FAMILY_FACTORS else None if statistic == "signed" else "shape"
+
+
+class CountEvidence(NamedTuple):
+    """How rare so many missing values, or rows, are among the windows before; ``score``: in deviations of their history."""
+
+    p_value: float
+    score: float
+
+
+@dataclass(frozen=True)
+class FeatureResult:
+    """One feature and stratum of the batch, or its relations, or its volume. In the feature's unit: quantiles (at
+    `QUANTILE_LEVELS`) and ``median_shift``.
+
+    ``effects``: how large the change of each ranked statistic is, as a tail-weighted distance in [0, 10]; `min_effect` bounds
+    it. ``score``: the largest statistic, in deviations of its own history; ``statistic``: its name; ``p_value``: its rank among
+    the ``windows`` that have one, None while it is being learnt. ``corrected``: the p-value corrected for the number of
+    features, by past maxima or, where history is too short, Holm. ``naive_p_value``: of a usual KS test, which takes rows for
+    independent. ``silent``: rows, but no value in any. ``count_evidence``: of missing values and of the volume, if it matters.
+    """
+
+    feature: str
+    stratum: str | None
+    rows: int = 0
+    ks: float | None = None
+    tail: float | None = None
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    effects: Mapping[str, float] = field(default_factory=dict)
+    score: float | None = None
+    statistic: str | None = None
+    p_value: float | None = None
+    windows: int = 0
+    naive_p_value: float | None = None
+    corrected: float | None = None
+    silent: bool = False
+    quantiles: tuple[float, ...] | None = None
+    baseline_quantiles: tuple[float, ...] | None = None
+    median_shift: float | None = None
+    missing: float | None = None
+    baseline_missing: float | None = None
+    unit: str | None = None
+    changed: tuple[tuple[str, float, float], ...] = ()
+    new: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+    correlations: tuple[tuple[str, str, float, float], ...] = ()
+    count_evidence: CountEvidence | None = None
+
+    @property
+    def key(self) -> Key:
+        """Feature and stratum."""
+        return (self.feature, self.stratum)
+
+    @property
+    def effect(self) -> float:
+        """The largest effect; 0 where nothing was compared."""
+        return max(self.effects.values(), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe."""
+        plain = {name: value for name, value in vars(self).items() if name != "count_evidence"}
+        return to_json_value(plain | {"effect": self.effect})
+
+
+def compare_features(measurements: Sequence[Measurement], baseline: Baseline, spec: DriftSpec) -> list[FeatureResult]:
+    """Every feature and stratum, then the relations, then the volume. Raises SketchError; ValueError where a statistic is no
+    finite number, so that the unknown does not pass for the usual.
+    """
+    relations = [m for m in measurements if spec.relations and isinstance(m, Relations)]
+    for each in relations:
+        if each.too_large:
+            raise ValueError(f"{', '.join(each.too_large)}: a value is so large that its square is no finite number")
+    profiles = [m for m in measurements if isinstance(m, Profile)]
+    units = {feature.name: feature.unit for feature in spec.features}
+    results = [_compare_profile(p, baseline, units.get(p.feature)) for p in profiles]
+    results += [_compare_relations(each, baseline) for each in relations]
+    results.append(_compare_volume(profiles, baseline, spec))
+    for result in results:
+        for name, value in [*result.statistics.items(), *result.effects.items()]:
+            if not isfinite(value):
+                raise ValueError(f"{name} of {result.feature} is no finite number")
+    return results
+
+
+def _compare_profile(profile: Profile, baseline: Baseline, unit: str | None) -> FeatureResult:
+    compare = _compare_category if profile.kind == "category" else _compare_number
+    result = compare(FeatureResult(profile.feature, profile.stratum, rows=profile.rows, unit=unit), profile, baseline)
+    past = np.array(baseline.missing(profile.key))
+    if not past.size or not profile.rows:
+        return result
+    missing, (without, rows) = profile.rows - profile.valid, past.sum(axis=0).tolist()
+    before = without / max(rows, 1)
+    effect = abs(nearest_likely_share(missing, profile.rows, before) - before) / float(tail_weight(before))
+    return replace(
+        result,
+        missing=missing / profile.rows,
+        baseline_missing=before,
+        statistics={**result.statistics, "missing": missing_surprisal(missing, profile.rows, past)},
+        effects={**result.effects, "missing": round(effect, 9)},
+    )
+
+
+def _compare_number(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:
+    batch, normal = read_ecdf(profile), baseline.shape(profile.key)
+    result = replace(result, silent=batch is None and profile.rows > 0)
+    if batch is not None:
+        result = replace(result, quantiles=tuple(batch.quantiles(QUANTILE_LEVELS).tolist()))
+    if not isinstance(normal, Ecdf):
+        return result
+    result = replace(result, baseline_quantiles=tuple(normal.quantiles(QUANTILE_LEVELS).tolist()))
+    if batch is None and not result.silent:
+        return result
+    distance = compare_ecdfs(batch, normal) if batch is not None else FARTHEST
+    if batch is not None and result.quantiles and result.baseline_quantiles:
+        shift = result.quantiles[2] - result.baseline_quantiles[2]
+        naive = naive_p_value(distance.ks, batch.total, normal.total)
+        result = replace(result, median_shift=shift if isfinite(shift) else None, naive_p_value=naive)
+    effects = {"ks": distance.tail, "tail": distance.tail}
+    return replace(result, ks=distance.ks, tail=distance.tail, statistics=distance._asdict(), effects=effects)
+
+
+def _compare_category(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:
+    batch, normal = read_categories(profile), baseline.shape(profile.key)
+    result = replace(result, silent=batch is None and profile.rows > 0)
+    if not isinstance(normal, Categories):
+        return result
+    if batch is None:
+        far = dict.fromkeys(("folded", "folded_tail") if normal.others else ("g", "tail"), FARTHEST.tail)
+        return replace(result, tail=FARTHEST.tail, statistics=far, effects=far) if result.silent else result
+    distance = compare_categories(batch, normal)
+    return replace(
+        result,
+        tail=distance.tail,
+        statistics=distance.statistics,
+        effects=dict.fromkeys(distance.statistics, distance.tail),
+        changed=distance.changed,
+        new=distance.new,
+        vanished=distance.vanished,
+    )
+
+
+def _compare_relations(relations: Relations, baseline: Baseline) -> FeatureResult:
+    result, normal = FeatureResult(*relations.key, rows=relations.rows), baseline.shape(relations.key)
+    distance = compare_relations(relations, normal) if isinstance(normal, Relations) else None
+    return replace(result, tail=max(distance.effects.values()), **distance._asdict()) if distance else result
+
+
+def _compare_volume(profiles: Sequence[Profile], baseline: Baseline, spec: DriftSpec) -> FeatureResult:
+    """Rows of the batch beside the median window's."""
+    rows = sum(p.rows for p in profiles if p.feature == spec.features[0].name)
+    result, past = FeatureResult(VOLUME, None, rows=rows), baseline.volumes()
+    if not past or not rows:
+        return result
+    usual = median(past)
+    ratio, least = rows / usual, 1.0 - spec.min_volume_change
+    # In the unit of the other effects: at `min_effect` where the ratio is at its bound.
+    size = abs(log10(ratio)) / abs(log10(least)) if 0 < least < 1 else float(ratio != 1.0) * 2
+    effect = spec.min_effect * size if spec.min_effect else max(0.0, size - 1.0)
+    return replace(
+        result,
+        statistics={"volume": volume_deviation(rows, past)},
+        effects={"volume": round(effect, 9)},
+        quantiles=(float(rows),) * len(QUANTILE_LEVELS),
+        baseline_quantiles=(float(usual),) * len(QUANTILE_LEVELS),
+        median_shift=float(rows - usual),
+        unit="rows",
+    )

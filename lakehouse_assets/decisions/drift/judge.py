@@ -1,0 +1,132 @@
+"""The drift verdict on a batch: is it distributed as the accepted windows before it?
+
+Belongs here: the order of the judgement. Does not: statistics (feature_result), ranks and chance (single_window), sums over
+windows (moving_sum), the messages, or the verdict's effect (gate).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.drift import messages
+from lakehouse_assets.decisions.drift.baseline import Baseline
+from lakehouse_assets.decisions.drift.baseline_state import count_values
+from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
+from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
+from lakehouse_assets.decisions.drift.profiles import Key, Profile
+from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.decisions.drift.single_window import ByChance, PastStatistics, compare_with_chance, rank_batch
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
+from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Status
+
+Since = Callable[[FeatureResult], Any]
+
+
+def judge_drift(
+    measurements: Sequence[Measurement],
+    baseline: Baseline,
+    history: StatisticHistory,
+    spec: DriftSpec,
+    *,
+    window: Any = None,
+    since: Since = lambda _: None,
+    by_chance: ByChance | None = None,
+) -> DriftVerdict:
+    """Judge one batch by what is known when it is decided. Never raises for its content: that is an error, and quarantines it.
+
+    Every statistic of every feature and stratum is standardized by its own past, leaving itself out; their maximum is ranked
+    among the past windows' maxima (`conformal_p_value`). A silent feature (rows, no value) is as far off as can be; a stratum
+    without rows is no evidence. A statistic takes part once it has enough windows of its own. Until history is long enough,
+    p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `StatisticHistory`. ``since``: gives the first
+    of the unbroken run of windows that were off as this one; called only where it drifts. ``by_chance``: p-values of relations
+    while uncalibrated, which profiles alone cannot give.
+    """
+    try:
+        return _judge(measurements, baseline, history, spec, window, since, by_chance or {})
+    except Exception as error:
+        # Whatever it is: the run's other windows go on.
+        return DriftVerdict("error", "hold", f"the features cannot be compared: {str(error) or type(error).__name__}")
+
+
+def _judge(
+    measurements: Sequence[Measurement],
+    baseline: Baseline,
+    history: StatisticHistory,
+    spec: DriftSpec,
+    window: Any,
+    since: Since,
+    by_chance: ByChance,
+) -> DriftVerdict:
+    declared = {feature.name for feature in spec.features}
+    measurements = [m for m in measurements if not isinstance(m, Profile) or m.feature in declared]
+    profiles = [m for m in measurements if isinstance(m, Profile)]
+    measured = {profile.feature for profile in profiles}
+    if unmeasured := [feature.name for feature in spec.features if feature.name not in measured]:
+        return DriftVerdict("error", "hold", f"not measured, although declared: {', '.join(unmeasured)}")
+    results = compare_features(measurements, baseline, spec)
+    keys = {result.key for result in results}
+    past = PastStatistics.of(results, history, {m.key: count_values(m) for m in measurements})
+    # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
+    learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
+    known = max(int(past.counts.max(initial=0)), learnt)
+    status: Status = "calibrated" if known >= spec.hold_from else "calibrated_warn_only"
+    if known < spec.warn_from:
+        status = "uncalibrated" if known else "cold_start"
+    verdict = DriftVerdict(
+        status,
+        "pass",
+        "the batch has no rows to compare",
+        windows_known=known,
+        windows_until_warn=max(0, spec.warn_from - known),
+        windows_until_hold=max(0, spec.hold_from - known),
+        results=tuple(results),
+        absent=tuple(key for key in baseline.keys if key[0] in declared and key not in keys),
+        statistics={r.key: dict(r.statistics) for r in results if r.statistics},
+    )
+    if not any(profile.rows for profile in profiles):
+        return verdict
+    if status == "cold_start":
+        action: Action = {"learn": "pass", "warn": "warn", "stop": "hold"}[spec.cold_start]  # type: ignore[assignment]
+        return replace(verdict, action=action, message=messages.describe_cold_start(spec))
+    if status == "uncalibrated":
+        finding = compare_with_chance(measurements, results, baseline, spec, by_chance)
+    else:
+        finding = rank_batch(results, past, spec, may_hold=status == "calibrated")
+    if finding is None:
+        verdict = replace(verdict, message="nothing in this batch is known well enough to be compared")
+    else:
+        began = since(finding.worst) if finding.worst and finding.action != "pass" else None
+        verdict = replace(verdict, results=tuple(results), since=began, **finding._asdict())
+        verdict = replace(verdict, message=messages.describe_finding(verdict))
+    verdict = _judge_over_time(verdict, baseline, history, spec, window)
+    young = _find_young(results, past, baseline, spec) if verdict.calibrated else []
+    more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
+    return replace(verdict, message=verdict.message + more)
+
+
+def _find_young(
+    results: Sequence[FeatureResult], past: PastStatistics, baseline: Baseline, spec: DriftSpec
+) -> list[tuple[Key, int]]:
+    """Features and strata with too few windows to be judged, and how many; the first had nothing to be compared with."""
+    declared, most = {feature.name for feature in spec.features}, spec.warn_from - 1
+    young = [r.key for i, r in enumerate(results) if r.feature in declared and r.rows and past.windows_of(i) <= most]
+    return [(key, min(baseline.windows(key), most)) for key in young]
+
+
+def _judge_over_time(
+    verdict: DriftVerdict, baseline: Baseline, history: StatisticHistory, spec: DriftSpec, window: Any
+) -> DriftVerdict:
+    """Add a shift that accumulates over windows, and how far the baseline itself has moved: both can only warn."""
+    largest = find_largest_sum(verdict.results, history, spec, window)
+    verdict = replace(verdict, moving_sum=largest)
+    if largest is not None and largest.p_value <= spec.lasting_at and verdict.action == "pass":
+        worst = next(r for r in verdict.results if r.key == (largest.feature, largest.stratum))
+        message = messages.describe_moving_sum(largest, worst)
+        verdict = replace(verdict, action="warn", message=message, worst=worst, since=largest.since)
+    shifts = baseline.shifts()
+    if shifts and shifts[0].distance > spec.max_shift:
+        action: Action = "warn" if verdict.action == "pass" else verdict.action
+        message = f"{verdict.message}; {messages.describe_shift(shifts[0], spec)}"
+        verdict = replace(verdict, action=action, message=message, learns=False)
+    return verdict

@@ -1,0 +1,85 @@
+"""Evidence over windows: a small shift that lasts and adds up.
+
+Belongs here: sums over the last windows, ranked among all such sums of the past. Does not: single windows (judge).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from lakehouse_assets.contracts.drift import DriftSpec, least_windows
+from lakehouse_assets.decisions.drift.categories import Floats
+from lakehouse_assets.decisions.drift.feature_result import FeatureResult
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, conformal_p_value, row_maxima, standardize
+from lakehouse_assets.decisions.json_values import to_json_value
+
+
+@dataclass(frozen=True)
+class MovingSum:
+    """``p_value``: the rank of the largest sum; ``mean``: the mean signed KS distance of the summed windows from the usual one,
+    above 0 where values are higher; ``since``: the first of ``windows`` that are off to the same side without a break.
+    """
+
+    feature: str
+    stratum: str | None
+    p_value: float
+    windows: int
+    mean: float
+    since: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe: the window as text."""
+        return to_json_value({**asdict(self), "since": str(self.since)})
+
+
+def find_largest_sum(
+    results: Sequence[FeatureResult], history: StatisticHistory, spec: DriftSpec, window: Any = None
+) -> MovingSum | None:
+    """The feature that has shifted most over the last windows, the judged one included; None where history is too short.
+
+    Of each feature the signed KS distance, in deviations of its own history, is summed over the last `lasting_over` windows in
+    the order of time: a moving sum (Bauer and Hackl, 1978). Each sum is standardized by its own past, and their maximum ranked
+    among the past's maxima, as a window's score is. In the long run p is at most ``lasting_at`` in that share of the windows.
+    ``window``: the judged one's label, by which the windows before it are found; without it, all are before.
+    """
+    results = [r for r in results if "signed" in r.statistics and not r.silent]
+    needed = max(spec.warn_from, least_windows(spec.lasting_at)) if spec.lasting_at else 0
+    labels = list(history.windows)
+    order = list(range(len(labels)))
+    if window is not None:
+        order = sorted((index for index in order if labels[index] < window), key=lambda index: labels[index])
+    past = history.matrix([(r.key, "signed") for r in results])[order]
+    known = [index for index in range(len(results)) if (~np.isnan(past[:, index])).sum() >= needed]
+    if not needed or not known:
+        return None
+    results, past = [results[index] for index in known], past[:, known]
+    now = np.array([r.statistics["signed"] for r in results])
+    mean, spread = np.nanmean(past, axis=0), np.maximum(np.nanstd(past, axis=0), 1e-3)
+    rows = (np.vstack([past, now]) - mean) / spread
+    sums = np.hstack([_moving_sums(rows, length) for length in spec.lasting_over])
+    scores = standardize(sums[:-1], sums[-1])
+    nth_length, index = divmod(int(np.nan_to_num(scores[-1], nan=-np.inf).argmax()), len(results))
+    worst, length, column = results[index], spec.lasting_over[nth_length], rows[:, index]
+    average = float(np.nanmean(column[-length:]) * spread[index])
+    top = row_maxima(scores)
+    # Half the floor of the tail-weighted distance: in the middle, where KS is reached, the weight is two.
+    p_value = conformal_p_value(top[:-1], float(top[-1])) if abs(average) > spec.min_effect / 2 else 1.0
+    times = [*(labels[index] for index in order), window]
+    run = 1
+    # Within the sum any window on that side belongs to the run; before it, one that is off by a deviation.
+    while run < len(times) and column[-run - 1] * np.sign(average) >= (1e-9 if run < length else 1.0):
+        run += 1
+    return MovingSum(*worst.key, p_value, run, round(average, 9), times[-run])
+
+
+def _moving_sums(rows: Floats, length: int) -> Floats:
+    """|sum of the last ``length`` rows| / √(known ones), (windows, m) both; NaN for fewer, and where none is known."""
+    sums = np.full(rows.shape, np.nan)
+    if len(rows) >= length:
+        last = sliding_window_view(rows, length, axis=0)
+        count = (~np.isnan(last)).sum(axis=-1)
+        sums[length - 1 :] = np.where(count > 0, np.abs(np.nansum(last, axis=-1)) / np.sqrt(np.maximum(count, 1)), np.nan)
+    return sums

@@ -1,0 +1,114 @@
+"""The statistics of the accepted windows, each as far from its baseline as when it was decided, and conformal ranks among them.
+
+Belongs here: the matrix in the order of learning, standardizing by the others, the rank that is a p-value. Does not: how a
+statistic is measured, or what follows.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakehouse_assets.decisions.drift.profiles import Key
+
+Floats = NDArray[np.float64]
+Statistics = Mapping[Key, Mapping[str, float]]
+Column = tuple[Key, str]
+SIZE = "size"  # the name under which a window's number of values is kept
+# A statistic that never varied: any change of a thousandth counts as one deviation, rounding counts as none.
+LEAST_SPREAD = 1e-3
+# Whatever is farther off is as far: its square must stay a number.
+FARTHEST_OFF = 1e100
+
+
+class StatisticHistory:
+    """The statistics of the newest ``remember`` windows, ``{(feature, stratum): {"ks": …, "tail": …}}`` each, with the number
+    of their values as `SIZE`. A statistic that a window does not have is NaN.
+    """
+
+    def __init__(self, remember: int) -> None:
+        self._remember = remember
+        self._columns: dict[Column, int] = {}
+        self._labels: list[Any] = []
+        self._values = np.full((0, 0), np.nan)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @property
+    def windows(self) -> Sequence[Any]:
+        """The label of each row's window."""
+        return self._labels
+
+    def add(self, window: Any, statistics: Statistics) -> None:
+        """Append one window; the oldest is dropped when there are too many."""
+        self._labels.append(window)
+        for key, by_name in statistics.items():
+            self._set(-1, key, by_name)
+        self._grow(())
+        if len(self._labels) > self._remember:
+            self._labels.pop(0)
+            self._values = self._values[1:]
+
+    def amend(self, window: Any, key: Key, statistics: Mapping[str, float]) -> None:
+        """Replace statistics of a window; nothing where it is not remembered."""
+        if window in self._labels:
+            self._set(self._labels.index(window), key, statistics)
+
+    def matrix(self, columns: Sequence[Column]) -> Floats:
+        """(windows, columns)."""
+        values = np.full((len(self), len(columns)), np.nan)
+        known = [index for index, column in enumerate(columns) if column in self._columns]
+        values[:, known] = self._values[:, [self._columns[columns[index]] for index in known]]
+        return values
+
+    def _set(self, row: int, key: Key, statistics: Mapping[str, float]) -> None:
+        self._grow([(key, name) for name in statistics])
+        for name, value in statistics.items():
+            self._values[row, self._columns[key, name]] = value
+
+    def _grow(self, columns: Iterable[Column]) -> None:
+        for column in columns:
+            self._columns.setdefault(column, len(self._columns))
+        shape = (len(self), len(self._columns))
+        if shape != self._values.shape:
+            grown = np.full(shape, np.nan)
+            grown[: self._values.shape[0], : self._values.shape[1]] = self._values
+            self._values = grown
+
+
+def standardize(history: Floats, now: Floats) -> Floats:
+    """Each row in deviations from the mean of all *other* rows, the last of which is ``now``.
+
+    ``history``: (windows, m), ``now``: (m,), NaN where unknown; gives (windows + 1, m). Every row is treated alike, which makes
+    the rank of the last one a p-value.
+    """
+    rows = np.clip(np.vstack([history, now]), -FARTHEST_OFF, FARTHEST_OFF)
+    known = ~np.isnan(rows)
+    # Centred first, or the difference of squares below would cancel.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any known value
+        rows = rows - np.nan_to_num(np.nanmean(rows, axis=0)) if rows.size else rows
+    filled = np.where(known, rows, 0.0)
+    others = np.maximum(known.sum(axis=0) - 1, 1)
+    mean = (filled.sum(axis=0) - filled) / others
+    square = ((filled**2).sum(axis=0) - filled**2) / others
+    spread = np.sqrt(np.maximum(square - mean**2, LEAST_SPREAD**2))
+    return np.where(known, (filled - mean) / spread, np.nan)
+
+
+def conformal_p_value(past: Floats, now: float) -> float:
+    """The share of windows, this one included, that are at least as strange; ties count against strangeness.
+
+    p = (1 + #{h ≥ s}) / (B + 1) (Vovk, Gammerman and Shafer, 2005): valid for windows that are exchangeable, however dependent
+    the readings within one are. ``past``: (B,), -inf where unknown.
+    """
+    known = past[past > -np.inf]
+    return float((1 + np.count_nonzero(known >= now - 1e-9)) / (known.size + 1))
+
+
+def row_maxima(rows: Floats) -> Floats:
+    """Of each row its largest known value; -inf where there is none. (windows, m) → (windows,)."""
+    return np.where(np.isnan(rows), -np.inf, rows).max(axis=1, initial=-np.inf)

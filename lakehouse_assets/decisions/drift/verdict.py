@@ -1,0 +1,110 @@
+"""The verdict of the drift check: the record that a decision keeps, its JSON, and since when earlier records say the same.
+
+Belongs here: those records. Does not: how they are reached (judge), or the messages.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.drift.feature_result import FeatureResult
+from lakehouse_assets.decisions.drift.moving_sum import MovingSum
+from lakehouse_assets.decisions.drift.profiles import Key
+
+Status = Literal["cold_start", "uncalibrated", "calibrated_warn_only", "calibrated", "error"]
+Action = Literal["pass", "warn", "hold"]
+# The earlier windows that are compared, quarantined ones too. A longer drift was reported long ago.
+LOOK_BACK = 60
+
+
+class Finding(NamedTuple):
+    """Of one batch by itself: the action, the least p-value, its score in deviations of the past, the feature farthest off."""
+
+    action: Action
+    p_value: float
+    score: float | None
+    worst: FeatureResult | None
+
+
+@dataclass(frozen=True)
+class DriftVerdict:
+    """The judgement. ``p_value`` and ``score`` are None at a cold start, in error, and for a batch without rows; uncalibrated,
+    ``p_value`` is the least of Monte Carlo's, corrected by Holm. ``windows_known``: windows with a statistic of the best-known
+    feature. ``statistics``: for the history, if the window is accepted. ``absent``: features and strata of the baseline without
+    a row in this batch (named, not judged). ``learns``: False where the baseline is too far from its pinned reference.
+    """
+
+    status: Status
+    action: Action
+    message: str
+    p_value: float | None = None
+    score: float | None = None
+    windows_known: int = 0
+    windows_until_warn: int = 0
+    windows_until_hold: int = 0
+    results: tuple[FeatureResult, ...] = ()
+    worst: FeatureResult | None = None
+    absent: tuple[Key, ...] = ()
+    statistics: Mapping[Key, Mapping[str, float]] = field(default_factory=dict)
+    moving_sum: MovingSum | None = None
+    learns: bool = True
+    since: Any = None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the p-value is a rank among windows of history."""
+        return self.status in ("calibrated", "calibrated_warn_only")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe; `read_statistics` reads the statistics back from it."""
+        plain = {k: getattr(self, k) for k in ("status", "action", "message", "p_value", "score", "windows_known", "learns")}
+        plain |= {"windows_until_warn": self.windows_until_warn, "windows_until_hold": self.windows_until_hold}
+        plain["results"] = [result.to_dict() for result in self.results]
+        plain["worst"] = self.worst.to_dict() if self.worst else None
+        plain["absent"] = [list(key) for key in self.absent]
+        plain["statistics"] = [[feature, stratum, dict(s)] for (feature, stratum), s in self.statistics.items()]
+        plain["lasting"] = self.moving_sum.to_dict() if self.moving_sum else None
+        plain["since"] = None if self.since is None else str(self.since)
+        return plain
+
+
+def read_statistics(verdict: Mapping[str, Any]) -> dict[Key, dict[str, float]]:
+    """The statistics in a verdict's `to_dict`. Raises KeyError when it is not one."""
+    return {(feature, stratum): dict(values) for feature, stratum, values in verdict["statistics"]}
+
+
+def find_drift_start(
+    decisions: Iterable[Decision], earlier: Mapping[str, Mapping[str, Any]], start: datetime, worst: FeatureResult
+) -> datetime | None:
+    """The first of the windows right before ``start`` that all drifted, with this feature and stratum the farthest off, to the
+    same side; None where the window before did not. ``earlier``: drift verdicts by id of decisions that were read without.
+    """
+    latest = latest_before(decisions, start)
+    since = None
+    for window in sorted(latest, reverse=True)[:LOOK_BACK]:
+        drift = latest[window].drift or earlier.get(latest[window].decision_id) or {}
+        then = drift.get("worst") or {}
+        if drift.get("action") not in ("warn", "hold") or (then.get("feature"), then.get("stratum")) != worst.key:
+            break
+        # Lower today is nothing that began with yesterday's higher.
+        if (then.get("median_shift") or 0.0) * (worst.median_shift or 0.0) < 0:
+            break
+        since = window
+    return since
+
+
+def windows_compared(decisions: Iterable[Decision], starts: Sequence[datetime]) -> tuple[datetime, datetime] | None:
+    """The first and the last decided window that `find_drift_start` may compare with one of ``starts``; None for none."""
+    windows = sorted(latest_before(decisions, max(starts)))
+    first = max(0, sum(window < min(starts) for window in windows) - LOOK_BACK)
+    return (windows[first], windows[-1]) if windows else None
+
+
+def latest_before(decisions: Iterable[Decision], start: datetime) -> dict[datetime, Decision]:
+    """The current decision of each window before one, on its last extraction."""
+    current = ledger.current_decisions(decisions).values()
+    before = (d for d in current if d.p_extracted_at and d.p_extracted_at < start and d.superseded_by is None)
+    return ledger.newest_by_window(before)

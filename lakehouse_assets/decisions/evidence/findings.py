@@ -1,0 +1,134 @@
+"""Evidence of a table: its records, the inventory of its tables, and the findings about their difference.
+
+Belongs here: these shapes, and a finding's texts. Does not: comparing them (comparison), or counting (storage/evidence).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+
+Layer = Literal["bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/baselines"]
+Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled"]
+LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/baselines")
+# Only the drift check needs these: without them windows are quarantined, and nothing else stops.
+DRIFT_LAYERS: tuple[Layer, ...] = ("baseline", "ops/baselines")
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One Delta table on disk. ``version``: None if there is none. ``absent``: live data files that are missing or of another
+    size. ``unreadable``: why its Delta log cannot be read.
+    """
+
+    version: int | None = None
+    rows: int | None = None
+    absent: tuple[str, ...] = ()
+    unreadable: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One commit of silver. ``ours``: this project made it. ``rows``: how many it added by its own metrics (None: unknown).
+    ``whole``: they are all rows of the table after it.
+    """
+
+    version: int
+    operation: str
+    ours: bool
+    rows: int | None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class LoggedEvidence:
+    """The logs of a table. ``recorded_twice``: extractions with two records of the same source content. ``silver``: version and
+    rows (None: without statistics) when decisions were last applied or silver was rebuilt. ``unmeasured``: decisions that join
+    the baseline without anything to measure. ``seeds``: windows by seed. ``last_event``: of `ops/baselines`. ``given_up``: ids
+    of lost decisions that a person has given up.
+    """
+
+    extractions: Sequence[ExtractionRecord] = ()
+    recorded_twice: Collection[Batch] = ()
+    decisions: Sequence[Decision] = ()
+    teaching: Sequence[str] = ()
+    unmeasured: Collection[str] = ()
+    silver: tuple[int, int | None] | None = None
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    last_event: datetime | None = None
+    given_up: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The content of the tables. ``written``: when each batch's newest bronze file was written. ``changes``: of silver since
+    the version on record; None where its log has lost some. ``profiles``: windows by decision or seed. ``named``: decisions
+    that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last written.
+    """
+
+    tables: Mapping[Layer, TableState] = field(default_factory=dict)
+    bronze: Mapping[Batch, int] = field(default_factory=dict)
+    written: Mapping[Batch, datetime] = field(default_factory=dict)
+    quarantine: Mapping[str, int] = field(default_factory=dict)
+    profiles: Mapping[str, int] = field(default_factory=dict)
+    changes: Sequence[Change] | None = ()
+    named: Collection[str] = ()
+    last_event: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference, with the step that mends it. ``window`` and ``seq``: its batch, if it belongs to one."""
+
+    table: str
+    place: Layer
+    kind: Kind
+    message: str
+    mend: str
+    window: datetime | None = None
+    seq: int | None = None
+    decision_id: str | None = None
+
+    @property
+    def stops(self) -> bool:
+        """Whether the table stops. Lost profiles alone only quarantine its windows."""
+        return self.place not in DRIFT_LAYERS or self.kind in ("unreadable", "files")
+
+    @property
+    def where(self) -> str:
+        """The layer or log, with the window if the finding belongs to one."""
+        name = self.place if self.place in LOGS else f"{self.place}/{self.table}"
+        return f"{name} {self.window:%Y-%m-%d %H:%M} #{self.seq}" if self.window else name
+
+    def as_row(self) -> dict[str, object]:
+        """Return a row of a listing."""
+        row = {"table": self.table, "place": self.place, "window": self.window, "extraction_seq": self.seq}
+        return {**row, "kind": self.kind, "finding": self.message, "mend": self.mend}
+
+
+def describe_mend(table: str, place: Layer) -> str:
+    """Return the step that mends a layer of a table, for a person."""
+    backup = f"put {place if place in LOGS else f'{place}/{table}'} back from a backup"
+    restore = f"{backup}; or `lakehouse verify --table {table} --restore-logs`"
+    reset = f'`lakehouse baseline reset {table} --because "…"`'
+    return {
+        "bronze": f"{backup}; or `lakehouse verify --table {table} --mend`, which reads again what the source still has",
+        "silver": f"`lakehouse rebuild {table}`",
+        "quarantine": f"`lakehouse verify --table {table} --mend`, which writes the rows again from bronze and the decisions",
+        "baseline": f"{backup}; or {reset}, after which it learns anew",
+        "ops/decisions": restore,
+        "ops/extractions": restore,
+        "ops/baselines": f"{backup}; or say it again: {reset}, then seed or pin it",
+    }[place]
+
+
+def format_findings(findings: Sequence[Finding]) -> str:
+    """Return the first ten findings of a table for a person, then the steps that mend them, each once."""
+    lines = [f"{finding.where}: {finding.message}" for finding in findings[:SHOWN]]
+    lines += [f"… and {len(findings) - SHOWN} more: lakehouse verify --table {findings[0].table}"] if findings[SHOWN:] else []
+    lines += [f"Mend: {mend}" for mend in dict.fromkeys(finding.mend for finding in findings)]
+    return "\n".join(lines)

@@ -1,0 +1,49 @@
+"""The text shown in place of a personal value, and where one may occur.
+
+Belongs here: rules about texts and rows of tables with `pii` columns. Does not: which columns those are (contracts).
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+MASKED = "(masked: pii)"
+_CONDITION = re.compile(r"\[[A-Z][A-Z_.0-9]{5,}\]")
+_CLASS = re.compile(r"\w*(Error|Exception): ")
+# A row that fails one of these may have any column's value in any other column: its cells are not where they belong.
+MISPLACING = ("readable_row", "key_not_null", "delete_when")
+
+
+def masked(text: str) -> str:
+    """An error's text without what it quotes: its condition (`[CAST_INVALID_INPUT]`) stays. Twice is as once."""
+    if MASKED in text or not text:
+        return text
+    condition = _CONDITION.match(text)
+    return f"{condition.group()} {MASKED}" if condition else MASKED
+
+
+def quotes(text: str) -> bool:
+    """Whether an error's text is that of a library, which may quote a value, and none of ours."""
+    return bool(_CONDITION.match(text) or _CLASS.match(text))
+
+
+def may_be_misplaced(check: str, columns: Collection[str], pii: Collection[str]) -> bool:
+    """Whether a row that fails this check may hold a personal value in a column that is not marked: a value is not of its
+    column's type, the record cannot be read, the key is missing, or a personal column's value fails its check.
+    """
+    return bool(pii) and (check in MISPLACING or check.startswith("cast_") or bool(set(columns) & set(pii)))
+
+
+def row_is_misplaced(reasons: Iterable[tuple[str, str]], pii: Collection[str]) -> bool:
+    """Whether a row with these reasons (check, columns) shows no value of any column."""
+    return any(may_be_misplaced(check, columns.split(", "), pii) for check, columns in reasons)
+
+
+def has_no_header(columns: Sequence[str], declared: Collection[str]) -> bool:
+    """Whether none of a batch's columns is a declared one (names of the source, safe), so that its names may be values."""
+    known = {name.lower() for name in declared}
+    return bool(columns) and not any(name.lower() in known for name in columns)
+
+
+def numbered(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return names in place of those that may be values."""
+    return tuple(f"unnamed_{number}" for number, _ in enumerate(columns, 1))

@@ -1,0 +1,166 @@
+"""The effective contract of a table (declared columns, and additions of accepted decisions), and the staged one of batches.
+
+Belongs here: the columns that batches add or widen. Does not: whether that quarantines one (schema/gate).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.source import safe_name, source_name
+from lakehouse_assets.contracts.spark_types import SparkType, keyed_otherwise, parse_type, sql_type, unfit_fields
+from lakehouse_assets.contracts.table import EffectiveTable, StagedTable, TableSpec
+from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.schema.comparison import Comparison, Difference, compare, widest, with_uses
+
+ANOTHER = "the table has another column of this name: declare it under a name of its own, with `from`, and release"
+
+UNFIT = "a field within has a name with spaces or any of ,;{}()=, which Delta refuses: have it renamed at the source"
+KEYED = "a map within has keys that are no text, which JSON does not have: have it changed at the source, or ignore the column"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The contract as it is once a batch is accepted; ``evolved``: the types of the columns it adds or widens."""
+
+    after: EffectiveTable
+    comparison: Comparison
+    evolved: dict[str, str]
+
+    @property
+    def changes(self) -> bool:
+        """Whether the batch changes the contract."""
+        return any(d.outcome == "widened" for d in self.comparison.differences)
+
+
+def effective_table(spec: TableSpec, decisions: Iterable[Decision]) -> EffectiveTable:
+    """The contract with the additions of the accepted decisions among these, in their order. Declarations win: a column that is
+    declared by now, or a type that the recorded one does not widen.
+    """
+    decisions = list(decisions)
+    table = EffectiveTable.of(spec)
+    if not any(decision.evolved for decision in decisions):
+        return table
+    added: dict[str, SparkType | None] = {}
+    for decision in sorted(ledger.live(decisions).publishing.values(), key=lambda d: d.number):
+        for name, text in decision.evolved.items():
+            added[name] = widest(added.get(name), _known(text))
+    return _with(table, added)
+
+
+def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, Sequence[str]] | None = None) -> Plan:
+    """Compare a batch with the contract. ``readers``: readers of each column, by its name there."""
+    if not record.rows or not record.columns:
+        return Plan(spec, Comparison((), {}), {})
+    promised, arrived = _promised_types(spec), arrived_columns(record, spec)
+    comparison = compare(promised, arrived, spec.schema_policy)
+    comparison = _with_twice_read(comparison, spec, arrived)
+    names = {name.lower() for name in spec.columns}
+    refused = {name: ANOTHER for name in comparison.result if name not in promised and name.lower() in names}
+    refused |= {name: UNFIT for name, kind in comparison.result.items() if kind and unfit_fields(kind)}
+    refused |= {name: KEYED for name, kind in comparison.result.items() if kind and keyed_otherwise(kind)}
+    added = {name for name in comparison.result if name not in promised and name not in refused}
+    comparison = replace(comparison, differences=tuple(
+        replace(d, outcome="quarantined", advice=refused[d.column]) if d.outcome == "widened" and d.column in refused else d
+        for d in comparison.differences
+    ))  # fmt: skip
+    widened = {d.column for d in comparison.differences if d.outcome == "widened"}
+    own = {safe_name(spec.source_column(name)) for name in spec.evolved_columns}
+    recorded = {*added, *(name for name in arrived if name in own or name in widened)}
+    # What cannot be added stays as it was promised, also where a person lets the batch in.
+    result = {**comparison.result, **{name: promised[name] for name in refused if name in promised}}
+    evolved = {name: sql_type(kind) if (kind := result.get(name)) else "string" for name in recorded}
+    after = _with(spec, {name: _known(text) for name, text in evolved.items()})
+    return Plan(after, with_uses(comparison, _by_source(spec, readers or {})), dict(sorted(evolved.items())))
+
+
+def staged_table(spec: TableSpec, known: Iterable[Decision], records: Iterable[ExtractionRecord]) -> StagedTable:
+    """The contract by which these batches are staged together: the effective one with the additions of each."""
+    table = effective_table(spec, known)
+    for record in sorted(records, key=lambda r: r.p_extracted_at):
+        table = plan(table, record).after
+    return StagedTable.of(spec, table.columns)
+
+
+def count_batches_together(spec: TableSpec, known: Iterable[Decision], waiting: Sequence[ExtractionRecord]) -> int:
+    """How many of these, oldest first, can be judged at once: up to the first that changes the contract, which goes alone."""
+    table = effective_table(spec, known)
+    return next((index or 1 for index, record in enumerate(waiting) if plan(table, record).changes), len(waiting))
+
+
+def _promised_types(spec: TableContract) -> dict[str, SparkType | None]:
+    """The contract's types by bronze's names; of columns that share a source, the first one's."""
+    by_source: dict[str, SparkType | None] = {}
+    for name, column in spec.columns.items():
+        by_source.setdefault(safe_name(spec.source_column(name)), _promised(column))
+    return by_source
+
+
+def arrived_columns(record: ExtractionRecord, spec: TableContract) -> dict[str, SparkType | None]:
+    """A batch's types by bronze's names; a column in other letter case as it came, where that matters."""
+    wanted = {safe_name(spec.source_column(name)) for name in spec.columns}
+    found: dict[str, SparkType | None] = {}
+    for name in record.columns:
+        kind = _known(record.types.get(name))
+        other = record.respelled.get(name)
+        if other is None or safe_name(other) in wanted:
+            found[name if other is None else safe_name(other)] = kind
+            continue
+        if name not in wanted:
+            found[name] = kind
+        if name in wanted or spec.schema_policy.new_columns != "ignore":
+            found[safe_name(other)] = kind
+    return found
+
+
+def _promised(column: Column) -> SparkType | None:
+    """The column's type; none where a `format` makes it of text."""
+    return None if column.format else parse_type(column.type)
+
+
+def _known(text: str | None) -> SparkType | None:
+    return parse_type(text) if text else None
+
+
+def _with_twice_read(comparison: Comparison, spec: EffectiveTable, arrived: Mapping[str, SparkType | None]) -> Comparison:
+    """The comparison, also of columns whose source's column another one reads first."""
+    read: set[str] = set()
+    more: list[Difference] = []
+    for name, column in spec.columns.items():
+        source = safe_name(spec.source_column(name))
+        if source in read and source in arrived:
+            more += compare({source: _promised(column)}, {source: arrived[source]}, spec.schema_policy).differences
+        read.add(source)
+    return replace(comparison, differences=tuple(dict.fromkeys((*comparison.differences, *more))))
+
+
+def _with(spec: EffectiveTable, added: Mapping[str, SparkType | None]) -> EffectiveTable:
+    """The contract with these columns of bronze, or these types for the ones it has."""
+    columns = dict(spec.columns)
+    by_source: dict[str, list[str]] = {}
+    for name in columns:
+        by_source.setdefault(safe_name(spec.source_column(name)), []).append(name)
+    lower = {name.lower() for name in columns}
+    sources = {source.lower() for source in by_source}
+    for source, kind in added.items():
+        for name in by_source.get(source, ()):
+            was = columns[name]
+            now = widest(_promised(was), kind)
+            if now is not None and not was.format:
+                columns[name] = was.model_copy(update={"type": sql_type(now)})
+        if source.lower() not in sources and source.lower() not in lower:
+            spelled = source_name(source)
+            given = {"type": sql_type(kind) if kind else "string", "from": None if spelled == source else spelled}
+            columns[source] = Column.model_validate(given)
+            lower.add(source.lower())
+    return EffectiveTable.of(spec.declared, columns)
+
+
+def _by_source(spec: EffectiveTable, readers: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    by_source: dict[str, tuple[str, ...]] = {}
+    for name in spec.columns:
+        source = safe_name(spec.source_column(name))
+        by_source[source] = (*by_source.get(source, ()), *readers.get(name, ()))
+    return by_source

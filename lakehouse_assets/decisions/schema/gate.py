@@ -1,0 +1,151 @@
+"""The gate's judgement of a batch's columns: missing and undeclared ones, types, and names.
+
+Belongs here: a comparison → outcomes. Does not: comparing (comparison), the new contract (evolution), other checks (gate).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.source import safe_name, source_name
+from lakehouse_assets.contracts.table import EffectiveTable
+from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions.gate import Outcome
+from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.decisions.schema.comparison import HOLDING, KEYS, Difference, advice
+from lakehouse_assets.decisions.schema.comparison import Outcome as Fate
+from lakehouse_assets.decisions.schema.evolution import Plan
+
+# The check that speaks of each kind of difference.
+CHECKS = {"missing": "source_columns", "new": "new_columns", "type": "source_types", "case": "source_names"}
+NAMED, KEPT = 20, 200
+
+
+def schema_outcomes(
+    spec: EffectiveTable,
+    record: ExtractionRecord,
+    planned: Plan,
+    ever: Collection[str],
+    failed_casts: Mapping[str, int] | None = None,
+) -> list[Outcome]:
+    """Failed checks of a batch's columns against the contract before it. ``ever``: columns that any extraction has had.
+    ``failed_casts``: values that could not be cast, by column. A column that no extraction has ever had is a mistake in the
+    contract: the batch is quarantined.
+    """
+    if not record.rows or not record.columns:
+        return []
+    outcomes = _missing(spec, record, ever, [d for d in planned.comparison.differences if d.kind == "missing"])
+    for kind in ("new", "type", "case"):
+        differences = [d for d in planned.comparison.differences if d.kind == kind and d.outcome != "accepted"]
+        if kind == "type":
+            differences += _texts(spec, record, failed_casts or {})
+        if differences:
+            outcomes.append(schema_outcome(CHECKS[kind], differences, _text(kind, differences, spec)))
+    return outcomes
+
+
+def schema_outcome(check: str, differences: Sequence[Difference], text: str) -> Outcome:
+    """The failed check of these differences: it quarantines the batch if one of them does."""
+    holds = any(d.outcome in HOLDING for d in differences)
+    observed = {
+        "differences": [d.as_dict() for d in differences[:KEPT]],
+        "rejected": any(d.outcome == "rejected" for d in differences),
+    }
+    severity, effect = ("critical", "batch") if holds else ("info", "report")
+    return Outcome(check, "schema", severity, "failed", effect, 0, text, observed)
+
+
+def differences_of(decision: Decision) -> list[dict[str, Any]]:
+    """Every difference in a decision's checks."""
+    return [each for check in decision.checks for each in check.get("observed", {}).get("differences", ())]
+
+
+def rejected(decision: Decision) -> bool:
+    """Whether a difference that must fail the materialization quarantines the batch."""
+    return not decision.accepted and any(
+        check.get("observed", {}).get("rejected") and check["effect"] == "batch" for check in decision.checks
+    )
+
+
+def lacking_columns(spec: TableContract, record: ExtractionRecord) -> list[str]:
+    """Silver's columns whose source's column is in no file of the batch; none of a batch without rows."""
+    return without(spec, record.columns) if record.rows else []
+
+
+def without(spec: TableContract, columns: Collection[str]) -> list[str]:
+    """Silver's columns whose source's column is not among these (safe names); none if there are none at all."""
+    came = {name.lower() for name in columns}
+    if not came:
+        return []
+    return [name for name in spec.columns if safe_name(spec.source_column(name)).lower() not in came]
+
+
+def _missing(
+    spec: EffectiveTable, record: ExtractionRecord, ever: Collection[str], within: Sequence[Difference]
+) -> list[Outcome]:
+    wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
+    # A column in another letter case is there; the check of names reports it.
+    came, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
+    had = {name.lower() for name in ever}
+    missing = {name: s for name, s in wanted.items() if s.lower() not in came or s.lower() in in_part}
+    never = [f"{name} (from {spec.source_column(name)!r})" for name, s in missing.items() if s.lower() not in had]
+    if never:
+        has = ", ".join(sorted(map(source_name, record.columns)))
+        text = f"no source has ever had the column of {', '.join(never)}; it has {has}. Mend `from:` in defs.yaml"
+        fate: Fate = "rejected" if spec.schema_policy.missing_columns == "reject" else "quarantined"
+        way = "mend `from:` in defs.yaml, and release"
+        absent = {name: source for name, source in missing.items() if source.lower() not in had}
+        lacking = [Difference(s, spec.columns[name].type, "", fate, way, "missing", s) for name, s in absent.items()]
+        return [schema_outcome(CHECKS["missing"], lacking, text)]
+    nested = [d for d in within if d.path != d.column]
+    if not missing and not nested:
+        return []
+    mode = spec.schema_policy.missing_columns
+    # Nobody has promised that a column which evolved will come again.
+    declared = [name for name in missing if name not in spec.evolved_columns]
+    holds = mode in ("quarantine", "reject") and bool(declared or nested)
+    fate = "accepted" if not holds else "rejected" if mode == "reject" else "quarantined"
+    uses, way = {d.column: d.used_by for d in within}, advice("missing", fate)
+    lacking = [
+        Difference(source, spec.columns[name].type, "", fate, way, "missing", source, uses.get(source, ()))
+        for name, source in missing.items()
+    ]
+    names = first_of([*missing, *(d.path for d in nested)], NAMED)
+    text = f"this batch lacks {names} (schema.missing_columns: {mode}){_uses(lacking + nested)}"
+    return [schema_outcome(CHECKS["missing"], lacking + nested, text)]
+
+
+def _texts(spec: EffectiveTable, record: ExtractionRecord, failed: Mapping[str, int]) -> list[Difference]:
+    """Columns of a source without types whose values are of another type than declared."""
+    mode = spec.schema_policy.type_changes
+    if mode not in ("quarantine", "reject"):
+        return []
+    fate: Fate = "rejected" if mode == "reject" else "quarantined"
+    way = "declare the type that it has, or set type_changes: cast, and release, or have the source mended"
+    differences = []
+    for name, column in spec.columns.items():
+        source = safe_name(spec.source_column(name))
+        if failed.get(name) and source not in record.types:
+            arrived = f"text, {failed[name]} no {column.type}"
+            differences.append(Difference(source, column.type, arrived, fate, way, "type", source))
+    return differences
+
+
+def _text(kind: str, differences: Sequence[Difference], spec: EffectiveTable) -> str:
+    if kind == "case":
+        pairs = first_of([f"{source_name(d.path)} and {source_name(d.promised)}" for d in differences], NAMED)
+        return f"names that differ in letter case only, which Spark cannot tell apart: {pairs}"
+    key = KEYS[kind].split(":")[0]
+    mode = f"(schema.{key}: {getattr(spec.schema_policy, key)})"
+    if kind == "type":
+        pairs = first_of([f"{source_name(d.path)} is {d.arrived}, promised {d.promised}" for d in differences], NAMED)
+        return f"{pairs} {mode}{_uses(differences)}"
+    names = first_of([source_name(d.path) for d in differences], NAMED)
+    if all(d.outcome == "widened" for d in differences):
+        return f"new columns {names}, taken over {mode}; nothing reads them yet"
+    return f"undeclared columns {names} {mode}"
+
+
+def _uses(differences: Sequence[Difference]) -> str:
+    readers = list(dict.fromkeys(reader for d in differences for reader in d.used_by))
+    return f"; read by {first_of(readers, NAMED)}" if readers else ""

@@ -1,0 +1,113 @@
+"""Maintenance of one table: small files are compacted; files, quarantine rows and staging that nobody needs are removed.
+
+Belongs here: what is safe to remove, and removing it under the table's lock. Does not: schedules.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.errors import LockedError
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver import SilverTarget
+from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.lock import table_lock
+
+LAYERS = ("bronze", "silver", "quarantine")
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """One Delta table: its live files before and after, and rows of closed quarantine that were removed."""
+
+    place: str
+    files_before: int
+    files_after: int
+    rows_removed: int = 0
+
+
+def maintain(run: Run) -> list[Maintained]:
+    """See to bronze, silver and quarantine of a table. What a killed run left is finished first."""
+    with table_lock(run.settings, run.table):
+        SilverTarget(run).complete_earlier_runs()
+        paths = {layer: _real(run.path(layer)) for layer in LAYERS}
+        return [_maintain(run, layer, path) for layer, path in paths.items() if delta.exists(path)]
+
+
+def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
+    """See to these gold tables, each under its own lock."""
+    maintained = []
+    for gold in golds:
+        path = _real(run.settings.path("gold", gold))
+        if delta.exists(path):
+            with table_lock(run.settings, f"gold_{gold}"):
+                maintained.append(_maintain(run, f"gold_{gold}", path))
+    return maintained
+
+
+def _maintain(run: Run, name: str, path: str) -> Maintained:
+    before = _files(path)
+    removed = _forget_closed(run, path) if name == "quarantine" else 0
+    # A file of bronze holds one extraction of one window, which is how its rows are counted.
+    if name != "bronze":
+        DeltaTable.forPath(run.spark, path).optimize().executeCompaction()
+    run.step(f"{name}_compacted")
+    DeltaTable.forPath(run.spark, path).vacuum(run.spec.maintenance.vacuum_days * 24)
+    run.step(f"{name}_vacuumed")
+    return Maintained(name, before, _files(path), removed)
+
+
+def _real(path: str) -> str:
+    """VACUUM lists the folder itself, and the local file system does not list one that is a link."""
+    return path if is_url(path) else os.path.realpath(path)
+
+
+def _files(path: str) -> int:
+    return delta.row_counts(path).num_rows
+
+
+def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
+    """Ids of the decisions whose quarantined rows may go: nothing of them is held, silver does not leave them out any more, and
+    they were closed longer ago than the table's `quarantine_days`. An earlier extraction with published rows needs them.
+    """
+    if spec.maintenance.quarantine_days is None:
+        return []
+    long_ago = now - timedelta(days=spec.maintenance.quarantine_days)
+    current = ledger.current_decisions(log)
+    needed = {d.decision_id for d in current.values() if d.accepted or d.counts.rows_quarantined}
+    needed |= {link.decision.decision_id for chain in ledger.live(log).chains.values() for link in chain}
+    return [
+        d.decision_id
+        for d in log
+        if d.superseded_by is None and d.decision_id not in needed and current[d.batch].decided_at < long_ago
+    ]
+
+
+def _forget_closed(run: Run, path: str) -> int:
+    gone = closed(logs.decisions(run.settings, run.table), run.spec, run.clock())
+    if not gone:
+        return 0
+    before = delta.snapshot(path).rows or 0
+    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(gone))
+    return before - (delta.snapshot(path).rows or 0)
+
+
+def sweep(settings: Settings, tables: Sequence[str]) -> list[str]:
+    """Remove the staging of each table that no run holds. Returns the tables that had some."""
+    swept = []
+    for table in tables:
+        try:
+            with table_lock(settings, table, wait_seconds=0):
+                if delta.remove_folder(settings.path("staging", table)):
+                    swept.append(table)
+        except LockedError:
+            continue
+    return swept

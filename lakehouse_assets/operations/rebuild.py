@@ -1,0 +1,145 @@
+"""Silver as a whole, on request: fold it anew from bronze, or bring it to its contract.
+
+Belongs here: a migration's plan for a table, and both in one commit or not at all. Does not: the steps of a plan (decisions).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.schema import evolution
+from lakehouse_assets.decisions.schema.migration import Step, irreversible, migration
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.pipeline.fold import fold, foldable
+from lakehouse_assets.pipeline.mend import mend_silver
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver import completed_before
+from lakehouse_assets.pipeline.silver_write import rebuild_silver
+from lakehouse_assets.queries.schema_status import SchemaStatus, read_schema_status
+from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.version_marks import log_rebuilt
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """Rows of silver, and how many were added (all, if silver was lost), or removed (0 and 0: law 1 holds)."""
+
+    rows: int
+    gained: int
+    lost: int
+    version: int
+
+
+def rebuild(run: Run) -> Rebuilt:
+    """Fold silver anew from bronze and the accepted decisions, and put it in the place of what is there, in one commit.
+
+    Silver that is lost, older or damaged is made anew, and all its rows count as gained. Raises RefusedError for a table of
+    which nothing has been accepted, EvidenceError where bronze, quarantine or a log is damaged.
+    """
+    path, folder = run.path("silver"), run.settings.path("staging", run.table, run.run_id)
+    with table_lock(run.settings, run.table):
+        mended = mend_silver(run)
+        with completed_before(run):
+            decisions = logs.decisions(run.settings, run.table)
+            live = ledger.live(decisions)
+            run = run.with_contract(evolution.effective_table(run.spec, decisions))
+            if not live.accepted and not delta.exists(path):
+                raise RefusedError(f"{run.table} has no silver table yet; nothing to rebuild")
+            folded = fold(foldable(run, live), run.spec)
+            folded.write.mode("overwrite").parquet(folder)
+            folded = run.spark.read.schema(folded.schema).parquet(folder)
+            rows = folded.count()
+            lost, gained, same = _compared(run, folded, rows)
+            if lost or gained or not same:
+                rebuild_silver(run, live, folded=folded)
+                log_rebuilt(run.settings, run.table, run.run_id, run.clock())
+            else:
+                applied = [d.decision_id for d in live.accepted.values()]
+                with delta.tag_commits(run.spark, delta.commit_metadata_of(applied, "rebuild")):
+                    delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+            return Rebuilt(rows, rows if mended else gained, lost, delta.version(path))
+
+
+def _compared(run: Run, folded: DataFrame, rows: int) -> tuple[int, int, bool]:
+    """How many rows silver has and the fold has not, the reverse, and whether their columns are the same."""
+    if not delta.exists(run.path("silver")):
+        return 0, rows, False
+    before = run.spark.read.format("delta").load(run.path("silver"))
+    had = dict(before.dtypes)
+    # Of a column of another type nothing can be compared: that alone is a reason to write.
+    shared = [name for name, kind in folded.dtypes if had.get(name) == kind]
+    try:
+        lost = _comparable(before, shared).exceptAll(_comparable(folded, shared)).count()
+    except SCAN_ERRORS as error:
+        if find_disk_fault(error):
+            raise
+        run.step(f"silver cannot be read, and is written anew: {error_text(error, run.personal)}")
+        return 0, rows, False
+    gained = _comparable(folded, shared).exceptAll(_comparable(before, shared)).count()
+    return lost, gained, folded.dtypes == before.dtypes
+
+
+def _comparable(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """These columns, of which Spark compares all: a map it does not, nor what has one within."""
+    kinds = dict(rows.dtypes)
+    return rows.select(*[F.to_json(identifier(c)) if "map<" in kinds[c] else F.col(identifier(c)) for c in columns])
+
+
+def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> list[Step]:
+    """The steps to the contract. Raises RefusedError where there is no table, or a rename names what is not there."""
+    if status.table is None:
+        way = "`lakehouse rebuild` makes it again from bronze" if status.filled else "the first run makes it as it is promised"
+        raise RefusedError(f"{status.spec.name} has no silver table; {way}")
+    renames = dict(renames or {})
+    for old, new in renames.items():
+        if new in status.spec.columns and new not in status.filled:
+            source = status.spec.source_column(new)
+            raise RefusedError(
+                f"--rename {old}={new}: bronze has no column {source!r}, so that {new} would be NULL; say `from: {old}` in"
+                " defs.yaml, or what the source calls it"
+            )
+    try:
+        more = {"foreign": status.foreign, "same_values": status.same_values}
+        return migration(status.table, status.promised, renames, status.filled, **more)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None
+
+
+def refuse_loss(table: str, steps: Sequence[Step], lose: Collection[str]) -> None:
+    """Raise RefusedError where the plan loses values of a column that is not named in ``lose``."""
+    if lost := [name for name in irreversible(steps) if name not in lose]:
+        flags = " ".join(f"--lose {name}" for name in lost)
+        raise RefusedError(
+            f"{table}: no source ever brought {', '.join(lost)}: a migration loses their values, and bronze cannot give them"
+            f" back. Copy them elsewhere first; then `lakehouse schema migrate {table} --apply {flags}`"
+        )
+
+
+def migrate(run: Run, renames: Mapping[str, str] | None = None, lose: Collection[str] = ()) -> list[Step]:
+    """Carry the plan out, and return it. Columns of which there is no value yet are added to the table's schema alone; anything
+    else is the fold of bronze and the accepted decisions, schema and rows in one commit. ``lose``: columns whose values may be
+    lost. Raises RefusedError as `plan_of` and `refuse_loss`.
+    """
+    with completed_before(run):
+        status = read_schema_status(run.settings, run.spec)
+        steps = plan_of(status, renames)
+        if not steps:
+            return []
+        refuse_loss(run.table, steps, lose)
+        path = run.path("silver")
+        delta.allow_types(run.spark, path, [kind for _, kind in status.promised])
+        if any(step.rewrites for step in steps) or not status.same_values:
+            decisions = logs.decisions(run.settings, run.table)
+            rebuild_silver(run.with_contract(evolution.effective_table(run.spec, decisions)), ledger.live(decisions))
+        else:
+            delta.add_columns(run.spark, path, {step.column: step.becomes for step in steps})
+        run.step("migrated")
+        return steps

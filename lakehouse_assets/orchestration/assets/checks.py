@@ -1,0 +1,222 @@
+"""Decisions' outcomes as Dagster asset checks: one result a check and run, naming each window that failed.
+
+Belongs here: which checks an asset declares and how their results read. Does not: judging (decisions).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.families import RowCheck
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.naming import examples_of, first_of
+from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
+from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
+from lakehouse_assets.pipeline.gold import GoldPublished
+from lakehouse_assets.queries.drift_evidence import plot_drift
+from lakehouse_assets.queries.quarantine import failing_values
+from lakehouse_assets.reports.markdown import table
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+
+BUILT_IN = {
+    "readable_row": "Every record could be read.",
+    "casts": "Every value has its column's declared type.",
+    "key_not_null": "Every row has a complete key.",
+    "delete_when": "The condition that deletes a key can be evaluated in every row.",
+    "source_columns": "The batch has the columns that the contract names.",
+    "supersede": "The batch is plausible beside what it would replace.",
+}
+DRIFT = "The batch is distributed like the accepted windows before it. The gate has already quarantined one that is not."
+# A decision records these only where they fail.
+SILENT = ("source_columns", "supersede", "key", "grain")
+SHOWN = 50
+Plot = Callable[[Decision], str | None]
+Advice = Callable[[str, Sequence[str]], str]  # a check and its failed windows → what to do
+Outcome = tuple[str, Mapping[str, Any]]  # a window's key, and a check's recorded outcome
+
+
+def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
+    """Return the checks of `silver_<table>`: built-in, declared, drift. None is blocking in Dagster: the gate itself blocks."""
+    asset = f"silver_{spec.name}"
+    absent = {"key_not_null"} if not spec.key else set()
+    absent |= {"delete_when"} if not spec.extraction.delete_when else set()
+    named = [(name, text) for name, text in BUILT_IN.items() if name not in absent]
+    named += [(check.id, _describe(check)) for check in spec.checks]
+    if spec.drift:
+        named.append(("drift", DRIFT))
+    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in named]
+
+
+def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
+    """Return the checks of `gold_<name>`."""
+    named = [(check.id, _describe(check)) for check in gold.checks]
+    named.append(("key", f"One row per ({', '.join(gold.key)})."))
+    if gold.grain:
+        named.append(("grain", f"Every row belongs to a part ({gold.grain.column}) that one of its inputs has."))
+    return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
+
+
+def silver_check_results(
+    spec: TableSpec, settings: Settings, windows: Sequence[Window], samples: Mapping[str, Sequence[str]]
+) -> Iterator[dg.AssetCheckResult]:
+    """Yield results over these windows and those still in quarantine: a check stays red while it quarantines something."""
+    decisions = logs.decisions(settings, spec.name)
+    starts, quarantined = {window.start for window in windows}, ledger.quarantined_decisions(decisions)
+    by_start = {d.p_extracted_at: d for d in quarantined}
+    newest = sorted(ledger.current_decisions(decisions).values(), key=lambda d: d.extraction_seq)
+    by_start |= {d.p_extracted_at: d for d in newest if d.p_extracted_at in starts}
+    shown = logs.with_evidence(settings, spec.name, [by_start[start] for start in sorted(start for start in by_start if start)])
+    shown = [gate.masked_now(decision, spec.checks, spec.pii_columns) for decision in shown]
+    by_key = {window_at(d.p_extracted_at, spec.extraction.cadence).key: d for d in shown if d.p_extracted_at}
+    # A batch that an earlier run quarantined shows its values too.
+    samples = {**failing_values(settings, spec, quarantined), **samples}
+    return check_results(
+        silver_check_specs(spec), by_key, samples, _silver_advice(spec), lambda d: plot_drift(settings, spec, d)
+    )
+
+
+def _silver_advice(spec: TableSpec) -> Advice:
+    def advice(check: str, windows: Sequence[str]) -> str:
+        window = windows[-1]
+        others = f"Here for {window}; likewise for {', '.join(windows[:-1][:20])}.\n\n" if len(windows) > 1 else ""
+        return others + (
+            f"1. See the quarantined rows: `lakehouse quarantine show {spec.name} --window {window}`\n"
+            "2. If the source is wrong: land the corrected file; the window is judged again automatically.\n"
+            f"3. If the data is right: `lakehouse quarantine release {spec.name} --window {window} "
+            f'--override {check} --because "…"`,\n'
+            f"   or correct the check in `tables/{spec.name}/defs.yaml` and release without `--override`.\n"
+            f'4. If it is worthless: `lakehouse quarantine discard {spec.name} --window {window} --because "…"`'
+        )
+
+    return advice
+
+
+def gold_check_results(gold: GoldSpec, published: GoldPublished, declared_in: str) -> Iterator[dg.AssetCheckResult]:
+    """Yield the results of the decision that judged the current table. ``declared_in``: the file with its checks."""
+    judged = published.judged
+    note = ""
+    if judged is not published.decision:
+        note = f". Nothing has changed since it was judged, {judged.decided_at:%Y-%m-%d %H:%M} UTC"
+
+    def advice(check: str, windows: Sequence[str]) -> str:
+        return f"The table stays as it was. Correct `{gold.sql}`, its inputs or the check in `{declared_in}`."
+
+    specs = gold_check_specs(gold)
+    return check_results(specs, {"whole table": judged}, published.samples, advice, unit="table as a whole", note=note)
+
+
+def _describe(check: Check) -> str:
+    """Return its own description, or its rule with its parameters."""
+    if check.description:
+        return check.description
+    if isinstance(check, RowCheck):
+        return f"{check.message()} · {check.check}, {check.severity}"
+    values = check.model_dump(mode="json", exclude_defaults=True, exclude={*Check.model_fields, "check"})
+    values |= {"where": check.where} if check.where else {}
+    parameters = ", ".join(f"{n} {' '.join(map(str, v)) if isinstance(v, list | dict) else v}" for n, v in values.items())
+    return f"{check.summary}{f' ({parameters})' if parameters else ''} · {check.check}, {check.severity}"
+
+
+def check_results(
+    specs: Sequence[dg.AssetCheckSpec],
+    decisions: Mapping[str, Decision],
+    samples: Mapping[str, Sequence[str]],
+    advice: Advice,
+    plot: Plot | None = None,
+    unit: str = "window(s)",
+    note: str = "",
+) -> Iterator[dg.AssetCheckResult]:
+    """Yield one result per declared check over the windows of a run (``decisions`` by window key, oldest first). ``unit``: what
+    is counted. ``note``: ends each description.
+    """
+    outcomes: dict[str, list[Outcome]] = {}
+    for window, decision in decisions.items():
+        for outcome in decision.checks:
+            is_grouped = outcome["kind"] in ("cast", "schema")
+            name = gate.group_of(outcome["check"]) if is_grouped else outcome["check"]
+            outcomes.setdefault(name, []).append((window, outcome))
+    for spec in specs:
+        of_check = outcomes.get(spec.name, [])
+        bad = [(window, o) for window, o in of_check if o["status"] in ("failed", "error")]
+        skipped = [(window, o) for window, o in of_check if o["status"] == "skipped"]
+        judged = {window for window, _ in of_check}
+        judged |= {window for window, decision in decisions.items() if spec.name in SILENT and decision.checks}
+        not_judged = [window for window in decisions if window not in judged]
+        failed = list(dict.fromkeys(window for window, _ in bad))
+        metadata: dict[str, Any] = {"windows_checked": len(judged), "windows_failed": len(failed)}
+        if not_judged:
+            metadata["windows_not_judged"] = len(not_judged)
+        if spec.name == "drift":
+            metadata |= _drift(decisions, failed)
+        if of_check and of_check[-1][1]["observed"]:
+            metadata["observed_last"] = dg.MetadataValue.json(of_check[-1][1]["observed"])
+        if skipped:
+            rows = [(window, o["message"]) for window, o in skipped]
+            metadata |= {"windows_skipped": len(skipped), "skipped": dg.MetadataValue.md(table(("window", "why"), rows, SHOWN))}
+        if bad:
+            metadata |= _failures(bad, samples)
+            metadata["what_to_do"] = dg.MetadataValue.md(advice(spec.name, failed))
+            if spec.name == "source_columns" and (rows := schema_differences({w: decisions[w] for w in failed})):
+                metadata["diff"] = diff_table(rows)
+            if plot and spec.name == "drift" and (picture := plot(decisions[failed[-1]])):
+                metadata["plot"] = dg.MetadataValue.md(picture)
+        is_severe = any(o["severity"] == "critical" for _, o in bad)
+        yield dg.AssetCheckResult(
+            check_name=spec.name,
+            asset_key=spec.asset_key,
+            # A check that judged no window has not passed.
+            passed=not bad and len(judged) > len({window for window, _ in skipped}),
+            severity=dg.AssetCheckSeverity.ERROR if is_severe else dg.AssetCheckSeverity.WARN,
+            description=_sentence(failed, bad, f"{len(judged)} {unit}") + _skipped(skipped) + _not_judged(not_judged) + note,
+            metadata=metadata,
+        )
+
+
+def _failures(bad: Sequence[Outcome], samples: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    rows = [(window, o["check"], o["status"], o["effect"], o["failed_rows"], o["message"]) for window, o in bad]
+    header = ("window", "check", "status", "effect", "rows", "why")
+    examples = [value for name in dict.fromkeys(o["check"] for _, o in bad) for value in samples.get(name, ())]
+    examples += [f"{window}: {text}" for window, o in bad for text in examples_of(o["observed"])][:SHOWN]
+    return {
+        "failed": dg.MetadataValue.md(table(header, rows, SHOWN)),
+        "failed_rows": sum(o["failed_rows"] for _, o in bad),
+        **({"sample": samples_markdown(examples)} if examples else {}),
+    }
+
+
+def _drift(decisions: Mapping[str, Decision], failed: Sequence[str]) -> dict[str, Any]:
+    """Return the metadata of the last window that failed, or else of the last one."""
+    judged = [window for window, decision in decisions.items() if decision.drift and (not failed or window in failed)]
+    if not judged:
+        return {}
+    return {"window": judged[-1], **drift_metadata(decisions[judged[-1]].drift or {})}
+
+
+def _skipped(skipped: Sequence[Outcome]) -> str:
+    if not skipped:
+        return ""
+    window, outcome = skipped[-1]
+    return f". Skipped in {len(skipped)}: {outcome['message'].removeprefix('not judged: ')} ({window})"
+
+
+def _not_judged(windows: Sequence[str]) -> str:
+    if not windows:
+        return ""
+    return f". Not judged in {len(windows)}: no row to judge, or decided before this check existed ({windows[-1]})"
+
+
+def _sentence(failed: Sequence[str], bad: Sequence[Outcome], judged: str) -> str:
+    if not bad:
+        return f"{judged} checked"
+    quarantined = {window for window, outcome in bad if outcome["effect"] in ("rows", "batch")}
+    # Windows with rows in quarantine come first: the list is cut, and the others need no action.
+    ordered = [*(w for w in failed if w in quarantined), *(w for w in failed if w not in quarantined)]
+    effect = f"{len(quarantined)} of them with rows in quarantine" if quarantined else "nothing quarantined"
+    return f"failed in {len(failed)} of {judged}, {effect}: {first_of(ordered, 10)}. {bad[-1][1]['message']}"

@@ -1,0 +1,187 @@
+"""`LakehouseTable`: the Dagster component whose attributes are a table's contract; and loading every `defs.yaml`.
+
+Belongs here: YAML files → components, and errors with file, line and key. Does not: what the assets do (table_assets), or what
+a table may declare (contracts).
+"""
+
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import dagster as dg
+from pydantic import BaseModel, ConfigDict
+
+from lakehouse_assets.checks.sql.text import columns_of, parse_expression
+from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.gold_rules import personal_columns, silver_schemas
+from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
+from lakehouse_assets.contracts.references import circle, reference_mistakes
+from lakehouse_assets.contracts.sharing import resolve_attributes
+from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files, source_map_of, table_mistakes
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.orchestration.assets.table_assets import table_definitions
+from lakehouse_assets.settings import PROJECT_ROOT, Settings
+
+OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
+
+
+class RawAttributes(BaseModel):
+    """A table's attributes as the loader gives them, unchecked."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class LakehouseTable(dg.Component):
+    """One table from source to gold: bronze, silver, baseline and gold assets, gated, drift-checked and self-healing."""
+
+    def __init__(self, spec: TableSpec, folder: Path, source_map: SourceMap | None = None) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.source_map = source_map or SourceMap()
+
+    def query_of(self, gold: GoldSpec, specs: Sequence[TableSpec]) -> GoldQuery:
+        """Return the query of a gold table of this component. Raises ConfigError with file and line."""
+        file = self.folder / gold.sql
+        if not file.is_file():
+            raise ConfigError(f"{self._location(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
+        query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *specs]))
+        for index, check in enumerate(gold.checks):
+            location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
+            if why := check.unfit_reason(query.types):
+                raise ConfigError(f"{location}: {why} (as it comes of {gold.sql})")
+            _require_columns(location, gold, query, check.unknown_columns([*query.types, "p_extracted_at"]))
+        for key, names in (("key", gold.key), ("units", tuple(gold.units))):
+            missing = [name for name in names if name not in query.types]
+            _require_columns(f"{self._location(gold, key)}: gold.{gold.name}.{key}", gold, query, missing)
+        self._refuse_personal_grain(gold, query, [self.spec, *specs])
+        return query
+
+    def _refuse_personal_grain(self, gold: GoldSpec, query: GoldQuery, specs: Sequence[TableSpec]) -> None:
+        grain = gold.grain
+        if grain is None:
+            return
+        of_input = {f"silver_{spec.name}": {name.lower() for name in spec.pii_columns} for spec in specs}
+        is_personal = grain.column in personal_columns(query, specs) or any(
+            {name.lower() for name in columns_of(parse_expression(sql, table))} & of_input.get(table, set())
+            for table, sql in grain.inputs.items()
+        )
+        if is_personal:
+            raise ConfigError(
+                f"{self._location(gold, 'grain')}: gold.{gold.name}.grain: its values are kept with each decision and shown;"
+                f" {grain.column} derives from a column marked pii; choose another grain, or none"
+            )
+
+    def _location(self, gold: GoldSpec, *keys: str | int) -> str:
+        return self.source_map.at(["gold", self.spec.gold.index(gold), *keys])
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """Return a model without fields: shared defaults and packs are not resolved yet."""
+        return RawAttributes
+
+    @classmethod
+    def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
+        """Return the table with shared defaults and packs resolved. `load_tables` has reported every mistake before."""
+        if not isinstance(attributes, RawAttributes):
+            raise ConfigError(f"{context.path}: {MISSING}")
+        folder = Path(context.path)
+        shared = read_shared_files(folder, Settings.from_environment().variables)
+        raw = attributes.model_extra or {}
+        source_map = source_map_of(folder / "defs.yaml", raw.get("name", ""), shared)
+        # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
+        own = source_map.document.data["attributes"] if source_map.document else raw
+        return cls(TableSpec.model_validate(resolve_attributes(own, shared).attributes), folder, source_map)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return this table's assets alone; `build_definitions` adds what all tables share."""
+        golds = {gold.name: self.query_of(gold, []) for gold in self.spec.gold}
+        return table_definitions(self.spec, golds, Settings.from_environment())
+
+
+def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
+    if missing:
+        raise ConfigError(
+            f"{location}: the SELECT in {gold.sql} has no column {', '.join(missing)}; it has {', '.join(query.types)}"
+        )
+
+
+def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJECT_ROOT) -> list[LakehouseTable]:
+    """Return every table, by name. Raises ConfigError: one line per mistake, each with file, line and key."""
+    module = importlib.import_module(package)
+    folder = Path(next(iter(module.__path__)))
+    _raise_any(mistake for file in sorted(folder.rglob("defs.yaml")) for mistake in _mistakes_of_file(file))
+    try:
+        tree = dg.ComponentTree.from_module(defs_module=module, project_root=project)
+        tables = sorted(tree.get_all_components(of_type=LakehouseTable), key=lambda t: t.spec.name)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(_innermost_text(error)) from error
+    location_by_name: dict[str, str] = {}
+    for table in tables:
+        location = table.source_map.at(["name"])
+        for name in [table.spec.name, *(f"gold {gold.name}" for gold in table.spec.gold)]:
+            if name in location_by_name:
+                raise ConfigError(f"{location}: name: {name!r} is already described in {location_by_name[name]}")
+            location_by_name[name] = location
+    _raise_any(_mistakes_between(tables))
+    return tables
+
+
+def golds_of(tables: Sequence[LakehouseTable]) -> dict[str, GoldQuery]:
+    """Return the query of every gold table, by the gold table's name."""
+    specs = [table.spec for table in tables]
+    return {gold.name: table.query_of(gold, specs) for table in tables for gold in table.spec.gold}
+
+
+def _raise_any(mistakes: Iterable[str]) -> None:
+    if lines := list(mistakes):
+        raise ConfigError("\n".join(lines))
+
+
+def _mistakes_between(tables: Sequence[LakehouseTable]) -> Iterator[str]:
+    """Yield mistakes between tables, and in gold's SQL."""
+    specs = [table.spec for table in tables]
+    by_name = {spec.name: spec for spec in specs}
+    for table in tables:
+        queries = [table.query_of(gold, specs) for gold in table.spec.gold]
+        for keys, text in reference_mistakes(table.spec, by_name, queries):
+            location, name = table.source_map.locate(keys)
+            yield f"{location}: {name} {text}"
+    if names := circle(specs):
+        location = next(table.source_map for table in tables if table.spec.name == names[0]).at(["checks"])
+        yield f"{location}: checks: these tables look into each other: {' → '.join(names)}"
+
+
+def _mistakes_of_file(file: Path) -> Iterator[str]:
+    documents = read_documents(file)
+    if not any(document.data for document in documents):
+        yield f"{file}:1: the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
+        return
+    for document in documents:
+        kind = document.data.get("type") if isinstance(document.data, dict) else None
+        if kind in OURS:
+            yield from table_mistakes(document, read_shared_files(file.parent, Settings.from_environment().variables))
+        elif not isinstance(kind, str) or not _exists(kind):
+            yield f"{document.at(['type'])}: type: there is no component {kind!r}; a table is a {OURS[0]}"
+
+
+def _exists(kind: str) -> bool:
+    """Whether a component's class can be imported: the package may hold other people's components."""
+    module, _, name = kind.rpartition(".")
+    try:
+        return bool(module) and hasattr(importlib.import_module(module), name)
+    except (ImportError, ValueError):
+        return False
+
+
+def _innermost_text(error: BaseException) -> str:
+    """Return the text of the innermost cause that names a file: Dagster wraps it in errors of its own loading."""
+    cause: BaseException | None = error
+    texts = []
+    while cause is not None:
+        texts.append(str(cause))
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return next((text for text in reversed(texts) if "defs.yaml" in text), texts[-1] or repr(error)).strip()

@@ -1,0 +1,125 @@
+"""The conditions that request missing or stale windows and gold, and the sensor `heal_and_follow`, which evaluates them.
+
+Belongs here: when Dagster requests a materialization, and how a killed tick is resumed. Does not: what a run does.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.decisions.retry_policy import GOLD_RETRY_CRON
+from lakehouse_assets.orchestration.dagster_internals import read_cursor, resume_from, write_cursors
+from lakehouse_assets.settings import Settings
+
+HEALS = "heal_and_follow"
+# Dagster evaluates at most this many conditions in a tick of a user-code sensor.
+MAX_CONDITIONS = 500
+_STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}
+
+
+def heal_windows(extraction: ExtractionSpec, referenced: Sequence[str] = ()) -> dg.AutomationCondition:
+    """Return the condition that requests a window once when it has arrived and is missing, or its source (or bronze) changed.
+
+    `on_missing` and `eager` see the latest window only, so a gap would stay; bare `missing` requests a failed window at every
+    tick. Here the sensor `retry_failed` requests failed windows, until their source changes, and windows whose request never
+    became a run. A window that has not arrived has a missing dependency and is never requested.
+
+    ``referenced``: other tables that checks read (foreign keys). Their pending windows go first, unless they have failed. A
+    change or a gap in them is no reason to judge anything again, or to wait.
+    """
+    ac = dg.AutomationCondition
+    others = dg.AssetSelection.assets(*(f"silver_{table}" for table in referenced))
+    own = {"any_deps_updated": ac.any_deps_updated(), "any_deps_missing": ac.any_deps_missing()}
+    if referenced:
+        own = {name: condition.ignore(others) for name, condition in own.items()}
+    done = ac.newly_requested() | ac.newly_updated()
+    arrived = ((ac.newly_missing() | ac.initial_evaluation()) & ~ac.execution_failed()) | own["any_deps_updated"]
+    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
+    condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
+    for table in referenced:
+        bronze, silver = (dg.AssetSelection.assets(f"{layer}_{table}") for layer in ("bronze", "silver"))
+        # `will_be_requested` does not cover assets with other partitions: their state says what they are about to do.
+        pending = ac.missing() & ~ac.execution_failed()
+        arrived = pending & ~ac.any_deps_missing()
+        ahead = pending & (~ac.any_deps_missing().allow(bronze) | ac.any_deps_match(arrived).allow(bronze))
+        condition = condition & ~ac.any_deps_match(ahead).allow(silver)
+    if extraction.lookback is not None:
+        condition = ac.in_latest_time_window(extraction.lookback * _STEP[extraction.cadence]) & condition
+    return condition.with_label("heal_windows")
+
+
+def gold_follows() -> dg.AutomationCondition:
+    """Return the condition that rewrites gold after its inputs or its SQL changed, once no input is in progress, and on
+    `GOLD_RETRY_CRON` after a failure.
+
+    A missing partition of an input does not block gold: it may never arrive. An input without any partition does, since the
+    SELECT could not run.
+    """
+    ac = dg.AutomationCondition
+    done = ac.newly_requested() | ac.newly_updated()
+    changed = (ac.any_deps_updated() | ac.code_version_changed()).since(done)
+    retry = ac.execution_failed() & ac.cron_tick_passed(GOLD_RETRY_CRON).since(done)
+    begun = ac.all_deps_match(~ac.missing())
+    return ((changed | retry) & begun & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")
+
+
+class ResumableSensor(dg.AutomationConditionSensorDefinition):
+    """A condition sensor in user code that keeps its cursor when a tick is killed.
+
+    Dagster resumes the run requests of a killed tick, and then drops that tick's cursor: changes it had seen would count as
+    old. So the cursor is stored here as well, under ``cursor_key``. (A cursor that somebody clears therefore comes back.)
+    """
+
+    cursor_key: str
+
+    def evaluate_tick(self, context: dg.SensorEvaluationContext) -> Any:
+        """Evaluate the conditions from where the tick before ended."""
+        before = context.cursor
+        if before is None:
+            stored = json.loads(read_cursor(context.instance, self.cursor_key) or "{}")
+            # Nobody knows whether the very first tick was carried out: it is evaluated again.
+            before = stored["after"] if stored.get("resumed") else None
+            resume_from(context, before)
+        result = super().evaluate_tick(context)
+        state = {"resumed": before is not None, "after": result.cursor}
+        write_cursors(context.instance, {self.cursor_key: json.dumps(state)})
+        return result
+
+
+def automation_sensor(settings: Settings, definitions: Sequence[dg.Definitions]) -> dg.SensorDefinition:
+    """Return the sensor, on by default, over the conditions of all these definitions.
+
+    It runs as a user-code sensor, one after the other with `watch_sources`. In parallel, it would see half of a gap that
+    `watch_sources` is reporting, and request the two halves in two runs. Dagster limits such sensors to `MAX_CONDITIONS`: above
+    that (some hundred tables), the daemon evaluates the conditions in parallel.
+    """
+    options: dict[str, Any] = {
+        "name": HEALS,
+        "target": dg.AssetSelection.all(),
+        "default_status": dg.DefaultSensorStatus.RUNNING,
+        "minimum_interval_seconds": 30,
+        "description": "Requests windows that are missing or stale, and gold after its inputs.",
+    }
+    if sum(map(_count_conditions, definitions)) > MAX_CONDITIONS:
+        return dg.AutomationConditionSensorDefinition(**options)
+    sensor = ResumableSensor(**options, use_user_code_server=True)
+    # Projects may share an instance; each has a lake of its own.
+    sensor.cursor_key = f"{HEALS} {settings.root}"
+    return sensor
+
+
+def automation_is_on(instance: dg.DagsterInstance) -> bool:
+    """Whether nobody has switched this sensor off: then no other sensor requests windows either."""
+    if instance.schedule_storage is None:
+        return True  # an instance without a daemon
+    return all(state.is_running for state in instance.all_instigator_state() if state.instigator_name == HEALS)
+
+
+def _count_conditions(definitions: dg.Definitions) -> int:
+    parts: list[Any] = [*(definitions.assets or ()), *(definitions.asset_checks or ())]
+    specs = [[part] if isinstance(part, dg.AssetSpec) else [*part.specs, *part.check_specs] for part in parts]
+    return sum(spec.automation_condition is not None for of_part in specs for spec in of_part)

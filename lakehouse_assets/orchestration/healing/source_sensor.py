@@ -1,0 +1,178 @@
+"""The sensor `watch_sources`: reports windows that arrived or changed at the sources, and overdue windows. Windows that arrive
+scattered take few runs, which pass over unchanged windows between them.
+
+Belongs here: the sensor, the check `no_window_overdue`, and requests for ranges with more than one gap. Does not: polling
+(source_state), single gaps (automation: Dagster makes a run of each unbroken range), or failed windows (retries).
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lakehouse_assets.checks.dependencies import tables_read
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window, contiguous
+from lakehouse_assets.decisions.healing import bridge_gaps, overdue_windows, settled_windows
+from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.decisions.retry_policy import MAX_SINGLE_GAPS
+from lakehouse_assets.orchestration.assets.metadata import evaluation
+from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
+from lakehouse_assets.orchestration.healing import source_state
+from lakehouse_assets.orchestration.healing.automation import automation_is_on
+from lakehouse_assets.orchestration.healing.retries import run_request
+from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_asset_selection
+from lakehouse_assets.orchestration.step_boundary import masked_check
+from lakehouse_assets.settings import Settings
+
+CHECK = "no_window_overdue"
+SHOWN = 10
+
+
+def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
+    """Return the sensor, on by default. A tick costs a listing of the landing folder."""
+    # A tick that Dagster ends loses its own cursor: the table whose source took too long is stored under this key.
+    slow_table_key = f"watch_sources {settings.root}"
+
+    @dg.sensor(
+        name="watch_sources",
+        asset_selection=window_asset_selection(specs) if specs else None,
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports windows that arrived or changed at a source, once two polls agree; and overdue windows, "
+        "where a table sets `overdue_after`. With very many windows, each tick polls some tables in turn.",
+    )
+    def watch_sources(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        before = json.loads(context.cursor) if context.cursor else {}
+        now, began = datetime.now(UTC), time.monotonic()
+        unsettled = before.get("seen", {})
+        slow = read_cursor(context.instance, slow_table_key)
+        # A source that takes too long would lose what the others reported, tick after tick.
+        turn = [spec for spec in specs if spec.name != slow]
+        limits = source_state.time_budget(), before.get("next"), source_state.ANSWER_SECONDS
+        poll = source_state.poll_sources(context.instance, settings, turn, unsettled, now, *limits)
+        slowest = max(poll.seconds, key=lambda name: poll.seconds[name], default=None)
+        late = slowest if time.monotonic() - began > source_state.TOO_LATE else None
+        if slow or late:
+            write_cursors(context.instance, {slow_table_key: late or ""})
+        if slow:
+            poll.unsettled |= {name: fingerprints for name, fingerprints in unsettled.items() if name == slow}
+            poll.warnings.append(
+                f"{slow}: its source took so long that Dagster ended the poll (after a minute): this poll leaves it out."
+                " Put fewer folders into its path, or let extraction.start be later"
+            )
+        evaluations, overdue = _report_overdue(context.instance, specs, poll.tables, before.get("overdue", {}), now)
+        for warning in poll.warnings:
+            context.log.warning(warning)
+        cursor = json.dumps({"seen": poll.unsettled, "overdue": overdue, "next": poll.next_table}, sort_keys=True)
+        requests = _gap_requests(context, settings, poll, now)
+        if not poll.events and not evaluations and cursor == context.cursor:
+            waiting = sum(map(len, poll.unsettled.values()))
+            return dg.SkipReason(
+                "; ".join(poll.warnings) or (f"{waiting} windows are settling" if waiting else "nothing new at the sources")
+            )
+        return dg.SensorResult(asset_events=[*poll.events, *evaluations], run_requests=requests, cursor=cursor)
+
+    return watch_sources
+
+
+def _report_overdue(
+    instance: dg.DagsterInstance,
+    specs: Sequence[TableSpec],
+    polled: Sequence[TableSpec],
+    before: Mapping[str, str],
+    now: datetime,
+) -> tuple[list[dg.AssetCheckEvaluation], Mapping[str, str]]:
+    """Return the results of ``polled`` tables that differ from those reported ``before``, and the windows that are now reported
+    as overdue, by table of all ``specs``.
+    """
+    limited = {spec.name for spec in specs if spec.extraction.overdue_after is not None}
+    reported = {name: text for name, text in before.items() if name in limited}
+    evaluations: list[dg.AssetCheckEvaluation] = []
+    for spec in polled:
+        if spec.name not in limited:
+            continue
+        windows = _read_overdue_windows(instance, spec, now)
+        reported[spec.name] = f"{windows[0].key}..{windows[-1].key}" if windows else ""
+        if reported[spec.name] != before.get(spec.name):
+            evaluations.append(evaluation(source_state.source_key(spec), CHECK, _overdue_result(spec, windows)))
+    return evaluations, reported
+
+
+def _read_overdue_windows(instance: dg.DagsterInstance, spec: TableSpec, now: datetime) -> list[Window]:
+    """Return windows newer than all that have arrived and closed for longer than the table allows; none without a limit."""
+    allowed = spec.extraction.allowed_delay
+    arrived = source_state.recorded_versions(instance, spec)
+    return overdue_windows(spec.extraction.windows(now), arrived, now, allowed) if allowed is not None else []
+
+
+def _overdue_result(spec: TableSpec, windows: Sequence[Window]) -> dg.AssetCheckResult:
+    names = first_of([window.key for window in windows], SHOWN)
+    late = f"{names}: not at the source {spec.extraction.overdue_after} after the end"
+    return dg.AssetCheckResult(
+        passed=not windows,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=late if windows else "every window that is due has arrived at the source",
+        metadata={"windows_overdue": len(windows)},
+    )
+
+
+def overdue_check(spec: TableSpec) -> dg.AssetChecksDefinition:
+    """Return `no_window_overdue` of the source. The sensor `watch_sources` reports it; it can run in the UI as well."""
+
+    def result(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        return _overdue_result(spec, _read_overdue_windows(context.instance, spec, datetime.now(UTC)))
+
+    description = f"The newest windows have arrived within {spec.extraction.overdue_after} after their end."
+    return masked_check(f"source_{spec.name}", CHECK, description, bool(spec.pii_columns), result)
+
+
+def _gap_requests(
+    context: dg.SensorEvaluationContext, settings: Settings, poll: source_state.Poll, now: datetime
+) -> list[dg.RunRequest]:
+    """Return requests for runs over several gaps. Where that fails for a table, its events are reported and the conditions
+    request its gaps one by one.
+    """
+    requests: list[dg.RunRequest] = []
+    if not poll.events or not automation_is_on(context.instance):
+        return requests
+    for spec in poll.tables:
+        try:
+            unsettled = poll.unsettled.get(spec.name, {})
+            requests += gap_requests(context.instance, settings, spec, poll.events, now, unsettled)
+        except Exception as error:
+            context.log.warning(f"{spec.name}: its gaps are requested one by one: {error}")
+    return requests
+
+
+def gap_requests(
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    spec: TableSpec,
+    events: Sequence[dg.AssetMaterialization],
+    now: datetime,
+    unsettled: Collection[str] = (),
+) -> list[dg.RunRequest]:
+    """Return requests for windows that these source events report, where one run covers several gaps. No run passes over an
+    ``unsettled`` window (keys). The conditions see these windows as in progress. None for a table that waits for others.
+    """
+    key = source_state.source_key(spec)
+    versions = {e.partition: (e.tags or {})[source_state.VERSION_TAG] for e in events if e.asset_key == key}
+    windows = spec.extraction.windows(now)
+    in_lookback = windows[-spec.extraction.lookback :] if spec.extraction.lookback else windows
+    wanted = {window for window in in_lookback if window.key in versions}
+    if tables_read(spec.checks) or len(contiguous(wanted)) <= MAX_SINGLE_GAPS:
+        return []
+    requests = []
+    between = settled_windows(read_statuses(instance, settings, spec, now), unsettled)
+    for unbroken in bridge_gaps(wanted, between):
+        reported = [window for window in unbroken if window in wanted]
+        if len(reported) == len(unbroken):
+            continue
+        # The same versions of the same windows are requested once, even if a tick is repeated.
+        digest = hashlib.sha256("\0".join(versions[window.key] for window in reported).encode()).hexdigest()[:16]
+        requests.append(run_request(spec, unbroken, digest, {"lakehouse/gaps": str(len(contiguous(reported)))}))
+    return requests

@@ -1,0 +1,110 @@
+"""Polls of the sources: which windows have arrived or changed, as data versions of `source_<table>`.
+
+Belongs here: comparing a source's fingerprints with those recorded by the instance. Does not: the sensor (source_sensor), or
+reading data (no JVM).
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import dagster as dg
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
+from lakehouse_assets.pipeline.table_source import source_of
+from lakehouse_assets.settings import Settings
+
+VERSION_TAG = "dagster/data_version"
+# Fingerprints by table and window key.
+Fingerprints = dict[str, dict[str, str]]
+CPU_SECONDS, SECONDS = 0.5, 20.0
+# Dagster ends a tick after a minute, and everything that it observed is lost.
+ANSWER_SECONDS = 30
+TOO_LATE = 55.0
+
+
+@dataclass
+class Poll:
+    """What one poll observed: the polled ``tables``, ``events`` to report, fingerprints that are new and ``unsettled``, and
+    ``warnings``. ``next_table``: where the next poll starts, if time ran out. ``seconds``: each table's time.
+    """
+
+    tables: list[TableSpec] = field(default_factory=list)
+    events: list[dg.AssetMaterialization] = field(default_factory=list)
+    unsettled: Fingerprints = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    next_table: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def poll_sources(
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    specs: Sequence[TableSpec],
+    before: Fingerprints,
+    now: datetime,
+    out_of_time: Callable[[], bool] = lambda: False,
+    first_table: str | None = None,
+    answer_seconds: int | None = None,
+) -> Poll:
+    """Poll the sources, from that of ``first_table`` on, until all were polled or time is up; at least one. A database has
+    ``answer_seconds`` for each answer.
+
+    A window is reported once two polls in a row (``before``: the unsettled fingerprints of the earlier one) observe the same
+    fingerprint, and it is not the recorded one.
+    """
+    poll = Poll()
+    first = next((index for index, spec in enumerate(specs) if spec.name == first_table), 0)
+    turn = [*specs[first:], *specs[:first]]
+    for index, spec in enumerate(turn):
+        if index and out_of_time():
+            poll.unsettled |= {each.name: before[each.name] for each in turn[index:] if each.name in before}
+            poll.next_table = spec.name
+            break
+        poll.tables.append(spec)
+        recorded, began = recorded_versions(instance, spec), time.monotonic()
+        try:
+            fingerprints = source_of(spec, settings, answer_seconds).fingerprints(spec.extraction.windows(now))
+        except (SourceError, EnvironmentMissing, ConfigError) as error:
+            # One unreachable source must not block the others.
+            poll.warnings.append(f"{spec.name}: {error}")
+        except Exception as error:
+            # Nor may an unforeseen error, whose text may quote an address.
+            poll.warnings.append(f"{spec.name}: its source could not be polled ({type(error).__name__})")
+        else:
+            for window, fingerprint in sorted(fingerprints.items()):
+                if recorded.get(window.key) == fingerprint:
+                    continue
+                if before.get(spec.name, {}).get(window.key) == fingerprint:
+                    poll.events.append(_event(spec, window.key, fingerprint, is_change=window.key in recorded))
+                else:
+                    poll.unsettled.setdefault(spec.name, {})[window.key] = fingerprint
+        finally:
+            poll.seconds[spec.name] = time.monotonic() - began
+    return poll
+
+
+def _event(spec: TableSpec, key: str, fingerprint: str, is_change: bool) -> dg.AssetMaterialization:
+    description = "changed at the source" if is_change else "arrived"
+    return dg.AssetMaterialization(source_key(spec), description=description, partition=key, tags={VERSION_TAG: fingerprint})
+
+
+def time_budget(cpu_seconds: float = CPU_SECONDS, seconds: float = SECONDS) -> Callable[[], bool]:
+    """Return a function that is true once so much time has passed from now: a tick is short, however many windows there are."""
+    cpu_began, began = time.thread_time(), time.monotonic()
+    return lambda: time.thread_time() - cpu_began > cpu_seconds or time.monotonic() - began > seconds
+
+
+def source_key(spec: TableSpec) -> dg.AssetKey:
+    """Return the key of the table's external asset."""
+    return dg.AssetKey(f"source_{spec.name}")
+
+
+def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[str, str]:
+    """Return the recorded data version of each of the source's partitions, in one query."""
+    tags = instance.event_log_storage.get_latest_tags_by_partition(
+        source_key(spec), dg.DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG]
+    )
+    return {partition: found[VERSION_TAG] for partition, found in tags.items() if VERSION_TAG in found}

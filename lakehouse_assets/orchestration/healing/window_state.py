@@ -1,0 +1,176 @@
+"""The recorded facts of a table's windows, in Dagster and in the lake, and the status that follows. No JVM.
+
+Belongs here: reading the records. Does not: the judgement (decisions.healing), or requesting runs (retries).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
+from lakehouse_assets.orchestration import dagster_internals as internals
+from lakehouse_assets.orchestration.healing.source_state import recorded_versions, source_key
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+
+LAYERS = ("bronze", "silver", "baseline")
+# A cancelled run has not ingested its windows either.
+FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+# Runs in which one command tried windows in ever smaller ranges count as one try.
+ONE_TRY = "lakehouse/one_try"
+PAGE_SIZE = 500  # partitions named in one query
+
+
+def window_assets(spec: TableSpec) -> list[dg.AssetKey]:
+    """Return the assets that one run of a window materializes."""
+    return [dg.AssetKey(f"{layer}_{spec.name}") for layer in LAYERS]
+
+
+def window_asset_selection(specs: Iterable[TableSpec]) -> dg.AssetSelection:
+    """Return the assets that these tables' sensors may request."""
+    return dg.AssetSelection.assets(*(key for spec in specs for key in window_assets(spec)))
+
+
+def read_statuses(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowStatus]:
+    """Return the status of each closed window of a table, oldest first."""
+    facts = read_facts(instance, settings, spec, now)
+    return window_statuses(facts, now, spec.extraction.retries, spec.extraction.lookback)
+
+
+def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowFacts]:
+    """Return the recorded facts of each closed window of a table."""
+    arrived = recorded_versions(instance, spec)
+    records = logs.extractions(settings, spec.name)
+    newest = ledger.latest_extractions(records)
+    first: dict[datetime, datetime] = {}
+    for record in records:
+        first[record.p_extracted_at] = min(record.extracted_at, first.get(record.p_extracted_at, record.extracted_at))
+    current = ledger.current_decisions(logs.decisions(settings, spec.name))
+    # The last decision counts: a release that was killed half way is still to be applied.
+    applied = {batch for batch, decision in current.items() if decision.applied_at}
+    quarantined: dict[datetime, int | None] = {}
+    for decision in sorted(current.values(), key=lambda d: d.extraction_seq):
+        if decision.p_extracted_at is not None and decision.superseded_by is None:
+            rows = decision.counts.rows_quarantined
+            quarantined[decision.p_extracted_at] = rows if decision.verdict == "quarantined" or rows > 0 else None
+    materialized = instance.get_materialized_partitions(dg.AssetKey(f"bronze_{spec.name}"))
+    materialized = materialized & instance.get_materialized_partitions(dg.AssetKey(f"silver_{spec.name}"))
+    facts: dict[Window, WindowFacts] = {}
+    for window in spec.extraction.windows(now):
+        record, fingerprint = newest.get(window.start), arrived.get(window.key)
+        is_fresh = record is not None and record.fingerprint == fingerprint
+        is_applied = record is not None and (window.start, record.extraction_seq) in applied
+        facts[window] = WindowFacts(
+            window,
+            has_arrived=fingerprint is not None,
+            is_fresh=is_fresh,
+            is_current=is_fresh and is_applied and window.key in materialized,
+            first_extracted_at=first.get(window.start),
+            rows_quarantined=quarantined.get(window.start),
+        )
+    pending = [window for window, of_window in facts.items() if of_window.has_arrived and not of_window.is_current]
+    return [*(_with_tries(instance, spec, facts, pending) if pending else facts).values()]
+
+
+def _with_tries(
+    instance: dg.DagsterInstance, spec: TableSpec, facts: dict[Window, WindowFacts], pending: Sequence[Window]
+) -> dict[Window, WindowFacts]:
+    """Return the facts with the runs of the pending windows."""
+    by_key = {window.key: window for window in pending}
+    reported_at = read_report_times(instance, spec, list(by_key))
+    failed_at: dict[str, dict[str, datetime]] = {key: {} for key in by_key}
+    failed_alone: set[str] = set()
+    since = min(reported_at.values(), default=None)
+    for record in instance.get_run_records(dg.RunsFilter(statuses=list(FAILED), created_after=since)):
+        run, ended_at = record.dagster_run, _ended_at(record)
+        for key in windows_of_run(spec, run, by_key):
+            # A try before the source changed says nothing about what it has now.
+            if record.create_timestamp.replace(tzinfo=UTC) >= reported_at.get(key, datetime.max.replace(tzinfo=UTC)):
+                tries, name = failed_at[key], run.tags.get(ONE_TRY, run.run_id)
+                tries[name] = max(ended_at, tries.get(name, ended_at))
+                if _has_one_window(run):
+                    failed_alone.add(key)
+    unfinished = instance.get_runs(dg.RunsFilter(statuses=internals.UNFINISHED))
+    running = {key for run in unfinished for key in windows_of_run(spec, run, by_key)}
+    backfills = internals.unfinished_backfills(instance)
+    if any(set(window_assets(spec)) & set(backfill.asset_selection or ()) for backfill in backfills):
+        # Its runs may not exist yet. All windows wait for it: it is over soon, and nothing is requested twice.
+        running |= set(by_key)
+    return facts | {
+        window: replace(
+            facts[window],
+            failed_at=tuple(sorted(failed_at[key].values())),
+            has_failed_alone=key in failed_alone,
+            is_running=key in running,
+            reported_at=reported_at.get(key),
+        )
+        for key, window in by_key.items()
+    }
+
+
+def _ended_at(record: dg.RunRecord) -> datetime:
+    return datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
+
+
+def windows_of_run(spec: TableSpec, run: dg.DagsterRun, keys: Collection[str]) -> Iterator[str]:
+    """Yield those of these windows that a run should materialize of this table."""
+    if not set(window_assets(spec)) & set(run.asset_selection or ()):
+        return
+    if internals.PARTITION_TAG in run.tags:
+        if run.tags[internals.PARTITION_TAG] in keys:
+            yield run.tags[internals.PARTITION_TAG]
+    elif internals.RANGE_START_TAG in run.tags:
+        first, last = run.tags[internals.RANGE_START_TAG], run.tags[internals.RANGE_END_TAG]
+        # Keys sort as their windows do.
+        yield from (key for key in keys if first <= key <= last)
+
+
+def _has_one_window(run: dg.DagsterRun) -> bool:
+    first = run.tags.get(internals.RANGE_START_TAG)
+    return internals.PARTITION_TAG in run.tags or (first is not None and first == run.tags.get(internals.RANGE_END_TAG))
+
+
+def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> bool:
+    """Whether some window may need a run that nobody requested. Reads the instance and the logs.
+
+    True where a source was reported after its window was last materialized, or has another version than was last extracted
+    (it may have changed while a run passed over it); where a decision is not applied; and where the lake lacks what the
+    instance has on record (it is new, or an older copy).
+    """
+    reported, materialized = (
+        instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)
+        for key in (source_key(spec), dg.AssetKey(f"silver_{spec.name}"))
+    )
+    if any(storage_id > materialized.get(key, -1) for key, storage_id in reported.items()):
+        return True
+    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
+    extracted = {window_at(start, spec.extraction.cadence).key: record.fingerprint for start, record in newest.items()}
+    for key, fingerprint in recorded_versions(instance, spec).items():
+        # A window of silver without a record is judged by `read_statuses`, which knows today's calendar.
+        if (key in materialized) if key not in extracted else fingerprint != extracted[key]:
+            return True
+    decisions = logs.decisions(settings, spec.name)
+    decided = {decision.batch for decision in decisions}
+    undecided = any((record.p_extracted_at, record.extraction_seq) not in decided for record in newest.values())
+    return undecided or bool(ledger.unapplied(decisions))
+
+
+def read_report_times(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:
+    """Return when each of these windows was last reported with a new version, by key."""
+    times: dict[str, datetime] = {}
+    for index in range(0, len(keys), PAGE_SIZE):
+        filters = dg.AssetRecordsFilter(asset_key=source_key(spec), asset_partitions=list(keys[index : index + PAGE_SIZE]))
+        cursor, has_more = None, True
+        while has_more:
+            page = instance.fetch_materializations(filters, limit=1000, cursor=cursor)
+            cursor, has_more = page.cursor, page.has_more
+            for record in page.records:
+                if record.partition_key is not None:
+                    at = datetime.fromtimestamp(record.timestamp, UTC)
+                    times[record.partition_key] = max(at, times.get(record.partition_key, at))
+    return times

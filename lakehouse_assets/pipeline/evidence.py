@@ -1,0 +1,149 @@
+"""Refuse a table whose evidence is damaged, before a step writes; restore profiles that decisions contain.
+
+Belongs here: the guard of every write, and quarantining without a baseline. Does not: counting (storage), or mending (mend).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from deltalake.exceptions import DeltaError
+from pyarrow import ArrowException
+
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.evidence.comparison import compare_baseline, compare_evidence
+from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS, Finding, Layer, format_findings
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.errors import DiskError, EnvironmentMissing, EvidenceError
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.baseline import baseline_events, write_profiles
+from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
+from lakehouse_assets.storage.evidence import find_unmeasured, measure_baseline_evidence, measure_evidence
+from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.version_marks import read_last_mark
+
+TABLES: tuple[Layer, ...] = ("bronze", "silver", "quarantine")
+
+
+def findings_of(settings: Settings, spec: TableSpec) -> list[Finding]:
+    """Return what is missing, doubled or older in a table's evidence. No JVM, and nothing is changed."""
+    return _findings(settings, spec.name, drift=spec.drift is not None)
+
+
+def _findings(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
+    """The findings, once a run that writes the table just now has ended: its commits come one by one, and it may remove files
+    that are being read. A lake that cannot be written, not even a lock, has no writer to wait for.
+    """
+    try:
+        if not compare_evidence(table, *measure_evidence(settings, table, drift=drift)):
+            return []
+    except (OSError, DeltaError, ArrowException):
+        pass
+    try:
+        with table_lock(settings, table):
+            return compare_evidence(table, *measure_evidence(settings, table, drift=drift))
+    except DiskError:
+        return compare_evidence(table, *measure_evidence(settings, table, drift=drift))
+    except (OSError, DeltaError, ArrowException) as error:
+        error_line = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise EnvironmentMissing(
+            f"{table}: its tables cannot be read just now, which says nothing of what is in them: {error_line}; see that"
+            f" {settings.root} can be reached and read, and run again"
+        ) from error
+
+
+def refuse_damaged(run: Run, mending: Collection[Layer] = (), *, written: bool = False) -> None:
+    """Raise EvidenceError if the table's evidence is damaged, except in layers that the caller is about to mend. Call it under
+    the table's lock, before a write. Leftovers of a killed process are no damage. Profiles that the decisions contain are
+    restored to the baseline. ``written``: as `damaged` has it.
+    """
+    findings = findings_of(run.settings, run.spec)
+    if any(finding.place == "baseline" for finding in findings) and restore_profiles(run):
+        findings = findings_of(run.settings, run.spec)
+    if findings:
+        run.alarm(findings)
+    if stopping := [finding for finding in findings if finding.stops and finding.place not in mending]:
+        raise damaged(stopping, written=written)
+
+
+def damaged(findings: Sequence[Finding], *, written: bool = False) -> EvidenceError:
+    """The error of these findings, all of one table. ``written``: after this run's own decisions were applied."""
+    table = findings[0].table
+    then = "and nothing was changed"
+    if written:
+        then = "noticed after this run had applied its decisions; another process may have written at the same time"
+    return EvidenceError(f"{table} stops: its evidence is damaged, {then}\n{format_findings(findings)}")
+
+
+def refuse_damaged_inputs(settings: Settings, inputs: Collection[str]) -> None:
+    """Raise EvidenceError where a silver table that gold reads is not what is on record. ``inputs``: as the SQL names them."""
+    for name in sorted(inputs):
+        layer, _, table = name.partition("_")
+        if layer != "silver":
+            continue
+        findings = _findings(settings, table, drift=False)
+        if stopping := [f for f in findings if f.stops and f.place not in ("bronze", "quarantine")]:
+            raise damaged(stopping)
+
+
+def gold_lies_whole(settings: Settings, table: str) -> bool:
+    """Whether a gold table (``table``: as in the logs) is as it was last written; if not, it is derived anew."""
+    mark = read_last_mark(settings, table)
+    if mark is None:
+        return True
+    state = TableFiles(settings.path("gold", table.removeprefix("gold_"))).state
+    if state.absent or state.unreadable or state.version is None or state.version < mark.version:
+        return False
+    return state.version > mark.version or mark.rows is None or state.rows == mark.rows
+
+
+def restore_profiles(run: Run) -> int:
+    """Restore profiles from the decisions to the baseline. Lost files are removed from its Delta log only if the log contains
+    the profiles of every decision that has none left, and if no seed lacks a window: else a backup still helps. Returns the
+    number of windows and files.
+    """
+    settings, table = run.settings, run.table
+    log = logs.decisions(settings, table)
+    record, measured = measure_baseline_evidence(settings, table, log)
+    state = measured.tables["baseline"]
+    if state.unreadable or measured.tables["ops/baselines"].unreadable:
+        return 0
+    unprofiled = [d for d in log if d.superseded_by is None and not measured.profiles.get(d.decision_id)]
+    files = TableFiles(settings.path("baseline", table))
+    if files.absent:
+        # Of versions of the baseline before this one as well: decisions were judged by them.
+        unprofiled = [d for d in unprofiled if d.accepted and d.teaches and d.applied_at is not None]
+    else:
+        missing = set(record.teaching) - set(record.unmeasured)
+        unprofiled = [d for d in unprofiled if d.decision_id in missing]
+    with_profiles = logs.with_evidence(settings, table, unprofiled, ("drift", "profiles"))
+    restorable = [d for d in with_profiles if d.profiles]
+    if files.absent:
+        unmeasured = find_unmeasured(settings, table, [d.decision_id for d in with_profiles if not d.profiles])
+        seeds = {e.seed_id: int(e.extra.get("windows", 0)) for e in baseline_events(settings, table) if e.kind == "seed"}
+        complete = all(measured.profiles.get(name, 0) >= windows for name, windows in seeds.items())
+        if not complete or any(not d.profiles and d.decision_id not in unmeasured for d in with_profiles):
+            return 0
+        forget_lost_files(files)
+    write_profiles(settings, table, restorable)
+    if restorable:
+        run.step(f"profiles_of_{len(restorable)}_windows_restored")
+    return len(restorable) + len(state.absent)
+
+
+def hold_without_baseline(
+    run: Run, log: Sequence[Decision], numbers: Mapping[Batch, BatchNumbers]
+) -> dict[Batch, BatchNumbers]:
+    """These numbers. If the baseline lacks profiles, each has an error of the drift check, which quarantines its window."""
+    if run.spec.drift is None:
+        return dict(numbers)
+    record, measured = measure_baseline_evidence(run.settings, run.table, log)
+    findings = [finding for finding in compare_baseline(run.table, record, measured) if finding.place in DRIFT_LAYERS]
+    if not findings:
+        return dict(numbers)
+    first = findings[0]
+    text = f"the baseline lacks what is on record ({len(findings)}): {first.where}: {first.message}. Mend: {first.mend}"
+    return {batch: replace(n, errors={**n.errors, "drift": text}) for batch, n in numbers.items()}

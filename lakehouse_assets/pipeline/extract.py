@@ -1,0 +1,237 @@
+"""Extract: a source's windows into bronze, as they came, one commit for a whole range.
+
+Belongs here: which windows need extracting, their sequence numbers, the append and its record. Does not: judging rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.batch import BRONZE_COLUMNS, Batch
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.contracts.source import FilesSource, safe_name
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.failure_isolation import FailureIsolation, halves
+from lakehouse_assets.decisions.personal import has_no_header, numbered
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.measures.frames import batches_sql
+from lakehouse_assets.pipeline import read_windows
+from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.table_source import only_in_bronze, remembers, settled_source
+from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
+from lakehouse_assets.storage import commit_metadata, delta, logs
+from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.lock import table_lock
+
+
+def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecord]:
+    """Ingest these windows' batches into bronze and return each one's newest extraction; windows that have not arrived are left
+    out. A window whose source has not changed since it was extracted is not read again. Raises SourceError, after the readable
+    windows are in bronze and on record.
+    """
+    with table_lock(run.settings, run.table):
+        # Without the logs, what is decided would be written over. Other damage may be mended by what arrives; but where the
+        # source cannot give a window twice, a bronze that is put back later would write over the new one.
+        refuse_damaged(run, mending=[p for p in TABLES if p != "bronze" or not remembers(run.spec)])
+        source, settled = settled_source(run, windows)
+        arrived = source.fingerprints(settled)
+        records = logs.extractions(run.settings, run.table)
+        newest = ledger.latest_extractions(records)
+        read_before = {start: record.fingerprint for start, record in newest.items()}
+        todo = {window: text for window, text in sorted(arrived.items()) if read_before.get(window.start) != text}
+        if todo:
+            undecided = {r.p_extracted_at for r in ledger.undecided(records, logs.decisions(run.settings, run.table))}
+            # An extraction that nobody has judged is written over; a judged one stays as evidence.
+            seqs = {start: record.extraction_seq + (start not in undecided) for start, record in newest.items()}
+            run.step("extracting")
+            new, failures = _extract_each(run, source, todo, {window: seqs.get(window.start, 1) for window in todo})
+            newest |= {record.p_extracted_at: record for record in new}
+            read_windows.refuse_windows(failures)
+        return {window: newest[window.start] for window in windows if window.start in newest}
+
+
+def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:
+    """The record without names of columns that may be personal values: those of a file whose first line is no header."""
+    declared = [safe_name(spec.source_column(name)) for name in spec.columns]
+    if not spec.pii_columns or not has_no_header(record.columns, declared):
+        return record
+    return replace(record, columns=numbered(record.columns), lacking=(), types={}, respelled={})
+
+
+def _extract_each(
+    run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]
+) -> tuple[list[ExtractionRecord], dict[Window, Exception]]:
+    """Return records of the readable windows, and the source's errors for the others, which are isolated by halving."""
+    records: list[ExtractionRecord] = []
+
+    def read(some: Sequence[Window]) -> SourceError | None:
+        try:
+            records.extend(_extract_settled(run, source, {window: todo[window] for window in some}, seqs))
+        except SourceError as error:
+            return error
+        return None
+
+    def left_of(some: Sequence[Window]) -> list[Window]:
+        source.fingerprints(some)  # where the source as a whole cannot be reached, this says so
+        starts = {record.p_extracted_at for record in records}
+        return [window for window in some if window.start not in starts]
+
+    failures = FailureIsolation(read, left_of, halves).isolate(sorted(todo))
+    return records, {window: error for some, error in failures for window in some}
+
+
+def _extract_settled(
+    run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]
+) -> list[ExtractionRecord]:
+    """Extract these windows; those whose files changed meanwhile again, and what was read of them is not on record."""
+    records: list[ExtractionRecord] = []
+    pending, reasons = dict(todo), {}
+    for _ in range(read_windows.ATTEMPTS):
+        extraction = _read_into_bronze(run, source, pending, seqs)
+        changed = read_windows.changed_meanwhile(run, source, pending)
+        if extraction is not None:
+            steady = {window: print_ for window, print_ in pending.items() if window not in changed}
+            records += _record(run, extraction, steady, seqs)
+            pending = {window: pending[window] for window in changed}
+        reasons |= {window: read_windows.GONE for window, now in changed.items() if now is None}
+        pending |= {window: now for window, now in changed.items() if now is not None}
+        pending = {window: print_ for window, print_ in pending.items() if window not in reasons}
+        if not pending:
+            break
+    reasons |= dict.fromkeys(pending, read_windows.CHANGED)
+    if reasons:
+        texts = {window: f"unreadable window {window.key}: {reason}" for window, reason in reasons.items()}
+        extraction = read_windows.with_corrupt_rows(run.spark, texts)
+        prints = {window: read_windows.fingerprint_of_unreadable(todo[window]) for window in reasons}
+        _commit(run, extraction, prints, seqs)
+        records += _record(run, extraction, prints, seqs)
+    return records
+
+
+def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction | None:
+    """Read and commit these windows; unreadable parts become corrupt rows. None if their files changed meanwhile."""
+    windows, unreadable = sorted(todo), {}
+    try:
+        try:
+            return _commit(run, source.read(run.spark, windows), todo, seqs)
+        except SCAN_ERRORS as error:
+            if read_windows.changed_meanwhile(run, source, todo):
+                return None
+            unreadable = source.probe(run.spark, windows)
+            if not unreadable and not isinstance(run.spec.source, FilesSource):
+                raise
+            failure = error
+        if unreadable:
+            try:
+                return _commit(run, source.read(run.spark, windows, unreadable=unreadable), todo, seqs)
+            except SCAN_ERRORS as error:
+                failure = error
+        reasons = read_windows.unreadable_windows(run.spark, source, windows, unreadable, failure)
+        if not reasons:
+            raise failure
+        readable = [window for window in windows if window not in reasons]
+        good = source.read(run.spark, readable, unreadable=unreadable) if readable else None
+        return _commit(run, read_windows.with_corrupt_rows(run.spark, reasons, good), todo, seqs)
+    except SCAN_ERRORS:
+        if read_windows.changed_meanwhile(run, source, todo):
+            return None
+        raise
+
+
+def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction:
+    """Write the rows of these windows (``prints``: with their fingerprints) in one commit; returns the extraction."""
+    extracted, frame = TableFiles(run.path("bronze")).extractions(), extraction.frame
+    # Written by an extraction that died between its commit and its record, or never judged: these rows are replaced. But where
+    # bronze is the only copy they stay, for the source may have less of them by now.
+    leftovers = {window for window in prints if (window.start, seqs[window]) in extracted}
+    if only_in_bronze(run.spec) and leftovers:
+        frame = frame.where(~F.col("p_extracted_at").isin([window.start for window in leftovers]))
+        prints, leftovers = {window: text for window, text in prints.items() if window not in leftovers}, set()
+    if prints:
+        write_bronze(run, frame, {window: seqs[window] for window in sorted(prints)}, prints, replacing=bool(leftovers))
+    run.step("bronze_committed")
+    return extraction
+
+
+def _record(
+    run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]
+) -> list[ExtractionRecord]:
+    """Put these windows' extractions on record, with the fingerprints of what was read."""
+    if not prints:
+        return []
+    path = run.path("bronze")
+    extracted, version, at = TableFiles(path).extractions(), delta.version(path), run.clock()
+    records = [
+        _recordable(
+            run.spec,
+            ExtractionRecord(
+                table=run.table,
+                p_extracted_at=window.start,
+                extraction_seq=seqs[window],
+                fingerprint=print_,
+                rows=extracted.get((window.start, seqs[window]), (0, at))[0],
+                columns=tuple(extraction.columns.get(window, ())),
+                bronze_version=version,
+                run_id=run.run_id,
+                extracted_at=at,
+                lacking=tuple(extraction.lacking.get(window, ())),
+                types=dict(extraction.types.get(window, {})),
+                respelled=dict(extraction.respelled.get(window, {})),
+                control=extraction.control.get(window),
+            ),
+        )
+        for window, print_ in sorted(prints.items())
+    ]
+    records = logs.record_extractions(run.settings, records)
+    run.step("extraction_recorded")
+    return records
+
+
+def bronze_rows(frame: DataFrame, seqs: Mapping[Window, int]) -> DataFrame:
+    """Rows of an extraction as bronze keeps them. ``seqs``: which extraction of each window this is."""
+    source_columns = sorted(c for c in frame.columns if c not in BRONZE_COLUMNS)
+    numbers = sorted(set(seqs.values()))
+    seq = F.lit(numbers[0])
+    if len(numbers) > 1:
+        pairs = [cell for window, number in sorted(seqs.items()) for cell in (F.lit(window.start), F.lit(number))]
+        seq = F.create_map(*pairs)[F.col("p_extracted_at")]
+    # Bookkeeping first: Delta keeps statistics of the first 32 columns only, and these are looked up by them.
+    return frame.select(
+        "p_extracted_at",
+        seq.cast("int").alias("extraction_seq"),
+        hash_of_row(source_columns).alias("_content_hash"),
+        "_source_file",
+        "_columns",
+        "_corrupt_record",
+        *[identifier(c) for c in source_columns],
+    )
+
+
+def hash_of_row(source_columns: Sequence[str]) -> Column:
+    """The content hash of a row with these columns, which are sorted.
+
+    Names go into the hash, so that a NULL and an absent column are one thing and values never shift between columns; the
+    separator is doubled within a value, so that no value looks like two.
+    """
+    values = {
+        c: F.replace(F.col(identifier(c)), F.lit("\x1f"), F.lit("\x1f\x1f")) for c in [*source_columns, "_corrupt_record"]
+    }
+    return F.md5(F.concat_ws("\x1f", *[F.concat(F.lit(f"{c}="), value) for c, value in values.items()]))
+
+
+def write_bronze(
+    run: Run, frame: DataFrame, seqs: Mapping[Window, int], prints: Mapping[Window, str], *, replacing: bool
+) -> None:
+    """Write rows of these extractions in one commit with their fingerprints. ``replacing``: in place of bronze's own."""
+    batches: dict[Batch, str] = {(window.start, seq): prints[window] for window, seq in sorted(seqs.items())}
+    rows, path = bronze_rows(frame, seqs), run.path("bronze")
+    if len(seqs) > 1:
+        rows = rows.repartition("p_extracted_at")
+    metadata, where = commit_metadata.encode_fingerprints(batches), batches_sql(batches) if replacing else None
+    delta.append(rows, path, partition_by=["p_extracted_at"], user_metadata=metadata, replacing=where)

@@ -1,0 +1,161 @@
+"""Law 1: silver as the fold of the clean rows of each window's accepted extractions, in the total order.
+
+Belongs here: which rows are clean by the decisions, and folding them. Does not: writing silver (silver_write).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
+
+from lakehouse_assets.checks.sql.text import identifier, parse_expression
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.silver import silver_columns, silver_types, total_order
+from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions.ledger import Link, Live
+from lakehouse_assets.measures.frames import MOMENT, local_frame, select_batches
+from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, published_keys, unread_windows
+from lakehouse_assets.measures.stage import stage
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.session import disable_ansi
+
+
+def order(spec: TableContract, prefix: str = "") -> Column:
+    """The total order of silver's rows as one comparable struct."""
+    null = F.lit(None).cast("timestamp")
+    columns = [F.col(f"{prefix}{identifier(name)}") if name else null for name in total_order(spec.last_modified)]
+    return F.struct(*[column.alias(f"_{index}") for index, column in enumerate(columns)])
+
+
+@dataclass(frozen=True)
+class Foldable:
+    """Rows that silver is folded from. In snapshot mode rows in quarantine are among them (`_clean` is false): they show that
+    their key is not absent. ``deleting``: windows of the snapshots that delete the keys which they lack.
+    """
+
+    rows: DataFrame
+    deleting: tuple[datetime, ...] = ()
+
+
+def foldable(run: Run, live: Live) -> Foldable:
+    """The typed rows from which silver follows: clean ones of each window's last accepted extraction, and of earlier ones those
+    whose key is in quarantine there.
+    """
+    spec = run.spec
+    if spec.extraction.mode != "snapshot":
+        return Foldable(clean_rows(run, live))
+    starts = tuple(sorted(start for start, _ in live.accepted if start is not None))
+    quarantined = {b: d for b, d in live.accepted.items() if d.counts.rows_quarantined or d.counts.rows_discarded}
+    rows = clean_rows(run, live).withColumn("_clean", F.lit(True))
+    if not quarantined:
+        return Foldable(rows, starts)
+    evidence = status_rows(run, quarantined).where(~F.col("_clean"))
+    unread = unread_windows(evidence, key_columns(spec))
+    evidence = evidence.where(is_readable(key_columns(spec)))
+    return Foldable(rows.unionByName(evidence), tuple(start for start in starts if start not in unread))
+
+
+def clean_rows(run: Run, live: Live) -> DataFrame:
+    """Typed rows that silver is folded from."""
+    rows = _without_quarantined(run, live.accepted)
+    if not live.chains:
+        return rows
+    earlier = {b: d for b, d in live.publishing.items() if b not in live.accepted}
+    statuses = status_rows(run, {link.decision.batch: link.decision for chain in live.chains.values() for link in chain})
+    key = key_columns(run.spec)
+    published = published_keys(statuses, {start: chain_of(links) for start, links in live.chains.items()}, key)
+    return rows.unionByName(_without_quarantined(run, earlier).join(published, [WINDOW, SEQUENCE, *key], "left_semi"))
+
+
+def chain_of(links: Sequence[Link]) -> Chain:
+    """The chain of a window as measures take it."""
+    seqs = tuple(link.decision.extraction_seq for link in links)
+    return Chain(seqs, tuple(link.decision.extraction_seq for link in links if link.publishes))
+
+
+def status_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
+    """Typed rows of these batches with `_clean`: false for those that their own decision put into quarantine."""
+    rows = _typed_rows(run, decisions)
+    if not delta.exists(run.path("quarantine")):
+        return rows.withColumn("_clean", F.lit(True))
+    quarantined = _quarantined(run, decisions).distinct().withColumn("_dirty", F.lit(True))
+    return rows.join(quarantined, [*ROW_COLUMNS], "left").withColumn("_clean", F.col("_dirty").isNull()).drop("_dirty")
+
+
+def _typed_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
+    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    rows = stage(select_batches(bronze, [batch for batch in decisions if batch[0]]), run.spec)
+    return rows.select(*map(identifier, silver_columns(run.spec)), "_absent")
+
+
+def _without_quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
+    rows = _typed_rows(run, decisions)
+    # An earlier version may have accepted a key that today's casts cannot read: it names no row.
+    rows = rows if run.spec.extraction.mode == "append" else rows.where(is_readable(key_columns(run.spec)))
+    if not delta.exists(run.path("quarantine")):
+        return rows
+    return rows.join(_quarantined(run, decisions), [*ROW_COLUMNS], "left_anti")
+
+
+def _quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
+    """`ROW_COLUMNS` of the rows that these decisions put into quarantine."""
+    kinds = [(WINDOW, MOMENT), (SEQUENCE, pa.int32()), ("decision_id", pa.string())]
+    lacking = [d for d in decisions.values() if d.counts.rows_in > d.counts.rows_published]
+    ids = local_frame(run.spark, kinds, [(*d.batch, d.decision_id) for d in lacking])
+    rows = run.spark.read.format("delta").load(run.path("quarantine")).select(*ROW_COLUMNS, "decision_id")
+    return rows.join(F.broadcast(ids), [*BATCH_COLUMNS, "decision_id"], "left_semi").select(*ROW_COLUMNS)
+
+
+def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
+    """One row per living key. Append mode has no keys in common, so its rows are the fold."""
+    columns, rows = [*map(identifier, silver_columns(spec))], foldable.rows
+    if spec.extraction.mode == "append":
+        return rows.select(*columns)
+    key = [identifier(name) for name in spec.key]
+    rows = rows.withColumn("_order", order(spec))
+    if spec.extraction.delete_when:
+        rows = _after_last_delete(rows, key, spec.extraction.delete_when)
+    if spec.extraction.mode == "snapshot":
+        rows = _since_last_absence(rows, key, foldable.deleting)
+    newest = []
+    for name in spec.columns:
+        if name in spec.key:
+            continue
+        had = ~F.array_contains("_absent", name) if spec.schema_policy.missing_columns == "keep" else F.lit(True)
+        # Wrapped, so that a NULL that came is a value and an absent column is none.
+        value = F.when(had, F.struct(F.col(identifier(name)).alias("v")))
+        newest.append(F.max_by(value, F.when(had, F.col("_order")))["v"].alias(name))
+    newest += [F.max_by(name, "_order").alias(name) for name in silver_columns(spec) if name not in spec.columns]
+    return rows.groupBy(*key).agg(*newest).select(*columns)
+
+
+def _after_last_delete(rows: DataFrame, key: list[str], delete_when: str) -> DataFrame:
+    # Staging has evaluated it in every accepted batch; where it has been changed since, a row that it stops at deletes nothing.
+    with disable_ansi(rows.sparkSession):
+        rows = rows.withColumn("_gone", F.expr(parse_expression(delete_when, "delete_when").sql(dialect="spark")))
+    last = F.max(F.when(F.coalesce("_gone", F.lit(False)), F.col("_order"))).over(W.partitionBy(*key))
+    marked = rows.withColumn("_last_delete", last)
+    alive = marked.where(F.col("_last_delete").isNull() | (F.col("_order") > F.col("_last_delete")))
+    return alive.drop("_gone", "_last_delete")
+
+
+def _since_last_absence(rows: DataFrame, key: list[str], deleting: Sequence[datetime]) -> DataFrame:
+    """Clean rows of the snapshots since the last one that lacks the key. ``deleting``: those that delete, ascending."""
+    snapshots = F.array(*map(F.lit, deleting)).cast("array<timestamp>")
+    since = F.size(F.filter(snapshots, lambda start: start >= F.col(WINDOW)))
+    once = F.row_number().over(W.partitionBy(*key, WINDOW).orderBy(F.lit(1))) == 1
+    has = F.when(once & F.array_contains(snapshots, F.col(WINDOW)), 1).otherwise(0)
+    newest_first = W.partitionBy(*key).orderBy(F.col(WINDOW).desc()).rangeBetween(W.unboundedPreceding, W.currentRow)
+    marked = rows.withColumn("_has", has).withColumn("_present", F.sum("_has").over(newest_first))
+    return marked.where((F.col("_present") == since) & F.col("_clean")).drop("_has", "_present", "_clean")
+
+
+def empty_silver(spark: SparkSession, spec: TableContract) -> DataFrame:
+    """No rows, silver's schema."""
+    return spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in silver_types(spec).items()])

@@ -1,0 +1,239 @@
+"""The gate: the steps by which batches of bronze reach silver, and the rows of a SELECT reach gold.
+
+Belongs here: the steps and their order. Does not: what silver and gold do in a step (`Target`), measuring, or judging.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pyspark.sql import DataFrame
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches
+from lakehouse_assets.measures.error_text import masked_text
+from lakehouse_assets.measures.examples import collect_failing_samples
+from lakehouse_assets.measures.isolate import Broken, errors_by_batch
+from lakehouse_assets.measures.special import query_failures
+from lakehouse_assets.pipeline.reference_tables import never_published
+from lakehouse_assets.pipeline.run import GoldRun, Run
+from lakehouse_assets.storage import commit_metadata, delta, logs, version_marks
+from lakehouse_assets.storage.baseline import write_profiles
+from lakehouse_assets.storage.check_results import project_check_results
+from lakehouse_assets.storage.lock import table_lock
+
+AnyRun = TypeVar("AnyRun", Run, GoldRun)
+
+
+@dataclass
+class Target(ABC, Generic[AnyRun]):
+    """Some batches on their way into a table. Silver and gold implement the rows, the rules and the write; the steps store
+    their results here.
+
+    ``log``: the table's decisions, and those on these batches once they are made. ``again``: an earlier run may have applied a
+    part of them.
+    """
+
+    run: AnyRun
+    log: list[Decision] = field(default_factory=list)
+    again: bool = False
+    staged: DataFrame = field(init=False)
+    broken: Broken = field(init=False, default_factory=dict)
+    numbers: dict[Batch, BatchNumbers] = field(init=False, default_factory=dict)
+    profiles: dict[Batch, list[Measurement]] = field(init=False, default_factory=dict)
+    decisions: list[Decision] = field(init=False, default_factory=list)
+    samples: dict[str, list[str]] = field(init=False, default_factory=dict)
+    version: int | None = field(init=False, default=None)
+
+    @property
+    def own(self) -> list[Decision]:
+        """The decisions on these batches, without the records of what they supersede."""
+        return [decision for decision in self.decisions if decision.superseded_by is None]
+
+    @property
+    @abstractmethod
+    def batches(self) -> Sequence[Batch]:
+        """The batches to measure."""
+
+    @property
+    @abstractmethod
+    def plan(self) -> MeasurePlan:
+        """What to measure of the staged rows, by the rules of these batches."""
+
+    @abstractmethod
+    def complete_earlier_runs(self) -> None:
+        """Apply decisions that an earlier run of this table has logged and not applied."""
+
+    @abstractmethod
+    def stage_rows(self) -> tuple[DataFrame, Broken]:
+        """The staged rows, stored once; and the rules that cannot be evaluated, by batch."""
+
+    def add_measures(self) -> None:
+        """Measure what only this kind of target has."""
+        return
+
+    @abstractmethod
+    def decide(self) -> list[Decision]:
+        """The decisions on these batches, from what was measured, and the records of what they supersede."""
+
+    @abstractmethod
+    def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:
+        """The rows of these decisions that are quarantined, as the quarantine stores them."""
+
+    @abstractmethod
+    def write(self) -> int | None:
+        """Publish what is accepted, in one commit. Returns the table's version that has it."""
+
+    def staged_batch(self, decision: Decision) -> Batch:
+        """The batch of a decision, as the staged rows name it."""
+        return decision.batch
+
+    @abstractmethod
+    def deferred(self, decision: Decision) -> tuple[CheckContext, Collection[str]]:
+        """For deferred checks: the context of the decision's batch, and the columns that it lacks."""
+
+
+def recover(target: Target[Any]) -> None:
+    """Complete the decisions that an earlier run has logged and not applied, by that run's rules."""
+    target.complete_earlier_runs()
+
+
+def stage(target: Target[Any]) -> None:
+    """Cast the rows, evaluate the row checks, and store both once."""
+    target.staged, target.broken = target.stage_rows()
+
+
+def measure(target: Target[Any]) -> None:
+    """At most two aggregations grouped by batch; one query for each check that is not fused into them."""
+    if target.batches:
+        target.numbers = measure_batches(target.staged, target.plan, target.batches, errors_by_batch(target.broken))
+    target.run.step("rules_measured")
+    target.add_measures()
+
+
+def decide(target: Target[Any]) -> None:
+    """Judge the batches, oldest first, each by the decisions before it."""
+    target.decisions = target.decide()
+    target.log = [*target.log, *target.decisions]
+    failing = any(numbers.failing or any(numbers.failed_rows.values()) for numbers in target.numbers.values())
+    target.samples = collect_failing_samples(target.staged) if failing else {}
+
+
+def log(target: Target[Any]) -> None:
+    """The write-ahead log: all decisions in one commit, before anything is published."""
+    logs.log_decisions(target.run.settings, target.decisions)
+
+
+def quarantine(target: Target[Any]) -> None:
+    """Write the quarantined rows, whole batches or single rows, with their reasons and the decision's id."""
+    decisions = [d for d in target.own if d.counts.rows_quarantined or d.counts.rows_discarded]
+    if not decisions:
+        return
+    rows, path = target.quarantined_rows(decisions), target.run.settings.path("quarantine", target.run.table)
+    metadata = commit_metadata.encode_decisions("quarantine", decisions, decisions)
+    where = f"decision_id IN ({', '.join(literal(d.decision_id) for d in decisions)})" if target.again else None
+    delta.append(rows, path, user_metadata=metadata, replacing=where)
+
+
+def write(target: Target[Any]) -> None:
+    """Publish the accepted batches' clean rows, in one commit that names its decisions."""
+    target.version = target.write()
+
+
+def profiles(target: Target[Any]) -> None:
+    """Add the profiles of accepted windows to the baseline."""
+    joining = [decision for decision in target.own if decision.accepted and decision.teaches]
+    if joining:
+        write_profiles(target.run.settings, target.run.table, joining)
+
+
+def deferred_checks(target: Target[Any]) -> None:
+    """Run the checks that quarantine nothing and need a query of their own. Their results are logged before the mark, so that a
+    recovery cannot miss them.
+    """
+    later = deferred_outcomes(target)
+    if later:
+        logs.log_checked(target.run.settings, [(d, later[d.decision_id]) for d in target.own if d.decision_id in later])
+    complete(target, later)
+
+
+def complete(target: Target[Any], later: dict[str, list[gate.Outcome]]) -> None:
+    """Add these outcomes to the decisions, by their ids."""
+    completed = {d.decision_id: gate.completed(d, later.get(d.decision_id, ())) for d in target.own}
+    target.log = [completed.get(d.decision_id, d) for d in target.log]
+    target.decisions = [completed.get(d.decision_id, d) for d in target.decisions]
+
+
+def deferred_outcomes(target: Target[Any]) -> dict[str, list[gate.Outcome]]:
+    """Return the deferred checks' outcomes by decision id; nothing for a table without such checks. One query each."""
+    plan, run = target.plan, target.run
+    checks = plan.deferred
+    # A discarded batch was checked when it was judged.
+    decisions = [(d, target.staged_batch(d)) for d in target.own if d.kind != "discarded" and d.recomputed != ()]
+    if not checks or not decisions:
+        return {}
+    errors: dict[Batch, dict[str, str]] = {}
+    for decision, batch in decisions:
+        absent = [c for c in checks if c.reads and f"silver_{c.reads.table}" not in decision.inputs]
+        errors[batch] = {c.id: never_published(c.reads.table) for c in absent if c.reads}
+    batches = [batch for _, batch in decisions]
+    metrics = query_failures(target.staged, checks, plan.context, batches, errors, personal=bool(run.pii))
+    outcomes = {}
+    for decision, batch in decisions:
+        numbers = BatchNumbers(metrics=metrics[batch], errors=errors[batch])
+        context, lacking = target.deferred(decision)
+        before = [gate.Outcome(**outcome) for outcome in decision.checks]
+        outcomes[decision.decision_id] = gate.judge_checks(
+            checks, context, numbers, run.pii, decision.waived, judged=before, lacking=lacking
+        )
+    return outcomes
+
+
+def mark_applied(target: Target[Any]) -> None:
+    """The last commit of a batch: its decision is completely in the tables."""
+    run, version = target.run, target.version
+    rows = None if version is None else version_marks.count_rows(run.published_path)
+    logs.mark_applied(run.settings, target.own, version, run.clock(), rows)
+
+
+def results(target: Target[Any]) -> None:
+    """Project applied decisions into `ops/check_results`. A failure fails no step: the next run, or the sensor, repeats it."""
+    try:
+        project_check_results(target.run.settings, target.run.table)
+    except Exception as error:
+        # The decisions are applied: the data is right, and the log has the missing rows.
+        target.run.step(f"check results are left to the next run: {masked_text(error)}")
+
+
+Step = Callable[[Target[Any]], None]
+JUDGING: tuple[Step, ...] = (stage, measure, decide)
+APPLYING: tuple[Step, ...] = (quarantine, write, profiles, deferred_checks, mark_applied)
+RECOVERING: tuple[Step, ...] = (stage, *APPLYING)
+# The steps of each set of batches; `recover` runs before all of them, `results` after them.
+PASS: tuple[Step, ...] = (*JUDGING, log, *APPLYING)
+STEPS: tuple[Step, ...] = (recover, *PASS, results)
+
+
+@contextmanager
+def locked(run: Run | GoldRun) -> Iterator[None]:
+    """Hold the table's lock; at the end, also after an error, remove its staging: that has whole rows."""
+    with table_lock(run.settings, run.table):
+        try:
+            yield
+        finally:
+            delta.remove_folder(run.settings.path("staging", run.table))
+
+
+def run_steps(target: Target[Any], steps: Sequence[Step]) -> None:
+    """Run these steps. After each, ``Run.step`` receives its name with ``_done``: there a kill test can stop it."""
+    for step in steps:
+        step(target)
+        target.run.step(f"{step.__name__}_done")

@@ -1,0 +1,243 @@
+"""Gold as a target of the gate: a SELECT over published tables, whole or by grain, as one batch.
+
+Belongs here: the rows, the versions of the inputs, and how gold is written. Does not: the steps (gate), or lineage (contracts).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.check_context import gold_context
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset, ruleset_hash
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.decide import gold_outcomes
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.measures.batch_numbers import MeasurePlan
+from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
+from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
+from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, input_path, selects, shape_of, yielded
+from lakehouse_assets.pipeline.run import GoldRun
+from lakehouse_assets.pipeline.staging import stage_gold, write_once
+from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.disk_errors import find_disk_fault
+
+
+def _run_as_judged(run: GoldRun, decision: Decision) -> GoldRun:
+    rules = json.loads(decision.ruleset)
+    types = rules.pop("types")
+    spec = GoldSpec.model_validate({**rules, "sql": run.spec.sql})
+    return replace(run, spec=spec, query=replace(run.query, sql=rules["sql"], types=types), run_id=f"{run.run_id}-recovery")
+
+
+@dataclass
+class GoldTarget(Target[GoldRun]):
+    """A gold table's rows at these versions of its inputs, as one batch: ``number`` of the table, decided ``at``.
+
+    ``parts``: the values of its grain that are derived anew; None: the whole table.
+    """
+
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    at: datetime = field(kw_only=True)
+    number: int = field(kw_only=True)
+    parts: Values | None = None
+    shape: Shape = field(init=False)
+
+    @classmethod
+    def of_decision(cls, run: GoldRun, decision: Decision, log: Sequence[Decision]) -> "GoldTarget":
+        """The batch of an earlier run's decision: the same inputs at the same versions, by the same rules."""
+        target = cls(
+            _run_as_judged(run, decision), list(log), True, decision.inputs,
+            at=decision.decided_at, number=decision.number, parts=decision.recomputed,
+        )  # fmt: skip
+        target.decisions = [decision]
+        return target
+
+    @property
+    def context(self) -> CheckContext:
+        """The batch as checks see it."""
+        return gold_context(self.run.spec.key, self.at)
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The one batch. Versions without a change (a compaction, an empty commit) leave nothing to judge or to write."""
+        return [] if self.parts == () else [(self.at, self.number)]
+
+    @property
+    def plan(self) -> MeasurePlan:
+        """The declared checks, of typed rows."""
+        checks, context = self.run.spec.checks, self.context
+        deferred = [check for check in checks if is_deferred(check, context)]
+        rules = [rule.id for rule in declared_rules(checks, gold_context(()))]
+        return MeasurePlan(awaited_checks(checks, context), context, rules, self.run.personal, deferred)
+
+    def complete_earlier_runs(self) -> None:
+        """As `Target`. If the versions of a decision's inputs are gone, it stays unapplied: gold is then decided anew."""
+        self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
+        last = max(self.log, key=lambda d: d.number, default=None)
+        if last is None or last.applied_at is not None:
+            return
+        target = GoldTarget.of_decision(self.run, last, self.log)
+        try:
+            run_steps(target, RECOVERING)
+            self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
+        except SCAN_ERRORS as error:
+            if find_disk_fault(error):
+                raise
+            self.run.step("inputs_of_an_unapplied_decision_are_gone")
+
+    def stage_rows(self) -> tuple[DataFrame, Broken]:
+        """Derive the parts; if the table gets other columns or types, all of it."""
+        staged, broken = self._stage()
+        self.shape = shape_of(self.run, staged, self.log)
+        if self.shape.grows and self.parts is not None:
+            self.parts = None
+            staged, broken = self._stage()
+        return staged, broken
+
+    def _stage(self) -> tuple[DataFrame, Broken]:
+        spark, by = self.run.spark, self.run.spec.grain
+        others: dict[str, DataFrame] = {}
+        for name, version in self.inputs.items():
+            table = spark.read.format("delta").option("versionAsOf", version).load(input_path(self.run.settings, name))
+            some = by and self.parts is not None and name in by.inputs
+            rows = table.where(selects(by.inputs[name], self.parts)) if by and some and self.parts is not None else table
+            # What the SQL was read against: without silver's bookkeeping, which a `*` would bring along.
+            rows.drop("extraction_seq", *[c for c in rows.columns if c.startswith("_")]).createOrReplaceTempView(name)
+            others[name.removeprefix("silver_")] = table
+        path = self.run.settings.path("staging", self.run.table, self.run.run_id)
+        store = partial(write_once, spark, path=path)
+        return stage_gold(self.run, (self.at, self.number), spark.sql(self.run.query.limited), others, store)
+
+    def decide(self) -> list[Decision]:
+        """One decision, in which the versions of the inputs stand for a window."""
+        numbers, outcomes = BatchNumbers(), self.shape.outcomes()
+        for batch in self.batches:
+            numbers = self.numbers[batch]
+            outcomes = gold_outcomes(self.run.spec, self.context, numbers, self.run.pii, self._rows_outside()) + outcomes
+        verdict, counts = gate.verdict_of(outcomes, numbers)
+        return [
+            Decision(
+                table=self.run.table,
+                p_extracted_at=None,
+                extraction_seq=self.number,
+                number=self.number,
+                kind="judged",
+                verdict=verdict,
+                counts=counts,
+                reasons=gate.reasons_of(outcomes),
+                ruleset_hash=ruleset_hash(self.run.spec, self.run.query),
+                ruleset=ruleset(self.run.spec, self.run.query),
+                bronze_version=None,
+                baseline_version=None,
+                run_id=self.run.run_id,
+                decided_at=self.at,
+                inputs=dict(self.inputs),
+                recomputed=self.parts,
+                checks=tuple(outcome.as_dict() for outcome in outcomes),
+            )
+        ]
+
+    def _rows_outside(self) -> int:
+        if self.run.spec.grain is None or self.parts is None:
+            return 0
+        return self.staged.where(f"NOT {selects(self.run.spec.grain.column, self.parts)}").count()
+
+    def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:
+        """The rows as JSON, with their reasons."""
+        (decision,) = decisions
+        rows = self.staged.where(~F.col("_clean")) if decision.accepted else self.staged
+        # As text: rows of last year's SQL lie beside those of today's.
+        row = F.to_json(F.struct(*[identifier(c) for c in yielded(self.staged)])).alias("row")
+        return rows.select(F.lit(decision.decision_id).alias("decision_id"), row, quarantine_reasons())
+
+    def write(self) -> int | None:
+        """Replace the parts, or the whole table."""
+        (decision,), path, by = self.own, self.run.published_path, self.run.spec.grain
+        if decision.recomputed == ():
+            return delta.version(path)
+        if not decision.accepted:
+            return None
+        rows = self.shape.of(self.staged.where(F.col("_newest")))
+        delta.allow_types(self.run.spark, path, [kind for _, kind in rows.dtypes])
+        named = delta.commit_metadata_of([decision.decision_id], "gold")
+        self.run.step("before_write")
+        if by and decision.recomputed is not None:
+            delta.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
+        else:
+            writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+            writer.option("userMetadata", named).save(path)
+        return delta.version(path)
+
+    def staged_batch(self, decision: Decision) -> Batch:
+        """The time of the decision and its number stand for window and extraction."""
+        return (decision.decided_at, decision.number)
+
+    def deferred(self, decision: Decision) -> tuple[CheckContext, tuple[str, ...]]:
+        """Its SQL gives every column."""
+        return self.context, ()
+
+
+@dataclass(frozen=True)
+class GoldPublished:
+    """The current decision, whether it is new, and failing values by check. ``judged``: the decision whose checks are of the
+    table as it is: an earlier one if no row was derived since.
+    """
+
+    decision: Decision
+    new: bool
+    samples: dict[str, list[str]]
+    judged: Decision
+
+
+def publish_gold(run: GoldRun) -> GoldPublished:
+    """Bring a gold table up to its inputs, if these or its rules changed. Raises RefusedError if an input is unpublished."""
+    with locked(run):
+        refuse_damaged_inputs(run.settings, inputs_of(run.spec, run.query))
+        is_whole = gold_lies_whole(run.settings, run.table)
+        table = GoldTarget(run, at=run.clock(), number=0)
+        run_steps(table, (recover,))
+        log = table.log
+        last = max(log, key=lambda d: d.number, default=None)
+        inputs = _input_versions(run)
+        same = last is not None and (last.inputs, last.ruleset_hash) == (inputs, ruleset_hash(run.spec, run.query))
+        if is_whole and last is not None and last.applied_at and same:
+            published = GoldPublished(last, False, {}, _judged(last, log))
+        else:
+            number, parts = (last.number if last else 0) + 1, changed_parts(run, log, inputs) if is_whole else None
+            target = GoldTarget(run, log, inputs=inputs, at=run.clock(), number=number, parts=parts)
+            run_steps(target, PASS)
+            (decision,) = target.own
+            published = GoldPublished(decision, True, target.samples, _judged(decision, log))
+        run_steps(table, (results,))
+        return published
+
+
+def _judged(decision: Decision, log: Sequence[Decision]) -> Decision:
+    if decision.recomputed != ():
+        return decision
+    return max((d for d in log if d.applied_at and d.recomputed != ()), key=lambda d: d.number, default=decision)
+
+
+def _input_versions(run: GoldRun) -> dict[str, int]:
+    versions = {}
+    for name in inputs_of(run.spec, run.query):
+        path = input_path(run.settings, name)
+        if not delta.exists(path):
+            raise RefusedError(f"{run.table} reads {name}, which has never been published; materialize {name} first")
+        versions[name] = delta.version(path)
+    return versions

@@ -1,0 +1,145 @@
+"""Mend damaged tables on request: silver and quarantine from bronze and the decisions, bronze from its source.
+
+Belongs here: writing lost rows again. Does not: finding damage (evidence), or the logs (operations/restore_logs).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import functions as F
+
+from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS
+from lakehouse_assets.decisions.schema import evolution
+from lakehouse_assets.pipeline.evidence import TABLES, damaged, findings_of, refuse_damaged, restore_profiles
+from lakehouse_assets.pipeline.extract import bronze_rows, write_bronze
+from lakehouse_assets.pipeline.gate import quarantine, stage
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver import decided_targets
+from lakehouse_assets.pipeline.silver_write import create_silver, rebuild_silver
+from lakehouse_assets.pipeline.table_source import only_in_bronze, settled_source
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
+from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.version_marks import log_rebuilt
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What was written again: numbers of extractions and of decisions with quarantined rows, and whether silver was."""
+
+    extractions: int
+    decisions: int
+    silver: bool
+
+
+def mend(run: Run) -> Mended:
+    """Mend each damaged table. Raises EvidenceError if a log is: `lakehouse verify --restore-logs` restores it first."""
+    with table_lock(run.settings, run.table):
+        refuse_damaged(run, mending=TABLES)
+        extractions = mend_bronze(run)
+        decisions = mend_quarantine(run)
+        if run.spec.drift:
+            restore_profiles(run)
+        findings = findings_of(run.settings, run.spec)
+        silver = not any(f.stops and f.place != "silver" for f in findings) and mend_silver(run)
+        if not (findings_of(run.settings, run.spec) if silver else findings):
+            run.alarm([])
+        return Mended(extractions, decisions, silver)
+
+
+def mend_silver(run: Run) -> bool:
+    """Fold silver anew if it is lost, older or damaged; returns whether it was. Raises EvidenceError if other evidence is."""
+    findings = findings_of(run.settings, run.spec)
+    if other := [finding for finding in findings if finding.stops and finding.place != "silver"]:
+        run.alarm(findings)
+        raise damaged(other)
+    if not any(finding.place == "silver" for finding in findings):
+        return False
+    path = run.path("silver")
+    # What is decided and not applied follows, once silver is there.
+    applied = [d for d in logs.decisions(run.settings, run.table) if d.applied_at is not None]
+    run = run.with_contract(evolution.effective_table(run.spec, applied))
+    if TableFiles(path).state.unreadable:
+        delta.remove_folder(path)
+    if not delta.exists(path):
+        create_silver(run)
+    rebuild_silver(run, ledger.live(applied))
+    log_rebuilt(run.settings, run.table, run.run_id, run.clock())
+    run.step("silver_mended")
+    return True
+
+
+def mend_quarantine(run: Run) -> int:
+    """Write lost or doubled quarantined rows again, by each decision's own rules. Returns the number of decisions."""
+    files = TableFiles(run.path("quarantine"))
+    findings = findings_of(run.settings, run.spec)
+    damage = [f for f in findings if f.place == "quarantine"]
+    # Without all of bronze, a lost file of quarantine may be the only copy.
+    if not damage or files.state.unreadable or any(f.place not in ("quarantine", "silver", *DRIFT_LAYERS) for f in findings):
+        return 0
+    ids = {f.decision_id for f in damage if f.decision_id}
+    log = logs.decisions(run.settings, run.table)
+    decisions = [d for d in log if d.decision_id in ids and d.superseded_by is None]
+    # Every row is staged before the table is changed.
+    targets = decided_targets(run, decisions, log)
+    for target in targets:
+        stage(target)
+    if files.absent:
+        forget_lost_files(files)
+    for target in targets:
+        quarantine(target)
+    delta.remove_folder(run.settings.path("staging", run.table))
+    return len(decisions)
+
+
+def mend_bronze(run: Run) -> int:
+    """Read windows again of which rows are lost or doubled, if the source still has the same content: the same fingerprint and
+    as many rows. They keep their number, so that every decision on them is still valid. Returns the number of extractions.
+    """
+    files = TableFiles(run.path("bronze"))
+    if files.state.unreadable:
+        return 0
+    damage = {(f.window, f.seq) for f in findings_of(run.settings, run.spec) if f.place == "bronze" and f.window}
+    newest = ledger.latest_extractions(logs.extractions(run.settings, run.table)).values()
+    targets = {window_at(r.p_extracted_at, run.spec.extraction.cadence): r for r in newest if r.batch in damage}
+    if not damage and files.absent:
+        forget_lost_files(files)  # nothing needs their rows
+    if not targets or only_in_bronze(run.spec):
+        return 0
+    source, settled = settled_source(run, sorted(targets))
+    prints = source.fingerprints(settled)
+    same = [window for window in sorted(targets) if prints.get(window) == targets[window].fingerprint]
+    if not same:
+        return 0
+    unreadable = source.probe(run.spark, same)
+    frame = source.read(run.spark, same, unreadable=unreadable or None).frame
+    seqs = {window: targets[window].extraction_seq for window in same}
+    start = F.unix_micros("p_extracted_at").alias("start")
+    rows = {row["start"]: row["count"] for row in bronze_rows(frame, seqs).groupBy(start).count().collect()}
+    micros = {window: int(window.start.timestamp() * 1_000_000) for window in same}
+    same = [window for window in same if rows.get(micros[window], 0) == targets[window].rows]
+    if not same:
+        return 0
+    if files.absent:
+        # If one batch of the lost files cannot be read again, they stay on record: a backup still helps.
+        if {b for b in damage if _may_be_in(files, *b)} - {targets[window].batch for window in same}:
+            return 0
+        forget_lost_files(files)
+    frame = frame.where(F.unix_micros("p_extracted_at").isin([micros[window] for window in same]))
+    write_bronze(run, frame, {window: seqs[window] for window in same}, prints, replacing=True)
+    version, at = delta.version(files.path), run.clock()
+    logs.record_extractions(run.settings, [replace(targets[w], bronze_version=version, extracted_at=at) for w in same])
+    run.step("bronze_mended")
+    return len(same)
+
+
+def _may_be_in(files: TableFiles, start: datetime | None, seq: int | None) -> bool:
+    """Whether a missing file may have had rows of an extraction."""
+    for row in files.absent:
+        first, last = row.get("min.extraction_seq"), row.get("max.extraction_seq")
+        may_have = first is None or last is None or seq is None or first <= seq <= last
+        if may_have and delta.utc(row["partition.p_extracted_at"]) == start:
+            return True
+    return False

@@ -1,0 +1,93 @@
+"""Other tables' silver, as a check sees it: as it is now, or as it was at a decision.
+
+Belongs here: finding the tables that checks read, and what a decision keeps of them. Does not: the checks.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.dependencies import tables_read
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.schema.evolution import effective_table
+from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.pipeline.fold import fold, foldable
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+
+
+@dataclass(frozen=True)
+class ReferenceTables:
+    """``frames``: silver by table. ``numbers``: of each, the last decision that it holds. ``missing``: why one is not there."""
+
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def errors(self, checks: Sequence[Check], batches: Collection[Batch]) -> Broken:
+        """Which of these checks look into a table that is missing, and why it is: the same for each of these batches."""
+        looking = [(c.id, self.missing[c.reads.table]) for c in checks if c.reads and c.reads.table in self.missing]
+        return {check: dict.fromkeys(batches, why) for check, why in looking}
+
+    @property
+    def inputs(self) -> dict[str, int]:
+        """What a decision keeps of them, so that `reference_tables_at` finds the same again."""
+        return {f"silver_{table}": number for table, number in self.numbers.items()}
+
+
+def never_published(table: str) -> str:
+    """Why a check that looks into this table is in error."""
+    return f"{table} has never been published: nothing can be looked up in it"
+
+
+def decisions_read(settings: Settings, checks: Sequence[Check]) -> dict[str, int]:
+    """The last applied decision of each table that these checks look into. No JVM."""
+    by_table = {table: logs.decisions(settings, table) for table in tables_read(checks)}
+    return {table: max((d.number for d in log if d.applied_at), default=0) for table, log in by_table.items()}
+
+
+def current_reference_tables(settings: Settings, checks: Sequence[Check], spark: SparkSession) -> ReferenceTables:
+    """The other tables as their last applied decision left them. A view of each is there for SQL, `silver_<table>`."""
+
+    def read(table: str) -> tuple[DataFrame, int] | None:
+        log = [d for d in logs.decisions(settings, table) if d.silver_version is not None]
+        path = settings.path("silver", table)
+        if not ledger.accepted(log) or not delta.exists(path):
+            return None
+        # Not the newest version: a run of that table may have committed decisions that it has not yet marked as applied.
+        version = max(d.silver_version or 0 for d in log)
+        frame = spark.read.format("delta").option("versionAsOf", version).load(path)
+        return frame, max(d.number for d in log)
+
+    return _read_tables(checks, read)
+
+
+def reference_tables_at(run: Run, inputs: Mapping[str, int]) -> ReferenceTables:
+    """The other tables as a decision saw them, folded from their bronze up to the decision that it names (laws 1 and 3). A
+    table that was missing then is missing now.
+    """
+
+    def read(table: str) -> tuple[DataFrame, int] | None:
+        number = inputs.get(f"silver_{table}")
+        live = ledger.live(logs.decisions(run.settings, table), number or 0)
+        if number is None or not live.accepted:
+            return None
+        newest = max(live.accepted.values(), key=lambda d: d.number)
+        other = run.with_contract(effective_table(TableSpec.from_ruleset(newest.ruleset), live.publishing.values()))
+        return fold(foldable(other, live), other.spec), number
+
+    return _read_tables(run.spec.checks, read)
+
+
+def _read_tables(checks: Sequence[Check], read: Callable[[str], tuple[DataFrame, int] | None]) -> ReferenceTables:
+    by_table = {table: read(table) for table in tables_read(checks)}
+    present = {table: pair for table, pair in by_table.items() if pair is not None}
+    for table, (frame, _) in present.items():
+        frame.createOrReplaceTempView(f"silver_{table}")
+    frames, numbers = {table: pair[0] for table, pair in present.items()}, {table: pair[1] for table, pair in present.items()}
+    return ReferenceTables(frames, numbers, {table: never_published(table) for table in by_table.keys() - present.keys()})

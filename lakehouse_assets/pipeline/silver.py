@@ -1,0 +1,234 @@
+"""Silver as a target of the gate: batches of bronze, judged by the table's contract, and merged or folded into silver.
+
+Belongs here: the rows, the knowledge of a decision, publishing windows. Does not: the steps (gate), writing (silver_write).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import Self
+
+from pyspark.sql import DataFrame
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred
+from lakehouse_assets.checks.families import HistoryCheck
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.check_context import check_context, window_context
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, decide
+from lakehouse_assets.decisions.drift.verdict import windows_compared
+from lakehouse_assets.decisions.history import History
+from lakehouse_assets.decisions.schema import evolution
+from lakehouse_assets.decisions.schema.gate import lacking_columns
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
+from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.stage import row_rules
+from lakehouse_assets.pipeline.evidence import hold_without_baseline, refuse_damaged
+from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
+from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver_write import quarantined_rows, write_silver
+from lakehouse_assets.pipeline.staging import all_readable, stage_batches, write_once
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.baseline_state import read_baseline
+
+
+@dataclass
+class SilverTarget(Target[Run]):
+    """Extractions of one table, which one contract stages together. ``rules``: the contract that judges them; None: today's.
+    ``inputs``: the decisions of other tables up to which checks see their silver; None: as it is now.
+    """
+
+    records: Sequence[ExtractionRecord] = ()
+    request: JudgementRequest = field(default_factory=JudgementRequest)
+    rules: TableSpec | None = None
+    inputs: Mapping[str, int] | None = None
+    replaced_by: ReplacedBy = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rules = self.rules or self.run.spec
+        self.staging = self.run.with_contract(evolution.staged_table(self.rules, self.log, self.records))
+
+    @classmethod
+    def of_decisions(
+        cls, run: Run, decisions: Sequence[Decision], log: Sequence[Decision], records: Sequence[ExtractionRecord]
+    ) -> Self:
+        """Batches of ``decisions`` (of one rule set, override and inputs), by the rules of then; the rest: all of the table."""
+        first, batches = decisions[0], {decision.batch for decision in decisions}
+        target = cls(
+            run,
+            [d for d in log if d.number < first.number],
+            records=[r for r in records if r.batch in batches],
+            request=JudgementRequest(waived=first.waived),
+            rules=as_judged(run.spec, first.ruleset),
+            inputs=first.inputs,
+        )
+        # Staged by the rules of then, folded by today's contract: law 1 uses no other.
+        target.log = [d for d in log if d.number <= decisions[-1].number]
+        target.decisions, target.again = list(decisions), True
+        return target
+
+    @property
+    def batches(self) -> list[Batch]:
+        """Each extraction is a batch."""
+        return [record.batch for record in self.records]
+
+    @property
+    def plan(self) -> MeasurePlan:
+        """The declared checks, and the rules of rows that are cast from text."""
+        spec, context = self.staging.spec, check_context(self.staging.spec)
+        deferred = [check for check in spec.checks if is_deferred(check, context)]
+        rules = [rule.id for rule in row_rules(spec)]
+        return MeasurePlan(awaited_checks(spec.checks, context), context, rules, self.staging.personal, deferred)
+
+    def complete_earlier_runs(self) -> None:
+        """As `Target`. Raises EvidenceError first if the table is damaged."""
+        refuse_damaged(self.run)
+        settings, table = self.run.settings, self.run.table
+        self.log = logs.decisions(settings, table)
+        if unapplied := ledger.unapplied(self.log):
+            for target in decided_targets(self.run, logs.with_evidence(settings, table, unapplied), self.log):
+                run_steps(target, RECOVERING)
+            delta.remove_folder(settings.path("staging", table))
+            self.log = logs.decisions(settings, table)
+
+    def stage_rows(self) -> tuple[DataFrame, Broken]:
+        """Cast the rows of bronze."""
+        run = self.staging
+        if self.inputs is None:
+            tables = current_reference_tables(run.settings, run.spec.checks, run.spark)
+            self.inputs = tables.inputs
+        else:
+            tables = reference_tables_at(run, self.inputs)
+        folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else run.run_id
+        store = partial(write_once, run.spark, path=run.settings.path("staging", run.table, folder))
+        readable = all_readable(run.path("bronze"), self.batches)
+        bronze = run.spark.read.format("delta").load(run.path("bronze"))
+        return stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable)
+
+    def add_measures(self) -> None:
+        """Profile the drift features, and compare second deliveries with the rows that they would replace."""
+        self.measure_drift()
+        self.numbers = hold_without_baseline(self.run, self.log, self.numbers)
+        self.replaced_by = measure_replaced(self.staging, self.staged, self.batches, self.log)
+
+    def measure_drift(self) -> None:
+        """Profile the features. A batch of which they cannot be measured is in error."""
+        if drift := self.staging.spec.drift:
+            self.profiles, errors = profile_batches(self.staged, drift, self.batches, personal=self.staging.personal)
+            for batch, message in errors.items():
+                numbers = self.numbers[batch]
+                self.numbers[batch] = replace(numbers, errors={**numbers.errors, "drift": message})
+
+    def decide(self) -> list[Decision]:
+        """Decide window by window: what a batch would replace depends on the decisions before it."""
+        run, knowledge, decisions = self.run, self.read_knowledge(), []
+        for record in sorted(self.records, key=lambda r: r.p_extracted_at):
+            batch = record.batch
+            replaced = self.replaced_by(batch, knowledge.decisions)
+            evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
+            decisions += decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+        return decisions
+
+    def read_knowledge(self) -> Knowledge:
+        """Everything that `decide` needs besides the batches' own evidence."""
+        settings, table, spec, log = self.run.settings, self.run.table, self.run.spec, self.log
+        baseline, earlier_drift, history = None, {}, History()
+        if spec.drift:
+            last = max((d.number for d in log), default=0)
+            # Each of these windows may leave the baseline, and not enter it again.
+            baseline = read_baseline(settings, spec, log, last, spare=len(self.records))
+            compared = windows_compared(log, [record.p_extracted_at for record in self.records])
+            earlier_drift = logs.read_drift(settings, table, *compared) if compared else {}
+        if any(isinstance(check, HistoryCheck) for check in spec.checks):
+            history = History(logs.with_evidence(settings, table, ledger.accepted(log).values(), ("checks",)))
+        columns = {column for record in logs.extractions(settings, table) for column in record.columns}
+        return Knowledge(list(log), columns, baseline, history, earlier_drift, self.run.readers)
+
+    def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:
+        """The rows as bronze has them, with their reasons."""
+        return quarantined_rows(self.run, decisions, self.staged)
+
+    def write(self) -> int:
+        """Merge or fold."""
+        return write_silver(self.run, self.own, self.staged, self.log, again=self.again)
+
+    def deferred(self, decision: Decision) -> tuple[CheckContext, list[str]]:
+        """The bounds of its window, and the columns that its files lack."""
+        rules = self.rules or self.run.spec
+        record = next(r for r in self.records if r.batch == decision.batch)
+        return window_context(rules, record.p_extracted_at), lacking_columns(rules, record)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Each window's current decision; which of them are new; failing values by check, at most five each."""
+
+    current: dict[Window, Decision]
+    new: list[Decision] = field(default_factory=list)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+
+
+@contextmanager
+def completed_before(run: Run) -> Iterator[None]:
+    """Hold the table's lock for a person's operation, and complete what a killed run left: unapplied decisions, check results,
+    staged files. So an operation that is refused or done already leaves nothing unfinished either.
+    """
+    with locked(run):
+        for step in (recover, results):
+            step(SilverTarget(run))
+        yield
+
+
+def publish(run: Run, windows: Sequence[Window]) -> Published:
+    """Run the gate for these windows' undecided extractions. Decided windows stay as they are."""
+    with locked(run):
+        table = SilverTarget(run)
+        run_steps(table, (recover,))
+        starts = {window.start for window in windows}
+        records = logs.extractions(run.settings, run.table)
+        waiting = [record for record in ledger.undecided(records, table.log) if record.p_extracted_at in starts]
+        new, samples = judge_and_apply(run, waiting, table.log)
+        run_steps(table, (results,))
+        if new:
+            # Finds what another process wrote to this table at the same time, without our lock.
+            refuse_damaged(run, written=True)
+        current = ledger.newest_by_window(ledger.current_decisions([*table.log, *new]).values())
+        return Published({window: current[window.start] for window in windows if window.start in current}, new, samples)
+
+
+def judge_and_apply(
+    run: Run, waiting: Sequence[ExtractionRecord], log: Sequence[Decision], request: JudgementRequest | None = None
+) -> tuple[list[Decision], dict[str, list[str]]]:
+    """Judge, log and apply, under the table's lock. Returns the applied decisions, and failing values by check."""
+    new: list[Decision] = []
+    samples: dict[str, list[str]] = {}
+    while waiting:
+        # A batch that changes the contract is published before those after it are cast by the changed contract.
+        count = evolution.count_batches_together(run.spec, log, waiting)
+        target = SilverTarget(run, list(log), records=waiting[:count], request=request or JudgementRequest())
+        run_steps(target, PASS)
+        log, waiting = target.log, waiting[count:]
+        new += target.own
+        samples = {**target.samples, **samples}
+    return new, samples
+
+
+def decided_targets(run: Run, decisions: Sequence[Decision], log: Sequence[Decision]) -> list[SilverTarget]:
+    """These decisions in order, grouped by the rules that judged them. ``log``: all of the table."""
+    records = logs.extractions(run.settings, run.table)
+    groups = groupby(decisions, key=lambda d: (d.ruleset, d.waived, d.inputs))
+    return [SilverTarget.of_decisions(run, list(group), log, records) for _, group in groups]
+
+
+def as_judged(spec: TableSpec, ruleset: str) -> TableSpec:
+    """The contract with the rules of then; other fields are today's."""
+    others = {name: getattr(spec, name) for name in ("alerts", "gold", "description", "maintenance")}
+    return TableSpec.from_ruleset(ruleset).model_copy(update=others)

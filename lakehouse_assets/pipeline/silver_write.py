@@ -1,0 +1,238 @@
+"""Write silver in one commit: merge the newest rows, fold the keys of some batches anew where that could differ, or fold all.
+
+Belongs here: each way of writing, and the quarantined rows. Does not: the order of the writes (gate), or the fold itself.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from delta.tables import DeltaMergeBuilder, DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
+
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.batch import ROW_COLUMNS
+from lakehouse_assets.contracts.decision import ACCEPTED, Decision
+from lakehouse_assets.contracts.silver import silver_columns
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.spark_types import parse_type, type_of_json
+from lakehouse_assets.contracts.table import EffectiveTable
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.ledger import Live, may_merge
+from lakehouse_assets.decisions.schema.evolution import effective_table
+from lakehouse_assets.measures.frames import MOMENT, local_frame, select_batches
+from lakehouse_assets.measures.stage import quarantine_reasons, stage
+from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.storage import commit_metadata, delta, logs
+
+# Gold asks which rows changed between two versions, to derive only what they concern.
+SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
+
+
+def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame) -> DataFrame:
+    """Bronze rows with their reasons and the decision's id: whole batches, or the rows that a check removes."""
+    rows_of_ids = [
+        (
+            *(d.p_extracted_at, d.extraction_seq, d.decision_id),
+            d.counts.rows_in == d.counts.rows_quarantined + d.counts.rows_discarded,
+            "discarded" if d.counts.rows_discarded else "quarantined",
+            [f"{r.check}: {r.message}" for r in d.reasons if r.effect == "batch"],
+        )
+        for d in decisions
+    ]
+    kinds = [("p_extracted_at", MOMENT), ("extraction_seq", pa.int32()), ("decision_id", pa.string()), ("_whole", pa.bool_())]
+    kinds += [("outcome", pa.string()), ("batch_reasons", pa.list_(pa.string()))]
+    ids = local_frame(run.spark, kinds, rows_of_ids)
+    same = [*ROW_COLUMNS]
+    rows = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
+    # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
+    reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)
+    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    batches = [d.batch for d in decisions if d.p_extracted_at]
+    first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
+    columns = [identifier(c) for c in bronze.columns if c not in first]
+    return select_batches(bronze, batches).join(reasons, same).select(*first, *columns)
+
+
+def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log: Sequence[Decision], *, again: bool) -> int:
+    """Publish these decisions, of one rule set, in one commit that names them. Returns the version that has them.
+
+    ``log``: all the table's decisions, these included. ``again``: an earlier run may have got part of the way.
+    """
+    run = run.with_contract(effective_table(run.spec, log))
+    spec, path = run.spec, run.path("silver")
+    replacing = {d.superseded_by for d in log if d.superseded_by}
+    live = ledger.live(log)
+    ids = {d.decision_id for d in live.accepted.values()}
+    accepted = [d for d in decisions if d.decision_id in ids]
+    # An accepted snapshot of no rows empties the table; elsewhere a batch of which nothing is published changes nothing.
+    empties = spec.extraction.mode == "snapshot"
+    touched = [d for d in accepted if d.counts.rows_published or d.decision_id in replacing or d.kind != "judged" or empties]
+    # Judged again, and quarantined this time: its rows are in silver still.
+    before = ledger.accepted(log, min(d.number for d in decisions) - 1)
+    touched += [d for d in decisions if d.decision_id not in ids and d.batch in before]
+    _make_silver(run, live, decisions)
+    if not touched and delta.properties(path).get(delta.MEANING, "none") != "none":
+        return delta.version(path)
+    delta.allow_types(run.spark, path, [column.type for column in spec.columns.values()])
+    own = {d.decision_id for d in decisions}
+    logged = [*decisions, *(d for d in log if d.superseded_by in own)]
+    named = commit_metadata.encode_decisions("silver", touched, logged)
+    run.step("before_write")
+    with delta.tag_commits(run.spark, named):
+        if _contract_changed(run, live, touched) or not _staged_so(spec, staged):
+            rebuild_silver(run, live, logged, touched)
+        elif _needs_fold(run, touched, live, replacing):
+            _rebuild_keys(run, touched, log, live)
+        else:
+            _merge_newest(run, touched, staged, again)
+    return delta.version(path)
+
+
+def _make_silver(run: Run[EffectiveTable], live: Live, decisions: Sequence[Decision]) -> None:
+    """Make the table where there is none. Where rows of other decisions than these belong in it, the table was lost: it does
+    not say by which contract it was made then, so that this write, or the one after a crash, folds it whole.
+    """
+    path, own = run.path("silver"), {d.decision_id for d in decisions}
+    if delta.exists(path):
+        return
+    create_silver(run)
+    if not any(d.counts.rows_published for d in live.publishing.values() if d.decision_id not in own):
+        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+
+
+def create_silver(run: Run[EffectiveTable]) -> None:
+    """Make the table without a row."""
+    delta.create(empty_silver(run.spark, run.spec), run.path("silver"), SILVER_PROPERTIES)
+
+
+def rebuild_silver(
+    run: Run[EffectiveTable],
+    live: Live,
+    logged: Sequence[Decision] = (),
+    touched: Sequence[Decision] = (),
+    folded: DataFrame | None = None,
+) -> None:
+    """Replace all of silver by the fold of bronze and the accepted decisions, schema included, in one commit. ``logged``:
+    decisions that it is the first to apply, which are stored with it; ``touched``: those of them that change silver.
+    ``folded``: the fold, where the caller has it.
+    """
+    path = run.path("silver")
+    folded = fold(foldable(run, live), run.spec) if folded is None else folded
+    if not delta.exists(path):
+        create_silver(run)
+    delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
+    folded = delta.with_comments(folded, path)
+    named = {d.decision_id: d for d in (*live.accepted.values(), *touched)}
+    with delta.tag_commits(run.spark, commit_metadata.encode_decisions("rebuild", named.values(), logged)):
+        if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
+            # First it has none: left here, silver is folded once more by the next write, whatever the contract is by then.
+            delta.set_property(run.spark, path, delta.MEANING, "none")
+        folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        run.step("silver_rebuilt")
+        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+
+
+def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[Decision]) -> bool:
+    """Whether silver was made by another contract than today's, so that it is folded anew, whole: other columns or types, or
+    other values for the same bronze. Not for columns at its end that only these batches have: their write adds them.
+    """
+    if delta.properties(run.path("silver")).get(delta.MEANING) != run.spec.meaning:
+        return True
+    actual = [(f.name, f.dataType) for f in run.spark.read.format("delta").load(run.path("silver")).schema]
+    promised = [(f.name, f.dataType) for f in empty_silver(run.spark, run.spec).schema]
+    if actual == promised:
+        return False
+    added = {safe_name(run.spec.source_column(name)) for name, _ in promised[len(actual) :] if name in run.spec.columns}
+    if promised[: len(actual)] != actual or len(added) != len(promised) - len(actual):
+        return True
+    now = {decision.batch for decision in touched}
+    records = logs.extractions(run.settings, run.spec.name)
+    return any(added & set(r.columns) for r in records if r.batch in live.publishing and r.batch not in now)
+
+
+def _staged_so(spec: EffectiveTable, staged: DataFrame) -> bool:
+    """Whether the rows have silver's types: a quarantined batch beside them may have been staged to widen one."""
+    kinds = {field["name"]: type_of_json(field["type"]) for field in staged.schema.jsonValue()["fields"]}
+    return all(kinds.get(name) == parse_type(column.type) for name, column in spec.columns.items())
+
+
+def _needs_fold(run: Run[EffectiveTable], touched: Sequence[Decision], live: Live, replacing: Collection[str]) -> bool:
+    spec = run.spec
+    if not may_merge(spec.extraction, touched, replacing):
+        return True
+    sources, publishing = {safe_name(spec.source_column(name)) for name in spec.columns}, live.publishing
+    records = logs.extractions(run.settings, spec.name)
+    return any(sources - set(r.in_every_file) for r in records if r.rows and r.batch in publishing)
+
+
+def _merge_newest(run: Run[EffectiveTable], touched: Sequence[Decision], staged: DataFrame, again: bool) -> None:
+    """The fast path: the accepted batches' newest clean rows, one per key, by one MERGE (or an append to an empty table)."""
+    spec, path = run.spec, run.path("silver")
+    batches = [d.batch for d in touched if d.p_extracted_at]
+    rows = select_batches(staged, batches).where(F.col("_newest"))
+    if spec.key:
+        newest = W.partitionBy(*[identifier(name) for name in spec.key]).orderBy(order(spec).desc())
+        rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
+    rows = rows.select(*[identifier(c) for c in silver_columns(spec)])
+    if delta.snapshot(path).rows == 0 or (not spec.key and not again):
+        # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
+        delta.append(rows, path)  # adds columns, where there are new ones
+        return
+    (
+        _merge(DeltaTable.forPath(run.spark, path), rows, spec)
+        .whenMatchedUpdateAll(condition=order(spec, "s.") > order(spec, "t."))
+        .whenNotMatchedInsertAll()
+        .execute()
+    )
+
+
+def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Sequence[Decision], live: Live) -> None:
+    """The sure path: fold every key anew that these batches, or the extractions they replaced, speak of."""
+    spec, path = run.spec, run.path("silver")
+    windows = {d.p_extracted_at for d in touched}
+    # What was never accepted left nothing in silver; its key may be one that cannot even be evaluated.
+    involved = {d.batch for d in log if d.p_extracted_at in windows and d.verdict in ACCEPTED}
+    every = foldable(run, live)
+    if delta.snapshot(path).rows == 0:  # nothing has to be looked for there
+        delta.append(fold(every, spec), path)
+        return
+    target, key = DeltaTable.forPath(run.spark, path), [*map(identifier, spec.silver_key)]
+    published = target.toDF()
+    if spec.extraction.mode == "snapshot":
+        keys = every.rows.select(*key).union(published.select(*key))
+    else:
+        # What was accepted of these windows before is still in silver under the window, or lost to another row of its key,
+        # which then stands in these extractions in bronze: both give the key.
+        bronze = run.spark.read.format("delta").load(run.path("bronze"))
+        extracted = stage(select_batches(bronze, [batch for batch in involved if batch[0]]), run.spec).select(*key)
+        extracted = extracted.where(" AND ".join(f"{name} IS NOT NULL" for name in key))
+        keys = extracted.union(published.where(F.col("p_extracted_at").isin(list(windows))).select(*key))
+    keys = keys.distinct()
+    same = F.lit(True)
+    for name in key:
+        same = same & (F.col(f"k.{name}") == F.col(f"f.{name}"))
+    concerned = replace(every, rows=every.rows.join(keys, list(spec.silver_key), "left_semi"))
+    folded = fold(concerned, spec).withColumn("_alive", F.lit(True))
+    key_columns = [F.col(f"k.{identifier(name)}").alias(name) for name in spec.silver_key]
+    rest = [F.col(f"f.{identifier(c)}") for c in [*silver_columns(spec), "_alive"] if c not in spec.silver_key]
+    source = keys.alias("k").join(folded.alias("f"), same, "left").select(*key_columns, *rest)
+    cells: dict[str, Any] = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
+    (
+        _merge(target, source, spec)
+        .whenMatchedDelete(condition="s._alive IS NULL")
+        .whenMatchedUpdate(set=cells)
+        .whenNotMatchedInsert(condition="s._alive", values=cells)
+        .execute()
+    )
+
+
+def _merge(target: DeltaTable, source: DataFrame, spec: EffectiveTable) -> DeltaMergeBuilder:
+    """A MERGE of `s` into `t` by key. It adds the columns that silver lacks, if there are any: for this write, and no other."""
+    on = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
+    merge = target.alias("t").merge(source.alias("s"), on)
+    return merge.withSchemaEvolution() if set(silver_columns(spec)) - set(target.toDF().columns) else merge

@@ -1,0 +1,159 @@
+"""Stage batches: write or keep the staged rows once, and find the expression that stops the scan.
+
+Belongs here: how often rows are read, and how few are sorted. Does not: what a staged row is, or the bisection (measures).
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.check_context import gold_context
+from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.measures.duplicates import flag_duplicates, key_hash, repeated_keys
+from lakehouse_assets.measures.error_text import masked_text
+from lakehouse_assets.measures.frames import local_frame, select_batches
+from lakehouse_assets.measures.isolate import Broken, Build, row_probes, stage_or_isolate
+from lakehouse_assets.measures.stage import flag_typed_rows, row_rules, stage
+from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets.pipeline.reference_tables import ReferenceTables
+from lakehouse_assets.pipeline.run import GoldRun, Run
+from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.session import limit_codegen
+
+FEW = 10_000  # repeated keys up to which the others are spared the sort
+Store = Callable[[DataFrame], DataFrame]
+# Rows, checks, and those not to evaluate → rows with a staging's flags.
+Flag = Callable[[DataFrame, Sequence[Check], Broken], DataFrame]
+
+
+def write_once(spark: SparkSession, frame: DataFrame, path: str) -> DataFrame:
+    """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job.
+
+    Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself. Without dictionaries:
+    for what is read a few times and deleted, looking each value up costs more than it saves.
+    """
+    frame = frame.drop("_absent")
+    frame.write.mode("overwrite").option("parquet.enable.dictionary", "false").parquet(path)
+    return spark.read.schema(frame.schema).parquet(path)
+
+
+def stage_batches(
+    run: Run,
+    bronze: DataFrame,
+    batches: Collection[Batch],
+    store: Store,
+    others: ReferenceTables,
+    waived: Collection[str] = (),
+    all_readable: bool | None = None,
+) -> tuple[DataFrame, Broken]:
+    """Stage these batches of rows as bronze has them. Should an expression stop the scan, only the rule and the batches at
+    fault are in error: returns the staged frame and what is broken.
+
+    ``others``: the tables that checks look into; one that is missing puts its checks in error. ``all_readable``: whether no
+    record of these batches is corrupt; None: their source is read once only.
+    """
+    spec, missing = run.spec, others.errors(run.spec.checks, batches)
+    staged = partial(stage, spec=spec, waived=waived, others=others.frames)
+
+    def build(rows: DataFrame, broken: Broken) -> DataFrame:
+        if all_readable is None or broken.keys() > missing.keys():
+            return staged(rows, broken=broken)
+        return _sorted_where_needed(rows, spec, partial(staged, broken=broken, all_readable=all_readable))
+
+    with limit_codegen(run.spark, len(spec.checks)):
+        rows, probes = select_batches(bronze, batches), partial(_bronze_probes, bronze, spec, others)
+        return stage_or_isolate(rows, batches, build, probes, store, missing, personal=run.personal)
+
+
+def stage_typed(
+    run: Run | GoldRun, rows: DataFrame, batches: Collection[Batch], flag: Flag, store: Store, missing: Broken
+) -> tuple[DataFrame, Broken]:
+    """The same of rows that are typed already. ``missing``: checks that cannot be evaluated anyway, and why."""
+    checks = run.spec.checks
+
+    def build(rows: DataFrame, broken: Broken) -> DataFrame:
+        return flag(rows, checks, broken)
+
+    def probes() -> dict[str, Build]:
+        return row_probes(checks, lambda rows, some: flag(rows, some, missing))
+
+    with limit_codegen(run.spark, len(checks)):
+        return stage_or_isolate(rows, batches, build, probes, store, missing, personal=run.personal)
+
+
+def _sorted_where_needed(rows: DataFrame, spec: TableContract, staged: Callable[..., DataFrame]) -> DataFrame:
+    """The staged frame of these rows. To rank the rows of each key, whole rows are shuffled and sorted; to count the keys,
+    only hashes are. So only rows whose key is repeated are ranked, unless there are many.
+    """
+    if not spec.key:
+        return staged(rows)
+    again = repeated_keys(rows, spec).limit(FEW + 1).collect()  # at most one row more than FEW
+    if len(again) > FEW:
+        return staged(rows)
+    if not again:
+        return staged(rows, all_differ=True)
+    repeated = F.broadcast(local_frame(rows.sparkSession, [("_again", pa.int64())], again))
+    same = key_hash(rows, spec) == F.col("_again")
+    once = staged(rows.join(repeated, same, "left_anti"), all_differ=True)
+    return once.unionByName(staged(rows.join(repeated, same, "left_semi")))
+
+
+def all_readable(path: str, batches: Collection[Batch]) -> bool:
+    """Whether bronze's own statistics say that no record of these windows is corrupt: no scan."""
+    files, starts = delta.row_counts(path), {start for start, _ in batches}
+    wanted = ("partition.p_extracted_at", "num_records", "null_count._corrupt_record")
+    if not set(wanted) <= set(files.column_names):
+        return False
+    rows = zip(*[files[name].to_pylist() for name in wanted], strict=True)
+    return all(count is not None and nulls == count for start, count, nulls in rows if delta.utc(start) in starts)
+
+
+def _bronze_probes(bronze: DataFrame, spec: TableContract, others: ReferenceTables) -> dict[str, Build]:
+
+    def value(sql: str, rows: DataFrame, _: Broken) -> DataFrame:
+        return rows.select(F.expr(sql).alias("v"))
+
+    def flag(rule: str, rows: DataFrame, broken: Broken) -> DataFrame:
+        return stage(rows, spec, broken=broken, only=rule, others=others.frames)
+
+    columns = {f"column:{c.name}": partial(value, c.value) for c in typed_columns(spec, set(bronze.columns))}
+    return columns | {rule.id: partial(flag, rule.id) for rule in row_rules(spec)}
+
+
+def stage_gold(
+    run: GoldRun,
+    batch: Batch,
+    rows: DataFrame,
+    others: Mapping[str, DataFrame],
+    store: Store,
+    missing: Broken | None = None,
+) -> tuple[DataFrame, Broken]:
+    """These rows as one batch. Raises LakehouseError, which quotes no value, where the SQL itself stops on personal rows."""
+    columns = [identifier(c) for c in rows.columns]
+    rows = rows.select(
+        *columns,
+        F.lit(batch[0]).alias("p_extracted_at"),
+        F.lit(batch[1]).alias("extraction_seq"),
+        F.md5(F.to_json(F.struct(*columns))).alias("_content_hash"),
+        F.lit(False).alias("_unreadable"),
+    )
+
+    def flag(rows: DataFrame, checks: Sequence[Check], broken: Broken) -> DataFrame:
+        return flag_duplicates(flag_typed_rows(rows, checks, gold_context(()), run.pii, others, broken), run.spec.key, None)
+
+    try:
+        return stage_typed(run, rows, [batch], flag, store, missing or {})
+    except SCAN_ERRORS as error:
+        if find_disk_fault(error) or not run.personal:
+            raise
+        why = masked_text(error)
+        raise LakehouseError(f"{run.table}: its SQL stops on a value: {why}; see it with `try_` functions") from None

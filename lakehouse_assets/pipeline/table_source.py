@@ -1,0 +1,57 @@
+"""A table's source, opened with what the lake has on record of it.
+
+Belongs here: which kinds need a record, reading and writing it. Does not: what a source is (sources), extracting (bronze).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from lakehouse_assets.contracts.jdbc_source import JdbcSource
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import Source, open_source
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.source_positions import read_positions, record_positions
+
+
+def remembers(spec: TableSpec) -> bool:
+    """Whether the offsets of a window are recorded before the read, since the source cannot repeat them."""
+    by_window = isinstance(spec.source, JdbcSource) and spec.source.history == "window"
+    return not isinstance(spec.source, FilesSource) and not by_window
+
+
+def only_in_bronze(spec: TableSpec) -> bool:
+    """Whether the source keeps no history, so that bronze has the only copy of a window."""
+    return isinstance(spec.source, JdbcSource) and spec.source.history == "watermark"
+
+
+def source_of(spec: TableSpec, settings: Settings, seconds: int | None = None) -> Source:
+    """The source as of now. Needs no JVM, and opens no connection yet. ``seconds``: as `open_source`."""
+    if isinstance(spec.source, FilesSource):
+        return open_source(spec, settings, {})
+    fingerprints = _last_fingerprints(spec, settings)
+    recorded = read_positions(settings, spec.name) if remembers(spec) else dict.fromkeys(fingerprints, "")
+    return open_source(spec, settings, recorded, fingerprints, seconds)
+
+
+def _last_fingerprints(spec: TableSpec, settings: Settings) -> dict[datetime, str]:
+    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
+    return {start: record.fingerprint for start, record in newest.items()}
+
+
+def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
+    """The source for reading these windows, and those of them that it may be asked for: their offsets are recorded from now on,
+    and data that comes a moment later belongs to later windows. The caller holds the table's lock. Raises SourceError.
+    """
+    spec, settings = run.spec, run.settings
+    if not remembers(spec):
+        return source_of(spec, settings), list(windows)
+    if fresh := source_of(spec, settings).positions(windows):
+        record_positions(settings, spec.name, fresh, run.run_id, run.clock())
+        run.step("positions_recorded")
+    recorded = read_positions(settings, spec.name)
+    return source_of(spec, settings), [window for window in windows if window.start in recorded]

@@ -1,0 +1,106 @@
+"""Quarantined rows for a person, without a JVM: a bounded sample of a window.
+
+Belongs here: reading quarantined rows. Does not: acting on them (operations/release).
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.personal import MASKED, has_no_header, row_is_misplaced
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+
+MOST_WINDOWS, SHOWN, MOST_ROWS = 20, 5, 10_000
+# Columns of a quarantined row that no source has written.
+SHOWN_COLUMNS = ("outcome", "extraction_seq", "_source_file")
+BOOKKEEPING = (*SHOWN_COLUMNS, "decision_id", "_columns", "_content_hash", "p_extracted_at")
+
+
+def quarantine_sample(settings: Settings, spec: TableSpec, start: datetime, limit: int) -> list[dict[str, Any]]:
+    """Return at most ``limit`` quarantined rows of a window, with their reasons. Values of `pii` columns are masked; a row of
+    such a table whose values may be in wrong columns shows none.
+    """
+    quarantined = [d for d in ledger.quarantined_decisions(logs.decisions(settings, spec.name)) if d.p_extracted_at == start]
+    path = settings.path("quarantine", spec.name)
+    rows: list[dict[str, Any]] = []
+    for decision in quarantined:
+        sample = delta.head_arrow(path, limit - len(rows), filters=[("decision_id", "=", decision.decision_id)])
+        for row in sample.to_pylist():
+            reasons_of_row = row.pop("reasons") or []
+            reasons = _reason_text(reasons_of_row, row.pop("batch_reasons"))
+            values = _presentable(row, spec, _misplaced(reasons_of_row, spec))
+            rows.append({"reasons": reasons, **{k: v for k, v in values.items() if v is not None}})
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
+def _presentable(row: Mapping[str, Any], spec: TableSpec, misplaced: bool) -> dict[str, Any]:
+    """Return a quarantined row of bronze as a person may see it. ``misplaced``: its values may be in wrong columns."""
+    arrived = [name.lower() for name in row.get("_columns") or ()]
+    own_columns = {name: row[name] for name in SHOWN_COLUMNS if name in row}
+    values = {name: value for name, value in row.items() if name not in BOOKKEEPING}
+    if not spec.pii_columns:
+        return {**own_columns, **values}
+    # In whatever letter case the source wrote them.
+    hidden = {safe_name(spec.source_column(name)).lower() for name in spec.pii_columns}
+    declared = {safe_name(spec.source_column(name)).lower() for name in spec.declared.columns}
+    if has_no_header(arrived, declared):
+        return {**own_columns, "row": MASKED}  # its names may be values
+    # A column that nobody declared, where a personal one is missing, may be that one by another name.
+    visible = {name.lower() for name in values} if hidden <= set(arrived) else declared
+    visible = set() if misplaced else visible - hidden - {"_corrupt_record"}
+    masked_values = {name: value if name.lower() in visible else MASKED for name, value in values.items() if value is not None}
+    return {**own_columns, **masked_values}
+
+
+def _misplaced(reasons: Sequence[Mapping[str, Any]], spec: TableSpec) -> bool:
+    return row_is_misplaced(((reason["check"], reason["column"]) for reason in reasons), spec.pii_columns)
+
+
+def gold_quarantine_sample(settings: Settings, name: str, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
+    """Return at most ``limit`` rows that the last decision on a gold table quarantined, with their reasons. ``personal``: its
+    columns that derive from `pii` columns; their values are masked.
+    """
+    decisions = logs.decisions(settings, name)
+    last = max(decisions, key=lambda d: d.number, default=None)
+    if last is None or not last.counts.rows_quarantined:
+        return []
+    wanted = [("decision_id", "=", last.decision_id)]
+    sample = delta.head_arrow(settings.path("quarantine", name), limit, filters=wanted).to_pylist()
+    rows = []
+    for row in sample:
+        values = {name: MASKED if name in personal else value for name, value in json.loads(row["row"]).items()}
+        rows.append({"reasons": _reason_text(row["reasons"]), **values})
+    return rows
+
+
+def _reason_text(reasons: Sequence[Mapping[str, Any]] | None, of_batch: Sequence[str] | None = None) -> str:
+    return "; ".join([*(f"{reason['check']}: {reason['message']}" for reason in reasons or ()), *(of_batch or ())])
+
+
+def failing_values(settings: Settings, spec: TableSpec, quarantined: Sequence[Decision]) -> dict[str, list[str]]:
+    """Return at most five failing values by check among quarantined rows. Values of `pii` columns are masked, also if the
+    column was marked later.
+
+    Reads 10,000 rows at most, of the 20 windows quarantined last.
+    """
+    by_check: dict[str, list[str]] = {}
+    newest = sorted((d for d in quarantined if d.p_extracted_at), key=lambda d: d.number, reverse=True)[:MOST_WINDOWS]
+    if not newest:
+        return by_check
+    wanted = [("decision_id", "in", [decision.decision_id for decision in newest])]
+    for row in delta.head_arrow(settings.path("quarantine", spec.name), MOST_ROWS, ["reasons"], wanted).to_pylist():
+        misplaced = _misplaced(row["reasons"] or [], spec)
+        for reason in row["reasons"] or []:
+            values, value = by_check.setdefault(reason["check"], []), reason["value"]
+            if value is not None and misplaced:
+                value = MASKED
+            if value is not None and len(values) < SHOWN and value not in values:
+                values.append(value)
+    return {check: values for check, values in by_check.items() if values}

@@ -1,0 +1,175 @@
+"""The contract beside the table: declared columns, the table's, the last extraction's, and how the schema changed.
+
+Belongs here: reading them side by side, without a JVM. Does not: changing a table (migrate), or comparing (decisions/schema).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
+from lakehouse_assets.contracts.source import safe_name, source_name
+from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.schema import evolution
+from lakehouse_assets.decisions.schema.comparison import Difference
+from lakehouse_assets.decisions.schema.gate import schema_outcomes
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta, logs
+
+Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class SchemaStatus:
+    """``promised``: silver's columns by the effective contract; ``table``: its columns on disk, None if there is none yet.
+    ``arrived``: how the last extraction differs from the contract, with the gate's outcome. ``filled``: declared columns with
+    values from accepted batches. ``foreign``: columns of the table whose values no source brought.
+    """
+
+    spec: EffectiveTable
+    promised: Columns
+    table: Columns | None
+    last: ExtractionRecord | None
+    arrived: tuple[Difference, ...]
+    filled: frozenset[str]
+    foreign: frozenset[str]
+    same_values: bool
+
+    @property
+    def matches(self) -> bool:
+        """Whether the table has the promised columns, or does not exist yet."""
+        return self.table is None or (self.table == self.promised and self.same_values)
+
+
+def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str, Sequence[str]] | None = None) -> SchemaStatus:
+    """Return contract, table and last extraction. ``readers``: what reads a column downstream."""
+    decisions, records = logs.decisions(settings, spec.name), logs.extractions(settings, spec.name)
+    contract, path = evolution.effective_table(spec, decisions), settings.path("silver", spec.name)
+    last = max(records, key=lambda r: (r.extracted_at, r.p_extracted_at), default=None)
+    live = ledger.live(decisions).publishing
+    arrived_names = {name for r in records if r.batch in live for name in r.columns}
+    table = tuple(delta.schema_types(path)) if delta.exists(path) else None
+    return SchemaStatus(
+        contract,
+        promised=tuple(silver_types(contract).items()),
+        table=table,
+        last=last,
+        arrived=_as_judged(contract, last, records, readers) if last else (),
+        filled=frozenset(name for name in contract.columns if safe_name(contract.source_column(name)) in arrived_names),
+        foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)),
+        same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
+    )
+
+
+def _foreign(
+    table: Sequence[str], contract: EffectiveTable, decisions: Sequence[Decision], records: Sequence[ExtractionRecord]
+) -> list[str]:
+    """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source."""
+    sources = {name: {name} for name in table if name not in contract.columns and name not in BOOKKEEPING_TYPES}
+    for ruleset in {decision.ruleset for decision in decisions} if sources else ():
+        columns = json.loads(ruleset or "{}").get("columns") or {}
+        for name in sources.keys() & columns.keys():
+            declared = columns[name]
+            sources[name].add(declared.get("from") or name if isinstance(declared, dict) else name)
+    arrived_names = {name for record in records for name in record.columns}
+    return [name for name, names in sources.items() if not {safe_name(source) for source in names} & arrived_names]
+
+
+def _as_judged(
+    contract: EffectiveTable,
+    last: ExtractionRecord,
+    records: Sequence[ExtractionRecord],
+    readers: Mapping[str, Sequence[str]] | None,
+) -> tuple[Difference, ...]:
+    planned = evolution.plan(contract, last, readers)
+    ever = {column for record in records for column in record.columns}
+    differences = [
+        d for outcome in schema_outcomes(contract, last, planned, ever) for d in outcome.observed.get("differences", ())
+    ]
+    judged = [Difference(**{**each, "used_by": tuple(each["used_by"])}) for each in differences]
+    # What the gate has nothing to say of.
+    accepted = [d for d in planned.comparison.differences if d.outcome == "accepted" and d.kind != "missing"]
+    return (*judged, *accepted)
+
+
+def effective_spec(settings: Settings, spec: TableSpec) -> EffectiveTable:
+    """The contract as it stands, from the log."""
+    return evolution.effective_table(spec, logs.decisions(settings, spec.name))
+
+
+def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
+    """Return one row per column: declared, the table's, the last extraction's (`text` if the source has no type)."""
+    spec, last, has = status.spec, status.last, dict(status.table or ())
+    names = [name for name, _ in status.promised if name in spec.columns]
+    names += [name for name in has if name not in names and name not in BOOKKEEPING_TYPES]
+    sources = {name: safe_name(spec.source_column(name)) for name in names if name in spec.columns}
+    rows = [
+        {
+            "column": name,
+            "promised": spec.columns[name].type if name in spec.columns else "",
+            "by": "" if name not in spec.columns else "a batch" if name in spec.evolved_columns else "defs.yaml",
+            "table": has.get(name, ""),
+            "arrived": _arrived(last, sources.get(name)),
+        }
+        for name in names
+    ]
+    rest = [name for name in (last.columns if last else ()) if name not in sources.values()]
+    empty = {"promised": "", "by": "", "table": ""}
+    return rows + [{"column": source_name(name), **empty, "arrived": _arrived(last, name)} for name in rest]
+
+
+def _arrived(last: ExtractionRecord | None, source: str | None) -> str:
+    if last is None or source is None or source not in last.columns:
+        return ""
+    return last.types.get(source, "text")
+
+
+def table_differences(status: SchemaStatus, readers: Mapping[str, Sequence[str]] | None = None) -> list[Difference]:
+    """Return the table's differences from the contract. ``readers``: what reads a column downstream."""
+    if status.table is None:
+        return []
+    has, wants = dict(status.table), dict(status.promised)
+    differences = []
+    for name in dict.fromkeys([*wants, *has]):
+        if has.get(name) != wants.get(name):
+            kind = "missing" if name not in has else "new" if name not in wants else "type"
+            types = (wants.get(name, ""), has.get(name, ""))
+            used = tuple((readers or {}).get(name, ()))
+            differences.append(
+                Difference(name, *types, "accepted", "the next batch brings it about; or migrate", kind, name, used)
+            )
+    return differences
+
+
+@dataclass(frozen=True)
+class SchemaVersion:
+    """A version of a table that changed its columns."""
+
+    version: int
+    at: datetime
+    operation: str
+    changes: str
+
+
+def read_schema_history(path: str, most: int = 100) -> list[SchemaVersion]:
+    """Return the newest of those versions that are still in Delta's log, oldest first."""
+    versions: list[SchemaVersion] = []
+    before: dict[str, str] | None = None
+    for version, at, operation, columns in delta.schema_changes(path):
+        now = dict(columns)
+        if now != before:
+            versions.append(SchemaVersion(version, at, operation, _changes(before, now)))
+        before = now
+    return versions[-most:]
+
+
+def _changes(before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:
+    if before is None:
+        return f"{len(now)} columns"
+    changes = [f"+ {name} {kind}" for name, kind in now.items() if name not in before]
+    changes += [f"- {name}" for name in before if name not in now]
+    changes += [f"{name}: {before[name]} → {kind}" for name, kind in now.items() if name in before and before[name] != kind]
+    return "; ".join(changes) or "another order"

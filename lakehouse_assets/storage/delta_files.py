@@ -1,0 +1,171 @@
+"""One Delta table's files on disk: its state, its live data files, and its log's history. No JVM.
+
+Belongs here: reading them. Does not: what the counts mean for a table's evidence (evidence).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyarrow import fs
+
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.decisions.evidence.findings import TableState
+from lakehouse_assets.settings import is_url
+from lakehouse_assets.storage import delta
+
+FILE = "__filename"
+# A log's file never changes, and a run reads it several times: rows of at most so many files are cached.
+CACHED_FILES = 20_000
+_CACHE: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
+# deltalake's messages about a log whose content is damaged.
+CORRUPT = re.compile(
+    r"Json error|Parquet error|Arrow error|Invalid Checkpoint|Expected contiguous commit files|No table metadata or protocol"
+    r"|Invalid JSON|Invalid table version|missing (metadata|protocol)|Corrupt|Not a Delta table|No files in log segment",
+    re.IGNORECASE,
+)
+# Its messages about files or a store that could not be read this time: a retry may work.
+TRANSIENT = re.compile(r"Generic \w+ error|Object at location|os error \d+", re.IGNORECASE)
+
+
+def is_corrupt_log(error: Exception) -> bool:
+    """Whether an error of deltalake means damaged content; any other (a throttled store, credentials) may pass."""
+    text = str(error)
+    return not TRANSIENT.search(text) and (isinstance(error, ValueError) or bool(CORRUPT.search(text)))
+
+
+class TableFiles:
+    """One Delta table: its state, and its live data files by its log. ``of_table``: only its partition of a log.
+
+    Files are compared by name and size: one by one on a disk, by listing the folder on an object store. ``absent``: rows of
+    files that are missing or of another size. Raises whatever keeps the log from being read this time.
+    """
+
+    def __init__(self, path: str, of_table: str | None = None) -> None:
+        self.path = path
+        self.table: DeltaTable | None = None
+        self.files: list[dict[str, Any]] = []
+        self.absent: list[dict[str, Any]] = []
+        self.state = TableState()
+        try:
+            if not delta.exists(path):
+                return
+            self.table = delta.open_table(path)
+            actions = pa.table(self.table.get_add_actions(flatten=True))
+            wanted = ("path", "size_bytes", "num_records", "modification_time", "partition.table", "partition.p_extracted_at")
+            wanted += ("min.extraction_seq", "max.extraction_seq", "min.decision_id", "max.decision_id")
+            wanted += ("min.p_extracted_at", "max.p_extracted_at", "min.number", "max.number")
+            rows = actions.select([name for name in wanted if name in actions.column_names]).to_pylist()
+        except (DeltaError, ValueError) as error:
+            if not is_corrupt_log(error):
+                raise
+            self.state = TableState(None, None, (), f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            return
+        self.files = [row for row in rows if of_table is None or row.get("partition.table") == of_table]
+        counts = [row["num_records"] for row in self.files]
+        total = None if any(count is None for count in counts) else sum(counts)
+        absent = self._find_absent()
+        self.absent = [row for row in self.files if row["path"] in absent]
+        self.files = [row for row in self.files if row["path"] not in absent]
+        self.state = TableState(self.table.version(), total, tuple(sorted(absent)))
+
+    @cached_property
+    def folder(self) -> tuple[fs.FileSystem, str]:
+        """The table's folder: pyarrow's file system, and the path within it."""
+        return delta.open_filesystem(self.path)
+
+    def _dataset(self, names: Sequence[str], schema: pa.Schema | None = None) -> ds.Dataset:
+        filesystem, base = self.folder
+        return ds.dataset([f"{base}/{name}" for name in names], schema=schema, filesystem=filesystem, format="parquet")
+
+    def _find_absent(self) -> set[str]:
+        filesystem, base = self.folder
+        sizes_logged = {
+            row["path"]: row["size_bytes"] for row in self.files if "://" not in row["path"] and row["path"][:1] != "/"
+        }
+        selected: Any = [f"{base}/{unquote(name)}" for name in sizes_logged]
+        if is_url(self.path) and sizes_logged:
+            selected = fs.FileSelector(base, recursive=True, allow_not_found=True)
+        sizes = {info.path: info.size for info in filesystem.get_file_info(selected) if info.type is fs.FileType.File}
+        return {name for name, size in sizes_logged.items() if sizes.get(f"{base}/{unquote(name)}") != size}
+
+    def extractions(self) -> dict[Batch, tuple[int, datetime]]:
+        """Return each extraction's rows in bronze, and when its newest file was written.
+
+        A file is read only if its statistics name several extractions, as after another program's OPTIMIZE.
+        """
+        counted: dict[Batch, tuple[int, datetime]] = {}
+        for row in self.files:
+            start, seq, count = row.get("partition.p_extracted_at"), row.get("min.extraction_seq"), row["num_records"]
+            if start is None or count == 0:
+                continue
+            if seq is not None and seq == row.get("max.extraction_seq") and count is not None:
+                by_seq = {seq: count}
+            else:
+                read = self._dataset([unquote(row["path"])]).to_table(columns=["extraction_seq"])
+                by_seq = Counter(read["extraction_seq"].to_pylist())
+            written = datetime.fromtimestamp(row["modification_time"] / 1000, UTC)
+            for seq, rows in by_seq.items():
+                rows_before, last = counted.get((delta.utc(start), seq), (0, written))
+                counted[delta.utc(start), seq] = rows_before + rows, max(last, written)
+        return counted
+
+    def column_counts(self, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+        """Return rows by the values of these columns: from statistics, or by reading files with several values."""
+        counted: Counter[tuple[Any, ...]] = Counter()
+        mixed = []
+        for row in self.files:
+            values = tuple(row.get(f"min.{name}") for name in columns)
+            is_single = None not in values and values == tuple(row.get(f"max.{name}") for name in columns)
+            if is_single and row["num_records"] is not None:
+                counted[values] += row["num_records"]
+            else:
+                mixed.append(unquote(row["path"]))
+        if mixed:
+            read = self._dataset(mixed).to_table(columns=list(columns))
+            for row in read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist():
+                counted[tuple(row[name] for name in columns)] += row["count_all"]
+        return counted
+
+    def entries(self, schema: pa.Schema, table: str, without: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Return a log's rows of one table, read as plain files: Delta's reader takes ten times as long for many small ones."""
+        names = [field.name for field in schema if field.name not in {"table", *without}]
+        key = (self.path, *names)
+        files = [unquote(row["path"]) for row in self.files]
+        rows_by_file = {name: rows for name in files if (rows := _CACHE.get((key, name))) is not None}
+        if unread := [name for name in files if name not in rows_by_file]:
+            read = self._dataset(unread, pa.schema([schema.field(name) for name in names]))
+            read_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in unread}
+            for row in read.to_table(columns=[*names, FILE]).to_pylist():
+                read_rows[row.pop(FILE).removeprefix(f"{self.folder[1]}/")].append({"table": table, **row})
+            if len(_CACHE) + len(read_rows) > CACHED_FILES:
+                _CACHE.clear()
+            _CACHE.update({(key, name): rows for name, rows in read_rows.items()})
+            rows_by_file |= read_rows
+        return [row for name in files for row in rows_by_file[name]]
+
+    def history(self, limit: int) -> list[dict[str, Any]]:
+        """Return the newest commits that are still in the log, newest first."""
+        return self.table.history(limit) if self.table is not None else []
+
+
+def forget_lost_files(files: TableFiles) -> None:
+    """Remove missing data files from a table's Delta log; a later write would read them. A file of another size is moved to
+    `<name>.damaged` first.
+
+    Only for files whose rows can be restored or are given up: afterwards the lost file itself no longer helps.
+    """
+    filesystem, base = files.folder
+    for row in files.absent:
+        path = f"{base}/{unquote(row['path'])}"
+        if filesystem.get_file_info(path).type is fs.FileType.File:
+            filesystem.move(path, f"{path}.damaged")
+    delta.open_table(files.path).repair()

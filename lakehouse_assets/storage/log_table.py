@@ -1,0 +1,58 @@
+"""A log: an append-only Delta table of small rows under `ops/`, read and written without a JVM, one commit each.
+
+Belongs here: what every log needs. Does not: what a row means (logs, baseline, source_positions, audit_log, check_results).
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.lock import table_lock
+
+MOMENT = pa.timestamp("us", tz="UTC")
+TYPES = {"text": pa.string(), "texts": pa.list_(pa.string()), "int": pa.int32(), "long": pa.int64(), "double": pa.float64()}
+TYPES |= {"flag": pa.bool_(), "moment": MOMENT, "bytes": pa.binary()}
+
+
+def log_schema(columns: str, **kinds: pa.DataType) -> pa.Schema:
+    """Return a schema from `name type, …`; a type with `!` takes no NULL. ``kinds``: types besides `TYPES`.
+
+    >>> log_schema("table text!, rows long").field("table").nullable
+    False
+    """
+    pairs = [column.split() for column in columns.split(",")]
+    types = {**TYPES, **kinds}
+    return pa.schema([pa.field(name, types[kind.rstrip("!")], nullable=kind[-1] != "!") for name, kind in pairs])
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """``name``: its folder. ``properties``: Delta's, at creation. A log without a partition column is small."""
+
+    name: str
+    schema: pa.Schema
+    partition_by: Sequence[str] = ("table",)
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+
+    def path(self, settings: Settings) -> str:
+        """Return its path in the lake."""
+        return settings.path("ops", self.name)
+
+    def lock(self, settings: Settings, wait_seconds: float = 900) -> AbstractContextManager[None]:
+        """Return the log's lock, to read and append as one. Raises LockedError after the wait."""
+        return table_lock(settings, f"ops_{self.name}", wait_seconds)
+
+    def read(self, settings: Settings, columns: Sequence[str] | None = None, filters: Any = None) -> list[dict[str, Any]]:
+        """Return the rows that the filters select; none if nothing was written."""
+        return delta.read_arrow(self.path(settings), columns, filters).to_pylist()
+
+    def append(self, settings: Settings, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows in one commit, under the log's lock."""
+        with self.lock(settings):
+            table = pa.Table.from_pylist(rows, self.schema)
+            delta.append_arrow(table, self.path(settings), partition_by=self.partition_by, configuration=self.properties)

@@ -1,0 +1,35 @@
+"""The log `ops/positions`: recorded offsets of sources that cannot repeat them, written before the read.
+
+Belongs here: rows ↔ texts by window; a window's first one counts. Does not: the meaning of a text (sources).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.log_table import LogTable, log_schema
+
+POSITIONS = LogTable(
+    "positions", log_schema("table text!, p_extracted_at moment!, position text!, run_id text!, recorded_at moment!")
+)
+
+
+def read_positions(settings: Settings, table: str) -> dict[datetime, str]:
+    """Return a table's recorded positions by window start. No JVM."""
+    logged = POSITIONS.read(settings, filters=[("table", "=", table)])
+    rows = sorted(logged, key=lambda row: row["recorded_at"], reverse=True)
+    return {row["p_extracted_at"]: row["position"] for row in rows}
+
+
+def record_positions(settings: Settings, table: str, fresh: Mapping[Window, str], run_id: str, at: datetime) -> None:
+    """Append positions of windows without one, in one commit. The caller holds the table's lock, so that none is doubled."""
+    with POSITIONS.lock(settings):
+        recorded = read_positions(settings, table)
+        rows = [
+            {"table": table, "p_extracted_at": window.start, "position": text, "run_id": run_id, "recorded_at": at}
+            for window, text in sorted(fresh.items())
+            if window.start not in recorded
+        ]
+        if rows:
+            POSITIONS.append(settings, rows)

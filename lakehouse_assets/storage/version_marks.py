@@ -1,0 +1,78 @@
+"""The recorded version of silver (or gold) and its rows: by the marks *applied*, and by rebuilds since.
+
+Belongs here: these entries of `ops/decisions`. Does not: the decisions themselves (logs).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.logs import DECISIONS, entry
+
+REBUILT = "rebuilt"
+ABANDONED = "given_up"
+
+
+class Mark(NamedTuple):
+    """A recorded version, its rows (None without statistics), its time, and whether a rebuild made it."""
+
+    version: int
+    rows: int | None
+    at: datetime
+    rebuilt: bool
+
+
+def count_rows(path: str) -> int | None:
+    """Return the newest version's rows by file statistics; None if there is no table or a file lacks them."""
+    return delta.snapshot(path).rows if delta.exists(path) else None
+
+
+def read_last_mark(settings: Settings, table: str) -> Mark | None:
+    """Return the newest recorded version; None before the first. ``table``: as in the logs. No JVM."""
+    columns = ["event", "silver_version", "silver_rows", "applied_at"]
+    return find_last_mark(DECISIONS.read(settings, columns, [("table", "=", table), ("event", "in", ["applied", REBUILT])]))
+
+
+def find_last_mark(rows: Iterable[Mapping[str, Any]]) -> Mark | None:
+    """Return the same from rows of the log, all of one table."""
+    marks = [
+        Mark(row["silver_version"], row["silver_rows"], row["applied_at"], row["event"] == REBUILT)
+        for row in rows
+        if row["event"] in ("applied", REBUILT) and row["silver_version"] is not None
+    ]
+    return max(marks, key=lambda mark: (mark.at, mark.version), default=None)
+
+
+def was_rebuilt_since(settings: Settings, table: str, moment: datetime) -> bool:
+    """Whether silver was rebuilt after a moment: its versions may then restart at 0."""
+    rebuilds = DECISIONS.read(settings, ["applied_at"], [("table", "=", table), ("event", "=", REBUILT)])
+    return any(row["applied_at"] >= moment for row in rebuilds)
+
+
+def abandoned_decisions(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return ids of lost decisions that a person has given up. ``rows``: of the log, all of one table."""
+    return {row["decision_id"] for row in rows if row["event"] == ABANDONED}
+
+
+def log_abandoned(
+    settings: Settings, table: str, ids: Collection[str], *, run_id: str, by: str, because: str, at: datetime
+) -> None:
+    """Record that these decisions are lost for good: by whom, why and when."""
+    common = {"run_id": run_id, "by": by, "because": because, "decided_at": at}
+    DECISIONS.append(settings, [entry(table, ABANDONED, decision_id=name, **common) for name in sorted(ids)])
+
+
+def log_rebuilt(settings: Settings, table: str, run_id: str, at: datetime) -> None:
+    """Record that silver was rebuilt completely."""
+    path = settings.path("silver", table)
+    mark_version(settings, table, run_id, at, delta.version(path), count_rows(path))
+
+
+def mark_version(settings: Settings, table: str, run_id: str, at: datetime, version: int, rows: int | None) -> None:
+    """Record a version after all existing marks, whatever the clock says."""
+    last = read_last_mark(settings, table)
+    at = max(at, last.at + timedelta(microseconds=1)) if last else at
+    mark = {"silver_version": version, "silver_rows": rows, "applied_at": at}
+    DECISIONS.append(settings, [entry(table, REBUILT, run_id=run_id, **mark)])

@@ -1,0 +1,64 @@
+"""The three contracts of a table: what stays the same whichever it is, and the texts that logs keep of them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lakehouse_assets.contracts.batch import start_of
+from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.silver import silver_columns, silver_types, total_order
+from lakehouse_assets.contracts.table import EffectiveTable, StagedTable, TableSpec
+
+SPEC = TableSpec.model_validate(
+    {
+        "name": "orders",
+        "source": {"kind": "files", "path": "orders/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]},
+        "extraction": {"cadence": "daily", "start": "2024-01-01", "retries": 3},
+        "key": ["id"],
+        "last_modified": "changed_at",
+        "columns": {
+            "id": "bigint",
+            "changed_at": {"type": "timestamp", "from": "changed at"},
+            "amount": {"type": "decimal(10,2)", "unit": "EUR", "expr": "value / 100"},
+            "email": {"type": "string", "pii": True},
+        },
+        "schema": {"new_columns": "evolve", "type_changes": "widen"},
+        "checks": [
+            {"check": "in_range", "column": "amount", "min": 0, "threshold": 0.99, "severity": "warning"},
+            {"check": "row_count", "min": 1},
+            {"check": "sql", "name": "no_future", "sql": "select * from batch where changed_at >= :window_end"},
+        ],
+        "drift": {"features": ["amount", {"name": "cents", "expr": "amount * 100", "by": "id"}]},
+        "gold": [],
+    }
+)
+EVOLVED = {**SPEC.columns, "note": Column(type="string")}
+
+
+def test_hashes_that_lakes_keep_do_not_change():
+    """Lakes made before must not be judged as if their rules had changed, or be folded anew."""
+    assert (SPEC.ruleset_hash, SPEC.meaning) == ("cddb324ece280210", "885f32b7b25d2aeb")
+
+
+@pytest.mark.parametrize("kind", [EffectiveTable, StagedTable])
+def test_rules_and_meaning_are_the_declared_ones_whatever_batches_added(kind):
+    table = kind.of(SPEC, EVOLVED)
+    assert (table.ruleset(), table.meaning, table.declared) == (SPEC.ruleset(), SPEC.meaning, SPEC)
+    assert (table.evolved_columns, SPEC.evolved_columns) == (("note",), ())
+    assert kind.of(SPEC).columns == SPEC.columns
+    assert TableSpec.from_ruleset(table.ruleset()).ruleset() == SPEC.ruleset()
+
+
+def test_silver_has_the_added_columns_last():
+    table = EffectiveTable.of(SPEC, EVOLVED)
+    declared = ["id", "changed_at", "amount", "email"]
+    assert silver_columns(table) == [*declared, "p_extracted_at", "extraction_seq", "_content_hash", "note"]
+    assert silver_types(table)["amount"] == "decimal(10,2)"
+    assert total_order("changed_at") == ("changed_at", "p_extracted_at", "extraction_seq", "_content_hash")
+
+
+def test_a_batch_of_gold_has_no_window():
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    assert start_of((start, 1)) == start
+    with pytest.raises(ValueError, match="no window"):
+        start_of((None, 3))

@@ -1,0 +1,108 @@
+"""Categories: counted, merged, and how far a batch's shares are from a baseline's.
+
+Belongs here: shares, new and vanished ones. Does not: verdicts (test_drift_kinds).
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
+from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
+
+COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(COUNTS, min_size=1, max_size=4))
+def test_merged_is_as_counted_together(parts):
+    merged = Categories({}, 0.0)
+    for part in parts:
+        merged = merged.plus(Categories(part))
+    names = {name for part in parts for name in part}
+    assert merged.counts == {name: sum(part.get(name, 0) for part in parts) for name in names}
+
+
+def test_beyond_a_thousand_the_rarest_are_others():
+    many = Categories({f"{i:05}": float(i + 1) for i in range(MOST_CATEGORIES)})
+    merged = many.plus(Categories({"new": 1e6, "rare": 0.5}))
+    assert len(merged.counts) == MOST_CATEGORIES
+    assert "new" in merged.counts
+    assert "rare" not in merged.counts
+    assert merged.total == many.total + 1e6 + 0.5
+
+
+@settings(max_examples=100, deadline=None)
+@given(COUNTS, COUNTS)
+def test_the_g_statistic_by_hand(batch, baseline):
+    found = compare_categories(Categories(batch), Categories(baseline))
+    names = sorted(set(batch) | set(baseline))
+    p = np.array([batch.get(n, 0) for n in names]) / sum(batch.values())
+    before = np.array([baseline.get(n, 0) or (0.5 if n in batch else 0.0) for n in names])
+    q = before / before.sum()
+    seen = p > 0
+    assert found.g == pytest.approx(np.sqrt(max(0.0, (p[seen] * np.log(p[seen] / q[seen])).sum())), abs=1e-6)
+    assert found.tail == pytest.approx((np.abs(p - q) / np.sqrt(np.maximum(q * (1 - q), 0.01))).max(), abs=1e-6)
+    assert set(found.new) == set(batch) - set(baseline)
+    assert set(found.vanished) == set(baseline) - set(batch)
+
+
+def test_leaving_the_batch_out():
+    batch, rest = Categories({"a": 10.0, "b": 1.0}), Categories({"a": 90.0, "b": 30.0, "c": 5.0})
+    assert compare_categories(batch, rest.plus(batch), batch_is_inside=True) == compare_categories(batch, rest)
+    with pytest.raises(ValueError, match="no baseline besides"):
+        compare_categories(batch, batch, batch_is_inside=True)
+
+
+def test_a_category_that_may_hide_among_the_others_is_not_called_new():
+    found = compare_categories(Categories({"a": 9.0, "z": 1.0}), Categories({"a": 900.0}, others=100.0))
+    assert found.new == ()
+
+
+def many(first: int, size: int, rows: float = 1.0) -> dict[str, float]:
+    return {f"{i:06}": rows for i in range(first, first + size)}
+
+
+def test_what_the_baseline_has_folded_is_not_called_new_nor_far_off():
+    baseline = Categories(many(0, MOST_CATEGORIES, 50.0), others=5_000.0, windows=10)
+    batch = Categories(many(0, MOST_CATEGORIES, 5.0) | many(2_000, 500), windows=1)
+    found = compare_categories(batch, baseline)
+    assert (found.new, found.g) == ((), 0.0)
+    assert found.tail < 0.002
+    assert set(found.statistics) == {"folded", "folded_tail"}
+
+
+@pytest.mark.parametrize("rows", [20.0, 150.0])
+def test_a_folded_category_that_is_frequent_now_is_seen_by_the_tail_and_called_new(rows):
+    baseline = Categories(many(0, MOST_CATEGORIES, 50.0), others=5_000.0, windows=10)
+    batch = Categories(many(0, MOST_CATEGORIES, 5.0) | {"~new": rows}, others=500.0 - rows)
+    found = compare_categories(batch, baseline)
+    assert found.tail == pytest.approx(rows / batch.total / 0.1)
+    assert found.new == ("~new",)
+    assert found.changed[0][0] == "~new"
+
+
+def test_folded_and_left_out_of_the_baseline():
+    batch, rest = Categories(many(0, 900, 6.0), others=50.0), Categories(many(100, 1000, 95.0), others=5_000.0, windows=19)
+    inside, apart = (
+        compare_categories(batch, rest.plus(batch), batch_is_inside=True),
+        compare_categories(batch, rest),
+    )
+    # What the merged baseline keeps no longer is one of the others in both.
+    assert inside.statistics == pytest.approx(apart.statistics, rel=0.05)
+    with pytest.raises(ValueError, match="no baseline besides"):
+        compare_categories(batch, batch, batch_is_inside=True)
+
+
+def test_few_categories_have_the_statistics_they_had():
+    found = compare_categories(Categories({"a": 9.0, "b": 1.0}), Categories({"a": 900.0, "b": 100.0}))
+    assert set(found.statistics) == {"g", "tail"}
+    near = compare_categories(Categories(many(0, 600)), Categories(many(0, 600, 9.0), windows=9))
+    assert set(near.statistics) == {"g", "tail", "folded", "folded_tail"}
+
+
+def test_of_a_profile():
+    profile = Profile("k", None, 12, 2, kind="category", counts=(("a", 6), ("b", 3)), others=1)
+    assert read_categories(profile) == Categories({"a": 6.0, "b": 3.0}, 1.0) or read_categories(profile).total == 10
+    assert read_categories(Profile("k", None, 3, 3, kind="category")) is None

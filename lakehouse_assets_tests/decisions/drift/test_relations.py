@@ -1,0 +1,136 @@
+"""How features go together: measured, merged, and how far from a baseline's.
+
+Belongs here: relations alone. Does not: verdicts on them (test_drift_kinds).
+"""
+
+import json
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from lakehouse_assets.decisions.drift.relations import (
+    Relations,
+    compare_relations,
+    compute_relations,
+    normal_tail_distance,
+    read_measurement,
+)
+
+NUMBERS = st.floats(-1e3, 1e3)
+ROWS = st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=30)
+
+
+def of(rows) -> Relations:
+    given = np.array(rows, dtype=float).reshape(-1, 3)
+    return compute_relations({name: given[:, i] for i, name in enumerate("abc")})
+
+
+def draw(n, r=0.8, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    z[:, 1] = r * z[:, 0] + np.sqrt(1 - r * r) * z[:, 1]
+    return z
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ROWS, min_size=1, max_size=5))
+def test_merged_is_as_measured_together(parts):
+    merged, whole = reduce(Relations.plus, [of(part) for part in parts]), of([row for part in parts for row in part])
+    assert merged.rows == whole.rows
+    assert merged.mean == pytest.approx(whole.mean, abs=1e-9)
+    assert merged.comoments == pytest.approx(whole.comoments, rel=1e-9, abs=1e-4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ROWS, ROWS)
+def test_taking_a_part_out_leaves_the_rest(part, rest):
+    found = of(part).plus(of(rest)).minus(of(part))
+    assert found.mean == pytest.approx(of(rest).mean, abs=1e-6)
+    assert found.comoments == pytest.approx(of(rest).comoments, rel=1e-6, abs=1e-3)
+
+
+def test_as_numpy_has_it_and_far_from_zero():
+    rows = draw(500) + np.array([1e6, -3.0, 1013.0])
+    rows[::7, 1] = np.nan
+    whole = rows[np.isfinite(rows).all(axis=1)]
+    found = of(rows)
+    assert found.rows == len(whole)
+    assert found.matrix() == pytest.approx(np.cov(whole.T, bias=True), rel=1e-6)
+
+
+def test_json_there_and_back():
+    found = of(draw(10))
+    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert stored == found.to_dict()
+    assert read_measurement(stored) == found
+
+
+def test_others_features_cannot_be_merged():
+    with pytest.raises(ValueError, match="cannot be merged"):
+        of(draw(5)).plus(compute_relations({"a": np.ones(3)}))
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e6, 1e-6, 9.0)])
+def test_a_broken_correlation_is_seen_whatever_the_units(units):
+    baseline, batch, same = of(draw(50_000) * units), of(draw(5000, 0.7, 1) * units), of(draw(5000, 0.8, 2) * units)
+    far, near = compare_relations(batch, baseline), compare_relations(same, baseline)
+    pair = far.statistics["pair a ~ b"]
+    assert pair == pytest.approx(np.arctanh(0.8) - np.arctanh(0.7), abs=0.05)
+    assert pair > 5 * near.statistics["pair a ~ b"]
+    assert far.statistics["scatter"] > 3 * near.statistics["scatter"]
+    assert max(far.statistics[f"spread {n}"] for n in "abc") < 0.05  # no column alone has changed
+    # Along the second component the variance goes from 0.2 to 0.3.
+    assert far.effects["pair a ~ b"] == pytest.approx(normal_tail_distance(0.0, np.sqrt(1.5)), abs=0.03)
+    assert near.effects["pair a ~ b"] < 0.05
+
+
+def test_the_distance_of_the_means_is_mahalanobis():
+    baseline = of(draw(50_000))
+    found = compare_relations(of(draw(5000, seed=3) + np.array([0.3, -0.3, 0.0])), baseline)
+    step = np.array(of(draw(5000, seed=3) + np.array([0.3, -0.3, 0.0])).mean) - np.array(baseline.mean)
+    assert found.statistics["means"] == pytest.approx(np.sqrt(step @ np.linalg.solve(baseline.matrix(), step)), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("batch", "baseline"),
+    [
+        (draw(4), draw(1000)),  # too few rows in the batch
+        (draw(100), draw(50)),  # too few in the baseline
+        (draw(100), np.ones((100, 3))),  # nothing varies
+    ],
+)
+def test_what_cannot_be_said_is_not(batch, baseline):
+    assert compare_relations(of(batch), of(baseline)) is None
+
+
+def test_a_constant_and_a_repeated_column_are_no_obstacle():
+    def odd(rows):
+        rows = rows.copy()
+        rows[:, 2] = rows[:, 0] * 2  # the baseline's covariance is singular
+        return rows
+
+    found = compare_relations(of(odd(draw(500, seed=1))), of(odd(draw(5000))))
+    assert found.statistics["scatter"] < 0.2
+    constant = draw(5000)
+    constant[:, 2] = 7.0
+    batch = draw(500, seed=1)
+    batch[:, 2] = 7.0
+    assert compare_relations(of(batch), of(constant)).statistics.keys() == {
+        "means",
+        "scatter",
+        "spread a",
+        "spread b",
+        "pair a ~ b",
+    }
+
+
+@pytest.mark.parametrize(("shift", "deviation"), [(0.1, 1.0), (0.0, np.sqrt(1.2)), (0.02, 1.0), (1.0, 2.0)])
+def test_the_normal_distance_is_what_large_samples_have(shift, deviation):
+    x = np.linspace(-8, 8, 200_001)
+    f, g = stats.norm.cdf(x), stats.norm.cdf(x, shift, deviation)
+    expected = (np.abs(g - f) / np.sqrt(np.maximum(f * (1 - f), 0.01))).max()
+    assert normal_tail_distance(shift, deviation) == pytest.approx(expected, rel=0.01)

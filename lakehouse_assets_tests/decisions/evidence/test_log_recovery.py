@@ -1,0 +1,30 @@
+"""Decisions that commits bring back: which are marked as applied, and what no commit keeps."""
+
+from dataclasses import replace
+
+from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.decisions.evidence.comparison import find_executed, find_missing_numbers
+from lakehouse_assets_tests.logbook import decided
+
+PUBLISHED = decided(1)
+HELD = decided(2, verdict="quarantined", counts=Counts(3, 0, 0, 3, 0))
+WITHDRAWN = replace(decided(1, verdict="quarantined", counts=Counts(3, 0, 0, 3, 0)), number=3, kind="rejudged")
+EMPTY = decided(4, verdict="published", counts=Counts())
+
+
+def marked(missing, named=(), snapshot=False):
+    done = find_executed(missing, [PUBLISHED, HELD, WITHDRAWN, EMPTY], {d.decision_id for d in named}, snapshot=snapshot)
+    return [decision.number for decision in done]
+
+
+def test_what_changes_silver_is_marked_once_a_commit_names_it():
+    assert marked([PUBLISHED, HELD, WITHDRAWN, EMPTY]) == [2, 4]
+    assert marked([PUBLISHED, HELD, WITHDRAWN, EMPTY], snapshot=True) == [2]
+    assert marked([PUBLISHED, WITHDRAWN], [PUBLISHED, WITHDRAWN]) == [1, 3]
+    assert marked([]) == []
+
+
+def test_numbers_that_nothing_keeps():
+    assert find_missing_numbers([PUBLISHED, WITHDRAWN]) == [2]
+    assert find_missing_numbers([PUBLISHED], last=3) == [2, 3]
+    assert find_missing_numbers([]) == []

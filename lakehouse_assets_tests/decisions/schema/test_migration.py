@@ -1,0 +1,67 @@
+"""The plan of a migration, pure: which steps, what each rewrites, and what is refused.
+
+Belongs here: two lists of columns and what comes of them. Does not: carrying a plan out (layers, orchestration).
+"""
+
+import pytest
+
+from lakehouse_assets.decisions.schema.migration import irreversible, migration
+
+TABLE = [("id", "int"), ("old", "string"), ("gone", "date"), ("p_extracted_at", "timestamp")]
+PROMISED = [("id", "bigint"), ("new", "string"), ("p_extracted_at", "timestamp"), ("note", "string")]
+
+
+def planned(table=TABLE, promised=PROMISED, renames=(), filled=(), **more):
+    steps = migration(table, promised, dict(renames), set(filled), **more)
+    return [(step.action, step.column, step.becomes, step.rewrites) for step in steps]
+
+
+def test_every_kind_of_step_in_the_order_in_which_they_read():
+    assert planned(renames=[("old", "new")]) == [
+        ("rename", "old", "new", True), ("drop", "gone", "", True), ("widen", "id", "bigint", True),
+        ("add", "note", "string", False),
+    ]  # fmt: skip
+    assert planned([("id", "bigint")], [("id", "string")]) == [("rewrite", "id", "string", True)]
+
+
+def test_a_column_is_added_without_touching_rows_only_at_the_end_and_where_there_are_no_values():
+    assert planned([("id", "int")], [("id", "int"), ("a", "int")]) == [("add", "a", "int", False)]
+    assert planned([("id", "int")], [("id", "int"), ("a", "int")], filled={"a"}) == [("add", "a", "int", True)]
+    assert planned([("id", "int")], [("a", "int"), ("id", "int")]) == [("add", "a", "int", True)]
+
+
+def test_what_does_not_differ_needs_no_step_and_what_differs_in_order_or_values_one():
+    same = [("id", "int"), ("a", "int")]
+    assert planned(same, same) == []
+    assert planned(same, same[::-1]) == [("rewrite", "*", "", True)]
+    assert planned(same, same, same_values=False) == [("rewrite", "*", "", True)]
+
+
+@pytest.mark.parametrize(("rename", "says"), [(("x", "new"), "no column 'x'"), (("old", "x"), "'x' has to be declared")])
+def test_a_rename_of_what_is_not_there_is_refused(rename, says):
+    with pytest.raises(ValueError, match=says):
+        planned(renames=[rename])
+
+
+def test_a_rename_is_of_one_column_that_is_no_longer_declared():
+    table = [("a", "int"), ("b", "int")]
+    with pytest.raises(ValueError, match="make the same column"):
+        planned(table, [("n", "int")], renames=[("a", "n"), ("b", "n")])
+    with pytest.raises(ValueError, match="'a' is still declared"):
+        planned(table, [("a", "int"), ("b", "int"), ("n", "int")], renames=[("a", "n")])
+
+
+def test_a_column_that_no_source_brought_has_no_way_back():
+    table = [("id", "int"), ("level", "double"), ("by_hand", "string")]
+    steps = migration(table, [("id", "int")], {}, (), foreign={"by_hand"})
+    assert [(step.column, step.reversible) for step in steps] == [("level", True), ("by_hand", False)]
+    assert irreversible(steps) == ["by_hand"]
+    assert "its values are lost" in steps[1].why
+    renamed = migration([("by_hand", "int")], [("n", "int")], {"by_hand": "n"}, {"n"}, foreign={"by_hand"})
+    assert irreversible(renamed) == ["by_hand"]
+
+
+def test_a_struct_that_grows_is_widened_and_loses_nothing():
+    grown = planned([("s", "struct<a: int>")], [("s", "struct<a: bigint, b: string>")])
+    assert grown == [("widen", "s", "struct<a: bigint, b: string>", True)]
+    assert planned([("s", "struct<a: int>")], [("s", "struct<a: string>")])[0][0] == "rewrite"

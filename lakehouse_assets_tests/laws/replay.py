@@ -1,0 +1,62 @@
+"""Law 3: deciding again with the versions that a decision kept. Nothing is written.
+
+Belongs here: the same judgement from the same evidence. Does not: judging anew (release).
+"""
+
+from dataclasses import dataclass, replace
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions.decide import JudgementRequest, Knowledge
+from lakehouse_assets.decisions.drift.relations import read_measurement
+from lakehouse_assets.pipeline.gate import JUDGING, complete, deferred_outcomes, run_steps
+from lakehouse_assets.pipeline.redelivery import measure_replaced
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver import SilverTarget, as_judged
+from lakehouse_assets.storage import delta, logs
+
+
+@dataclass
+class _Replay(SilverTarget):
+    """A batch as it was when ``decision`` judged it: with its own profiles, and by the columns that extractions had until
+    then.
+    """
+
+    decision: Decision | None = None
+    columns: frozenset[str] = frozenset()
+
+    def add_measures(self) -> None:
+        self.measure_drift()
+        if self.decision:
+            self.profiles = {batch: [read_measurement(profile) for profile in self.decision.profiles] for batch in self.batches}
+        self.replaced_by = measure_replaced(self.staging, self.staged, self.batches, self.log, from_bronze=True)
+
+    def read_knowledge(self) -> Knowledge:
+        return replace(super().read_knowledge(), columns=self.columns)
+
+
+def replay(run: Run, decision: Decision) -> Decision:
+    """Judge a decision's batch again: its bronze rows, its rule set, its baseline version, its own profiles.
+
+    ``decision`` must have been read with its evidence, and be one of silver's.
+    """
+    run = replace(run, spec=as_judged(run.spec, decision.ruleset), run_id=f"{run.run_id}-replay")
+    records = logs.extractions(run.settings, run.table)
+    record = next(r for r in records if r.batch == decision.batch)
+    # What an extraction had not yet shown when it was decided, it did not know.
+    # (By bronze's count as well: the clock may have been set back between extraction and decision.)
+    until_then = [r for r in records if r.extracted_at <= decision.decided_at or r.bronze_version <= record.bronze_version]
+    # What a person said of a release is kept as what came of it.
+    joins = decision.teaches if decision.kind in ("released", "rejudged") else None
+    target = _Replay(
+        run,
+        [d for d in logs.decisions(run.settings, run.table) if d.number < decision.number],
+        records=[record],
+        request=JudgementRequest(decision.kind, decision.waived, decision.by, decision.because, joins),
+        inputs=decision.inputs,
+        decision=decision,
+        columns=frozenset(column for r in until_then for column in r.columns),
+    )
+    run_steps(target, JUDGING)
+    complete(target, deferred_outcomes(target))
+    delta.remove_folder(run.settings.path("staging", run.table, run.run_id))
+    return target.own[0]

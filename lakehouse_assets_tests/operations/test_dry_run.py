@@ -1,0 +1,231 @@
+"""Checks tried on real data: what they say, where they look, and that nothing is left behind.
+
+Belongs here: trials, backtests and proposals on real Delta. Does not: the commands (test_cli), the gate.
+"""
+
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.operations.dry_run import try_checks, with_check
+from lakehouse_assets.operations.suggest import bounds, suggest
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, window
+
+ANY = TypeAdapter(AnyCheck)
+
+
+def check(**given):
+    return ANY.validate_python(given)
+
+
+def days(settings, values, first=1, count=3):
+    for place, value in enumerate(values):
+        day = first + place
+        land(settings, day, [f"s{n},{n},{value},2024-01-{day:02d}T00:00:00Z" for n in range(count)])
+
+
+def files(root) -> dict[str, int]:
+    """Every file below a folder, with the time of its last change."""
+    return {str(f): f.stat().st_mtime_ns for f in Path(root).rglob("*") if f.is_file() and "_locks" not in f.parts}
+
+
+def tried(spark, settings, one, over, place="bronze", spec=None):
+    found = try_checks(runner(spark, settings, spec), [one], [window(day) for day in over], place)
+    return [(t.window.start.day, t.rows, t.outcome.status, t.would_quarantine) for t in found.outcomes], found
+
+
+@pytest.fixture
+def lake(spark, settings):
+    days(settings, [10, 20, 90])
+    heal(spark, settings, [1, 2, 3])
+    return settings
+
+
+SMALL = {"check": "in_range", "column": "value", "max": 50, "name": "small"}
+
+
+def test_which_past_windows_a_new_check_would_have_held(spark, lake):
+    before = files(lake.root)
+    told, found = tried(spark, lake, check(**SMALL), [1, 2, 3, 4])
+    assert told == [(1, 3, "passed", "nothing"), (2, 3, "passed", "nothing"), (3, 3, "failed", "3 row(s)")]
+    assert found.samples == {"small": ["2024-01-03 00:00: 90.0"]}
+    assert [t.current.verdict for t in found.outcomes if t.current] == ["published"] * 3
+    told, _ = tried(spark, lake, check(**SMALL, threshold=0.5), [1, 3])
+    assert told == [(1, 3, "passed", "nothing"), (3, 3, "failed", "the window")]
+    assert files(lake.root) == before
+
+
+def test_a_query_of_its_own_also_when_it_holds_nothing(spark, lake):
+    one = check(check="distinct_count", columns=["sensor"], max=2, severity="warning")
+    assert tried(spark, lake, one, [1, 2])[0] == [(1, 3, "failed", "nothing"), (2, 3, "failed", "nothing")]
+
+
+def test_before_extraction_and_after_publication(spark, lake):
+    days(lake, [60], first=4)
+    with pytest.raises(RefusedError, match="is in bronze"):
+        tried(spark, lake, check(**SMALL), [4])
+    before = files(lake.root)
+    assert tried(spark, lake, check(**SMALL), [4, 5], "source")[0] == [(4, 3, "failed", "3 row(s)")]
+    with pytest.raises(RefusedError, match="has landed"):
+        tried(spark, lake, check(**SMALL), [5], "source")
+    with pytest.raises(RefusedError, match="is published"):
+        tried(spark, lake, check(**SMALL), [4], "silver")
+    # Of days 1 and 2 nothing is left in silver: day 3 wrote the same keys.
+    assert tried(spark, lake, check(**SMALL), [1, 2, 3], "silver")[0] == [
+        (1, 0, "passed", "nothing"),
+        (2, 0, "passed", "nothing"),
+        (3, 3, "failed", "3 row(s)"),
+    ]
+    mean = check(check="statistic", column="value", of="mean", max=50)
+    assert tried(spark, lake, mean, [3], "silver")[0] == [(3, 3, "failed", "the window")]
+    assert files(lake.root) == before
+
+
+def test_a_backtest_looks_back_at_what_it_would_have_let_through(spark, settings):
+    days(settings, [10, 11, 12, 50, 11, 60])
+    heal(spark, settings, range(1, 7))
+    one = check(check="anomaly", sql="avg(value)", least=3)
+    told, found = tried(spark, settings, one, range(1, 7))
+    assert [status for _, _, status, _ in told] == ["skipped"] * 3 + ["failed", "passed", "failed"]
+    assert [t.outcome.observed["windows"] for t in found.outcomes[3:]] == [3, 3, 4]
+    ratio = check(check="row_count_ratio", max=2, least=3)
+    assert {status for _, _, status, _ in tried(spark, settings, ratio, range(4, 7))[0]} == {"passed"}
+
+
+def test_an_error_is_told_where_it_happens_and_is_no_other_checks(spark, lake):
+    divides = check(check="expression", name="divides", expr="100 / (value - 20) > 0")
+    told, found = tried(spark, lake, divides, [1, 2, 3])
+    assert [status for _, _, status, _ in told] == ["failed", "error", "passed"]
+    assert "DIVIDE_BY_ZERO" in found.outcomes[1].outcome.message
+    spec = with_check(readings(), divides)
+    assert [s for _, _, s, _ in tried(spark, lake, check(**SMALL), [1, 2, 3], spec=spec)[0]] == ["passed", "passed", "failed"]
+
+
+def test_errors_are_told_by_check_and_quote_nothing_personal(spark, settings):
+    columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
+    spec = readings(columns=columns)
+    days(settings, [10])
+    heal(spark, settings, [1], spec)
+    casts = check(check="expression", name="casts_it", expr="cast(sensor as int) > 0")
+    run = runner(spark, settings, spec)
+    found = try_checks(run, [casts, check(**SMALL), check(check="row_count", min=9, name="many")], [window(1)])
+    told = {t.outcome.check: t.outcome for t in found.outcomes}
+    assert {name: o.status for name, o in told.items()} == {"casts_it": "error", "small": "passed", "many": "failed"}
+    assert told["casts_it"].message.startswith("[CAST_INVALID_INPUT] (masked: pii)")
+
+
+def test_what_looks_back_is_not_asked_of_silver(spark, lake):
+    with pytest.raises(RefusedError, match="look at windows as they came"):
+        tried(spark, lake, check(check="row_count_ratio", min=0.5), [3], "silver")
+
+
+def test_what_it_depends_on_is_judged_before_it(spark, lake):
+    spec = with_check(readings(), check(check="in_range", column="value", max=15, name="first"))
+    one = check(**SMALL, depends_on=["first"])
+    assert tried(spark, lake, one, [3], spec=spec)[0] == [(3, 3, "passed", "nothing")]
+
+
+def test_the_table_must_be_able_to_have_it():
+    with pytest.raises(ValidationError, match="no column 'valeu'"):
+        with_check(readings(), check(check="not_null", column="valeu"))
+    replaced = with_check(readings(), check(check="in_range", column="value", max=5, name="in_range_value"))
+    assert [c.id for c in replaced.checks] == ["not_empty", "in_range_value"]
+
+
+def test_personal_values_are_masked(spark, settings):
+    columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
+    spec = readings(columns=columns)
+    days(settings, [10])
+    heal(spark, settings, [1], spec)
+    _, found = tried(spark, settings, check(check="in_set", column="sensor", values=["x"]), [1], spec=spec)
+    assert "s1" not in str(found.samples)
+    assert found.outcomes[0].outcome.failed_rows == 3
+
+
+def test_what_is_proposed(spark, settings):
+    columns = {
+        "sensor": "string", "hour": "int", "value": "double", "updated": "timestamp",
+        "code": "string", "note": "string", "who": {"type": "string", "pii": True}, "free": "string",
+    }  # fmt: skip
+    spec = readings(columns=columns, checks=[{"check": "not_null", "column": "code"}])
+    for day in range(1, 7):
+        rows = [
+            f"s{n},{n},{13 + n * 4},2024-01-{day:02d}T00:00:00Z,"
+            f"{'ABC'[n % 3]}X,{'NA' if n % 10 == 0 else 'x' * n},ann{n},t{n:03d}"
+            for n in range(22)
+        ]
+        land(settings, day, [f"{day}{row}" for row in rows], header=",".join(columns))
+    heal(spark, settings, range(1, 7), spec)
+    before = files(settings.root)
+    proposed = [p.check for p in suggest(runner(spark, settings, spec))]
+    assert {"check": "in_set", "column": "code", "values": ["AX", "BX", "CX"]} in proposed
+    assert {"check": "in_range", "column": "value", "min": 0, "max": 120, "severity": "warning"} in proposed
+    assert {"check": "null_share", "column": "note", "max": 0.273, "severity": "warning"} in proposed
+    assert {"check": "length", "column": "free", "min": 4, "max": 4} in proposed
+    assert {"check": "not_null", "column": "who"} in proposed
+    assert {"check": "row_count_ratio", "min": 0.8, "max": 1.2, "severity": "warning"} in proposed
+    named = [p.get("column") for p in proposed]
+    assert "ann" not in str(proposed)
+    assert ("not_null", "code") not in [(p["check"], p.get("column")) for p in proposed], "it is declared"
+    assert "sensor" not in [p["column"] for p in proposed if p["check"] == "not_null"], "the key is checked anyway"
+    assert len(named) == len(proposed)
+    # Each can be declared, and every window that is published bears it.
+    for one in proposed:
+        found = try_checks(runner(spark, settings, spec), [check(**one)], [window(day) for day in range(1, 7)])
+        assert {t.outcome.status for t in found.outcomes} <= {"passed", "skipped"}, one
+    assert files(settings.root) == before
+    assert len(logs.decisions(settings, "readings")) == 6
+
+
+def test_profiles_tell_of_every_window_where_there_are_any(spark, settings):
+    drift = {"features": [{"name": "value", "by": "hour"}]}
+    for day, value in enumerate(("-50", "20", "NA", "30"), 1):
+        land(settings, day, [f"s{n},{n % 3},{value if n < 30 else 25},2024-01-{day:02d}T00:00:00Z" for n in range(120)])
+    spec = readings(checks=[], drift=drift)
+    run = runner(spark, settings, spec)
+    heal(spark, settings, [1, 2, 3], spec)
+    heal(spark, settings, [4], spec)
+    # All four wrote the same keys: what day 1 had is in no row of silver.
+    assert {row["value"] for row in rows_of(settings.path("silver", "readings"))} == {25.0, 30.0}
+    proposed = {(p.check["check"], p.check.get("column")): (p.check, p.because) for p in suggest(run)}
+    check, because = proposed["in_range", "value"]
+    assert (check["min"], check["max"]) == (-70, 50)
+    assert because == "seen from -50 to 30 in 4 windows"
+    # A quarter of day 3 had none.
+    assert proposed["null_share", "value"] == (
+        {"check": "null_share", "column": "value", "max": 0.3, "severity": "warning"},
+        "6.25% are NULL in 4 windows",
+    )
+    # Of a feature of another meaning, the windows so far have no profile: then silver is looked at.
+    later = runner(spark, settings, readings(checks=[], drift={"features": ["value"]}))
+    assert "seen from 25 to 30" in [p.because for p in suggest(later) if p.check.get("column") == "value"]
+
+
+def test_nothing_is_proposed_of_little(spark, settings):
+    with pytest.raises(RefusedError, match="no silver table yet"):
+        suggest(runner(spark, settings))
+    days(settings, [1])
+    heal(spark, settings, [1])
+    assert delta.exists(settings.path("silver", "readings"))
+    with pytest.raises(RefusedError, match="3 rows; at least 100"):
+        suggest(runner(spark, settings))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (12.94, 100.0, (0, 120)), (0, 1, (0, 1.2)), (5, 5, (4, 6)), (0, 0, (0, 1)), (-3, -1, (-3.4, -0.6)),
+        (-1, 100, (-30, 130)), (1e6, 2e6, (8e5, 2.2e6)), (0.001, 0.002, (0.0008, 0.0022)), (-5, 0, (-6, 0)),
+        (123456789, 123456999, (123456740, 123457050)), (1000000.123, 1000000.456, (1000000.05, 1000000.53)),
+        (-1.7e300, 1.7e300, (-2.4e300, 2.4e300)),
+    ],
+)  # fmt: skip
+def test_round_bounds(low, high, expected):
+    found = bounds(low, high)
+    assert found == pytest.approx(expected)
+    assert found[0] <= low
+    assert found[1] >= high

@@ -1,0 +1,226 @@
+"""Windows that arrive gap_requests are taken in few runs, and nobody asks for them again. Runs without a JVM.
+
+Belongs here: the watcher's requests beside the conditions. Does not: what a run does, or tries after a failed one (retries).
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_assets.contracts.windows import contiguous
+from lakehouse_assets.decisions.healing import bridge_gaps
+from lakehouse_assets.decisions.retry_policy import MAX_BRIDGE, MAX_SINGLE_GAPS
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing.automation import automation_is_on
+from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
+from lakehouse_assets.orchestration.healing.retries import window_check_keys
+from lakehouse_assets.orchestration.healing.source_sensor import gap_requests, source_sensor
+from lakehouse_assets.orchestration.healing.source_state import poll_sources
+from lakehouse_assets_tests.orchestration.healing.test_retries import SPEC, Shop
+from lakehouse_assets_tests.support import land, readings, window
+
+YEAR = readings(extraction={"cadence": "daily", "start": "2024-01-01", "end": "2025-01-01", "mode": "upsert"}).extraction
+ALL = YEAR.windows(datetime(2025, 1, 1, tzinfo=UTC))
+
+
+@given(st.sets(st.integers(0, 365), min_size=1), st.sets(st.integers(0, 365)))
+def test_ranges_hold_what_is_wanted_once_and_pass_over_what_is_at_rest_only(wanted, others):
+    asked, between = {ALL[n] for n in wanted}, {ALL[n] for n in others}
+    found = bridge_gaps(asked, between)
+    every = [each for one in found for each in one]
+    assert len(every) == len(set(every))
+    assert every == sorted(every)
+    assert asked <= set(every) <= asked | between
+    for one in found:
+        assert contiguous(one) == [one]
+        assert one[0] in asked and one[-1] in asked
+        assert all(len(hole) <= MAX_BRIDGE for hole in contiguous(set(one) - asked))
+    if len(contiguous(asked)) <= MAX_SINGLE_GAPS:
+        assert found == contiguous(asked)
+    else:
+        # No two ranges could have been one.
+        for one, other in zip(found, found[1:], strict=False):
+            hole = [each for each in ALL if one[-1] < each < other[0]]
+            assert len(hole) > MAX_BRIDGE or not set(hole) <= between
+
+
+@pytest.fixture
+def shop(settings, monkeypatch):
+    return Shop(settings, monkeypatch)
+
+
+class Watched:
+    """The sensor on the shop's instance, two ticks at a time, and what its runs were asked for."""
+
+    def __init__(self, shop, settings, spec=SPEC) -> None:
+        self.shop, self.sensor, self.cursor = shop, source_sensor(settings, [spec]), None
+
+    def ticks(self) -> list[dg.RunRequest]:
+        requests = []
+        for _ in range(2):
+            context = dg.build_sensor_context(self.shop.instance, cursor=self.cursor, definitions=self.shop.definitions)
+            found = self.sensor.evaluate_tick(context)
+            self.cursor = found.cursor or self.cursor
+            for event in found.asset_events:
+                self.shop.instance.report_runless_asset_event(event)
+                if isinstance(event, dg.AssetMaterialization):
+                    self.shop.versions[int(event.partition[-2:])] = event.tags["dagster/data_version"]
+            requests += found.run_requests or []
+        return requests
+
+
+LATE = (3, 9, 10, 15, 21, 27)
+NOW = datetime(2024, 2, 1, tzinfo=UTC)
+
+
+def changed(days: Iterable[int]) -> list[dg.AssetMaterialization]:
+    """What the watcher reports of these days."""
+    tags = {"dagster/data_version": "v2"}
+    return [dg.AssetMaterialization("source_readings", partition=window(day).key, tags=tags) for day in days]
+
+
+def test_scattered_gaps_take_one_run_and_the_conditions_ask_for_none_of_them(shop, settings):
+    watched = Watched(shop, settings)
+    for day in range(1, 32):
+        if day not in LATE:
+            land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
+    # Of a table that has nothing yet nothing lies between: the conditions ask for what has arrived.
+    assert watched.ticks() == []
+    assert {len(windows) for windows in shop.tick().values()} == {31 - len(LATE)}
+    for first, last in ((1, 2), (4, 8), (11, 14), (16, 20), (22, 26), (28, 31)):
+        assert shop.run_days(first, last)
+    assert shop.tick() == {}
+    for day in LATE:
+        land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
+    [request] = watched.ticks()
+    assert set(request.asset_check_keys) == set(window_check_keys(SPEC))
+    assert request.tags["lakehouse/gaps"] == "5"
+    job = shop.definitions.resolve_implicit_global_asset_job_def()
+    waiting = shop.instance.create_run_for_job(job, tags=request.tags, asset_selection=frozenset(request.asset_selection))
+    assert shop.tick() == {}, "they are on their way"
+    assert shop.tick() == {}
+    shop.instance.delete_run(waiting.run_id)
+    shop.sizes.clear()
+    shop.run(request.tags, request.asset_selection)
+    assert shop.sizes == [25], "from the 3rd to the 27th"
+    assert shop.tick() == {}
+    assert shop.next() == {}
+    assert watched.ticks() == []
+
+
+def test_where_it_cannot_be_told_or_healing_is_switched_off_the_events_are_reported_all_the_same(shop, settings, monkeypatch):
+    shop.arrives(range(1, 32))
+    assert shop.run_days(1, 31)
+    shop.tick()
+
+    def unreadable(*_):
+        raise OSError("the lake's log cannot be read")
+
+    for name, broken in (("read_statuses", unreadable), ("automation_is_on", lambda _: False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"lakehouse_assets.orchestration.healing.source_sensor.{name}", broken)
+            for day in LATE:
+                land(settings, day, [f"{name},1,1,2024-01-01T00:00:00Z"])
+            assert Watched(shop, settings).ticks() == []
+        asked = shop.tick()
+        assert {frozenset(windows) for windows in asked.values()} == {frozenset(window(day).key for day in LATE)}
+        for assets in asked:
+            for day in LATE:
+                shop.report([assets], window(day).key)
+        shop.tick()
+
+
+@pytest.mark.parametrize(("status", "heals"), [(None, True), ("STOPPED", False), ("RUNNING", True)])
+def test_whether_healing_is_switched_on(status, heals):
+    state = SimpleNamespace(instigator_name="heal_and_follow", is_running=status == "RUNNING")
+    other = SimpleNamespace(instigator_name="retry_failed", is_running=False)
+    states = [other, *([state] if status else [])]
+    instance = SimpleNamespace(schedule_storage=True, all_instigator_state=lambda: states)
+    assert automation_is_on(instance) is heals
+    with dg.DagsterInstance.ephemeral() as without, dg.DagsterInstance.local_temp() as real:
+        assert automation_is_on(without)
+        assert automation_is_on(real)
+
+
+def test_what_changes_while_a_run_passes_over_it_is_asked_for_in_the_end(shop, settings):
+    shop.arrives(range(1, 32))
+    shop.tick()
+    assert shop.run_days(1, 31)
+    shop.tick()
+    # The source has another version since bronze looked, and the run's own events came after the report.
+    shop.arrives([5], "v2")
+    shop.report(["bronze_readings", "silver_readings", "baseline_readings"], window(5).key)
+    shop.tick()
+    assert shop.next() == {5: "daemon"}
+    shop.later = timedelta(hours=7)
+    assert shop.tick_retries() == 1
+    assert shop.next() == {}
+
+
+def test_what_is_not_settled_is_not_passed_over(shop, settings):
+    shop.arrives(range(1, 32))
+    assert shop.run_days(1, 31)
+    ranges = [
+        (request.tags["dagster/asset_partition_range_start"][-2:], request.tags["dagster/asset_partition_range_end"][-2:])
+        for request in gap_requests(shop.instance, settings, SPEC, changed(LATE), NOW, {window(12).key})
+    ]
+    assert ranges == [("03", "10"), ("15", "27")]
+
+
+def test_a_run_that_failed_leaves_its_windows_to_be_asked_for_one_gap_at_a_time(shop, settings):
+    watched = Watched(shop, settings)
+    shop.arrives(range(1, 32))
+    shop.tick()
+    assert shop.run_days(1, 31)
+    shop.tick()
+    for day in LATE:
+        land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
+    [request] = watched.ticks()
+    shop.poisoned = {9}
+    assert not shop.run(request.tags, request.asset_selection)
+    asked = shop.tick()
+    assert {frozenset(windows) for windows in asked.values()} == {frozenset(window(day).key for day in LATE)}
+
+
+def test_the_command_takes_them_together_too(shop, settings, tmp_path):
+    tables = [LakehouseTable(SPEC, tmp_path)]
+    for days, expected in (
+        (set(range(1, 32)) - {*LATE}, [(1, 2, 2), (4, 8, 5), (11, 14, 4), (16, 20, 5), (22, 26, 5), (28, 31, 4)]),
+        (LATE, [(3, 27, 6)]),
+    ):
+        for day in days:
+            land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
+        seen = poll_sources(shop.instance, settings, [SPEC], {}, datetime.now(UTC)).unsettled["readings"]
+        shop.versions |= {int(key[-2:]): print_ for key, print_ in seen.items()}
+        report = ForegroundRun(shop.definitions, shop.instance, settings, tables).run()
+        assert [(int(first[-2:]), int(last[-2:]), count) for _, first, last, count in report.ranges] == expected
+    assert shop.next() == {}
+
+
+@pytest.mark.parametrize(
+    ("days", "changes", "requests"),
+    [
+        ((1, 2, 3, 4, 5, 6, 7), {}, 0),  # one gap
+        ((1, 3, 5, 7), {}, 0),  # four
+        ((1, 3, 5, 7, 9), {}, 1),
+        ((1, 3, 5, 7, 9), {"extraction": {**SPEC.extraction.model_dump(), "lookback": 26}}, 0),  # from the 6th on
+        ((1, 3, 5, 7, 9, 11, 13, 15, 17, 19), {"extraction": {**SPEC.extraction.model_dump(), "lookback": 26}}, 1),
+        ((1, 3, 5, 7, 9), {"checks": [{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}]}, 0),
+    ],
+)
+def test_who_asks(shop, settings, days, changes, requests):
+    shop.arrives(range(1, 32))
+    assert shop.run_days(1, 31)
+    spec = SPEC.model_validate({**SPEC.model_dump(by_alias=True), **changes})
+    events = changed(days)
+    found = gap_requests(shop.instance, settings, spec, events, NOW)
+    assert len(found) == requests
+    if requests:
+        heeded = [day for day in days if "lookback" not in str(changes) or day > 31 - 26]
+        assert found[0].tags["dagster/asset_partition_range_start"] == window(heeded[0]).key
+        assert gap_requests(shop.instance, settings, spec, events[::-1], NOW)[0].run_key == found[0].run_key

@@ -1,0 +1,292 @@
+"""Tries after a failed one, on an instance and with real runs: when they come, in which ranges, when they end, who is told.
+
+The flow is played by two functions that write the real logs: it is Dagster's side that is tested, and no JVM is started.
+"""
+
+import json
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner
+
+from lakehouse_assets import cli
+from lakehouse_assets.contracts.decision import Counts, ExtractionRecord
+from lakehouse_assets.decisions import retry_policy
+from lakehouse_assets.errors import RunFailedError
+from lakehouse_assets.orchestration.assets import table_assets as assets
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing.foreground import ForegroundRun, execute_assets
+from lakehouse_assets.orchestration.healing.retries import CHECK, plan_retries, range_tags, window_check_keys
+from lakehouse_assets.orchestration.healing.source_state import VERSION_TAG
+from lakehouse_assets.orchestration.healing.window_state import read_statuses
+from lakehouse_assets.pipeline.silver import Published
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.orchestration.healing.test_conditions import Clockwork
+from lakehouse_assets_tests.support import land, readings, window
+
+SPEC = readings(
+    extraction={"cadence": "daily", "start": "2024-01-01", "end": "2024-02-01", "mode": "upsert", "retries": 4}, checks=[]
+)
+OWN = ("bronze_readings", "silver_readings", "baseline_readings")
+
+
+class Shop(Clockwork):
+    """Windows that can be taken, but for those that are poisoned. ``sizes``: the windows of each try."""
+
+    def __init__(self, settings, monkeypatch) -> None:
+        super().__init__(settings, (SPEC,))
+        self.settings, self.poisoned, self.sizes = settings, set(), []
+        self.versions: dict[int, str] = {}
+        self.retry_cursor: str | None = None
+        self.later = timedelta()
+        monkeypatch.setattr(assets, "extract", self.extract)
+        monkeypatch.setattr(assets, "publish", self.publish)
+
+    def seq(self, day: int) -> int:
+        return int(self.versions[day].removeprefix("v")) if self.versions[day].startswith("v") else 1
+
+    def extract(self, run, windows):
+        self.sizes.append(len(windows))
+        if bad := [w.key for w in windows if w.start.day in self.poisoned]:
+            raise RuntimeError(f"cannot take {bad}")
+        at = datetime.now(UTC)
+        made = [
+            ExtractionRecord("readings", w.start, self.seq(w.start.day), self.versions[w.start.day], 1, (), 1, "r", at)
+            for w in windows
+        ]
+        logs.record_extractions(self.settings, made)
+        return dict(zip(windows, made, strict=True))
+
+    def publish(self, run, windows):
+        last = max((d.number for d in logs.decisions(self.settings, "readings")), default=0)
+        plain = {"verdict": "published", "counts": Counts(3, 3), "reasons": (), "checks": ()}
+        made = [
+            logbook.decided(last + n, p_extracted_at=w.start, extraction_seq=self.seq(w.start.day), **plain)
+            for n, w in enumerate(windows, 1)
+        ]
+        logbook.write(self.settings, made)
+        return Published({}, [], {})
+
+    def arrives(self, days, version: str = "v1") -> None:
+        for day in days:
+            self.versions[day] = version
+            event = dg.AssetMaterialization("source_readings", partition=window(day).key, tags={VERSION_TAG: version})
+            self.instance.report_runless_asset_event(event)
+
+    def run(self, tags, selection=tuple(dg.AssetKey(name) for name in OWN)) -> bool:
+        return execute_assets(self.definitions, self.instance, set(selection), tags) is None
+
+    def run_days(self, first: int, last: int) -> bool:
+        return self.run(range_tags([window(day) for day in range(first, last + 1)]))
+
+    def tick_retries(self) -> int:
+        """One tick of the sensor, and the runs that it asks for. Returns how many."""
+        plan = plan_retries(self.instance, self.settings, [SPEC], self.retry_cursor, datetime.now(UTC) + self.later)
+        self.retry_cursor = plan.cursor
+        for event in plan.evaluations:
+            self.instance.report_runless_asset_event(event)
+        for request in plan.requests:
+            assert set(request.asset_check_keys) == set(window_check_keys(SPEC))
+            self.run(request.tags, request.asset_selection)
+        return len(plan.requests)
+
+    def next(self) -> dict[int, str]:
+        found = read_statuses(self.instance, self.settings, SPEC, datetime.now(UTC) + self.later)
+        return {h.window.start.day: h.next_step for h in found if h.next_step not in ("source", "nothing")}
+
+    def check(self) -> bool:
+        key = dg.AssetCheckKey(dg.AssetKey("silver_readings"), CHECK)
+        record = self.instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+        return record.event.dagster_event.asset_check_evaluation_data.passed
+
+
+@pytest.fixture
+def shop(settings, monkeypatch):
+    return Shop(settings, monkeypatch)
+
+
+def of(*days: int) -> dict[str, set[str]]:
+    return {name: {window(day).key for day in days} for name in OWN}
+
+
+def test_one_bad_window_among_many_is_left_alone_in_the_end_and_the_others_are_in(shop):
+    shop.arrives(range(1, 21))
+    shop.poisoned = {7}
+    assert shop.tick() == of(*range(1, 21))
+    assert not shop.run_days(1, 20)
+    assert shop.tick_retries() == 0, "ten minutes first"
+    assert set(shop.next().values()) == {"retry"}
+    assert shop.tick(timedelta(hours=7)) == {}, "what failed is the sensor's"
+    asked = []
+    for hours in (1, 3, 10, 30, 100):
+        shop.later = timedelta(hours=hours)
+        asked.append(shop.tick_retries())
+    assert asked == [4, 3, 2, 1, 0]
+    assert shop.sizes == [20, 5, 5, 5, 5, 2, 2, 1, 1, 1, 1]
+    assert shop.next() == {7: "stopped"}
+    assert shop.check() is False
+    assert shop.tick(timedelta(days=8)) == {}
+    # The source has another file: it starts afresh, and it is the condition that asks.
+    shop.poisoned = set()
+    shop.arrives([7], "v2")
+    assert shop.next() == {7: "daemon"}
+    assert shop.tick(timedelta(days=8)) == of(7)
+    assert shop.run_days(7, 7)
+    assert shop.next() == {}
+    shop.tick_retries()
+    assert shop.check() is True
+    assert json.loads(shop.retry_cursor)["left"] == {}
+
+
+def test_a_changed_window_that_fails_is_tried_again(shop):
+    """It is not missing: what is in silver stays, until the new version is in."""
+    shop.arrives([3])
+    assert shop.tick() == of(3)
+    assert shop.run_days(3, 3)
+    assert shop.tick() == {}
+    shop.poisoned = {3}
+    shop.arrives([3], "v2")
+    assert shop.tick() == of(3)
+    assert not shop.run_days(3, 3)
+    assert shop.next() == {3: "retry"}
+    shop.poisoned, shop.later = set(), timedelta(hours=1)
+    assert shop.tick_retries() == 1
+    assert shop.next() == {}
+
+
+def test_what_the_condition_overlooks_is_asked_for_six_hours_later(shop):
+    """A change in the seconds in which a run of the window ends: to a condition both happened at once."""
+    shop.arrives([3, 4])
+    shop.tick()
+    assert shop.run_days(3, 4)
+    shop.arrives([3], "v2")
+    assert shop.tick() == {}
+    assert shop.next() == {3: "daemon"}
+    assert shop.tick_retries() == 0
+    shop.later = timedelta(hours=7)
+    assert shop.tick_retries() == 1
+    assert (shop.sizes, shop.next()) == ([2, 1], {})
+    shop.later = timedelta(hours=20)
+    assert shop.tick_retries() == 0
+
+
+def test_a_run_that_has_the_window_is_waited_for_and_one_that_was_ended_counts(shop):
+    shop.arrives([1, 2])
+    job = shop.definitions.resolve_implicit_global_asset_job_def()
+    selection = frozenset(dg.AssetKey(name) for name in OWN)
+    run = shop.instance.create_run_for_job(job, tags=range_tags([window(1)]), asset_selection=selection)
+    assert shop.next() == {1: "running", 2: "daemon"}
+    shop.instance.report_run_canceled(run)
+    assert shop.next() == {1: "retry", 2: "daemon"}
+
+
+def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, settings, tmp_path):
+    """`lakehouse run` tries what waits for its time, and a range that fails at once again in parts, as one try; then it goes
+    on with the next.
+    """
+    for day in (1, 2, 3, 9):
+        land(settings, day, ["a,1,10,2024-01-01T01:00:00Z"])
+        shop.versions[day] = ""
+    shop.poisoned = {2}
+    tables = [LakehouseTable(SPEC, tmp_path)]
+
+    def command(chosen=None):
+        from lakehouse_assets.orchestration.healing.source_state import poll_sources
+
+        now = datetime.now(UTC)
+        seen = poll_sources(shop.instance, settings, [SPEC], {}, now).unsettled
+        shop.versions |= {int(key[-2:]): print_ for key, print_ in seen.get("readings", {}).items()}
+        return ForegroundRun(shop.definitions, shop.instance, settings, tables, chosen).run()
+
+    with pytest.raises(RunFailedError, match="cannot take"):
+        command()
+    assert shop.next() == {2: "retry"}, "the others are in, by the same command"
+    assert shop.sizes == [3, 1, 1, 1, 1]
+    statuses = read_statuses(shop.instance, settings, SPEC, datetime.now(UTC))
+    assert [status.failed_tries for status in statuses if status.window == window(2)] == [1]
+    assert shop.check() is True
+    for _ in range(4):
+        with pytest.raises(RunFailedError):
+            command()
+    assert shop.next() == {2: "stopped"}
+    assert shop.check() is False
+    tried = len(shop.sizes)
+    report = command()
+    assert (report.ranges, len(shop.sizes)) == ([], tried)
+    assert report.skipped == ["2024-01-02"]
+    assert any("skipped after failed tries" in trouble and "2024-01-02" in trouble for trouble in report.warnings)
+    shop.poisoned = set()
+    assert len(command(lambda w: w.start.day == 2).ranges) == 1
+    assert shop.next() == {}
+    assert shop.check() is True
+
+
+def test_where_nothing_failed_the_lake_is_read_once_an_hour(shop, monkeypatch):
+    shop.arrives([1])
+    assert shop.run_days(1, 1)
+    read = []
+    for name in ("decisions", "extractions"):
+        real = getattr(logs, name)
+        monkeypatch.setattr(logs, name, lambda *given, name=name, real=real, **more: read.append(name) or real(*given, **more))
+    shop.later = timedelta(hours=1) - timedelta(minutes=datetime.now(UTC).minute)  # an hour's beginning
+    assert shop.tick_retries() == 0
+    assert sorted(read) == ["decisions", "extractions"]
+    assert shop.tick_retries() == 0
+    assert len(read) == 2
+    shop.later += timedelta(hours=1)
+    assert shop.tick_retries() == 0
+    assert len(read) == 4
+
+
+def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop, monkeypatch):
+    shop.arrives([1, 2, 3, 4, 5, 9])
+    shop.poisoned = {1, 9}
+    assert not shop.run_days(1, 5)
+    assert not shop.run_days(9, 9)
+    plan = plan_retries(shop.instance, shop.settings, [SPEC], None, datetime.now(UTC) + timedelta(hours=1))
+    ranges = [(r.partition_key_range.start, r.partition_key_range.end) for r in plan.requests]
+    expected = [(1, 2), (3, 4), (5, 5), (9, 9)]
+    assert ranges == [(window(first).key, window(last).key) for first, last in expected]
+    assert all({key.to_user_string() for key in r.asset_selection} == set(OWN) for r in plan.requests)
+    monkeypatch.setattr(retry_policy, "FIRST_DELAY", timedelta())
+    sensor = next(s for s in shop.definitions.sensors if s.name == "retry_failed")
+    tick = sensor.evaluate_tick(dg.build_sensor_context(shop.instance, definitions=shop.definitions))
+    assert [r.tags["lakehouse/try"] for r in tick.run_requests] == ["2"] * 4
+    assert not tick.asset_events, "nothing is left alone yet"
+    monkeypatch.undo()
+    again = plan_retries(shop.instance, shop.settings, [SPEC], None, datetime.now(UTC) + timedelta(hours=1))
+    assert [r.run_key for r in again.requests] == [r.run_key for r in plan.requests], "one run a try"
+
+
+def test_heal_status(shop, monkeypatch):
+    shop.arrives([1, 2, 5])
+    shop.poisoned = {5}
+    assert shop.run_days(1, 2)
+    assert not shop.run_days(5, 5)
+    monkeypatch.setenv("LAKEHOUSE_ROOT", shop.settings.root)
+    monkeypatch.setattr("lakehouse_assets.cli.heal.select_tables", lambda names: [LakehouseTable(SPEC, None)])
+    monkeypatch.setattr(dg.DagsterInstance, "get", staticmethod(lambda: nullcontext(shop.instance)))
+    result = CliRunner().invoke(cli.app, ["heal", "status", "--table", "readings", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert len(rows) == 29
+    (row,) = [row for row in rows if row["window"] == "2024-01-05"]
+    assert (row["states"], row["next"], row["tries"], row["most_tries"]) == (["missing", "failing"], "retry", 1, 5)
+    shown = CliRunner().invoke(cli.app, ["heal", "status"], env={"COLUMNS": "200"}).output
+    assert "try 1 of 5 failed; next try" in shown
+    assert "2024-01-06..2024-01-31" in shown
+
+
+def test_a_release_that_was_killed_half_way_is_to_be_carried_out(shop):
+    shop.arrives([1, 2])
+    assert shop.run_days(1, 2)
+    assert (shop.next(), shop.tick_retries()) == ({}, 0)
+    same = {"p_extracted_at": window(1).start, "verdict": "published", "counts": Counts(3, 3), "reasons": (), "checks": ()}
+    logbook.write(shop.settings, [logbook.decided(3, kind="released", **same)], applied=False)
+    assert shop.next() == {1: "daemon"}
+    shop.later = timedelta(hours=7)
+    assert shop.tick_retries() == 1
+    assert shop.next() == {}

@@ -1,0 +1,203 @@
+"""The watcher over several sources: one that cannot be reached keeps no other from being watched; one that stops is told of.
+
+Belongs here: looks at sources, and the sensor. Does not: what a source's fingerprints are (sources).
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pydantic import ValidationError
+
+from lakehouse_assets.decisions.healing import overdue_windows
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing import source_sensor as sensors
+from lakehouse_assets.orchestration.healing import source_state as polls
+from lakehouse_assets.orchestration.healing.source_sensor import CHECK
+from lakehouse_assets.orchestration.healing.source_state import poll_sources, time_budget
+from lakehouse_assets.pipeline.table_source import source_of
+from lakehouse_assets_tests.support import land, readings, window
+
+NOW = datetime(2024, 1, 3, tzinfo=UTC)
+
+
+def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    shop = {"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at"}
+    specs = [
+        readings(name="by_jdbc", source=shop),
+        readings(name="by_kafka", source={"kind": "kafka", "topic": "t"}),
+        readings(),
+    ]
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = poll_sources(instance, settings, specs, {}, NOW)
+        events = poll_sources(instance, settings, specs, first.unsettled, NOW).events
+    assert [event.asset_key.to_user_string() for event in events] == ["source_readings"]
+    assert [text.partition(":")[0] for text in first.warnings] == ["by_jdbc", "by_kafka"]
+    assert "LAKEHOUSE_JDBC_SHOP_URL" in first.warnings[0] and "LAKEHOUSE_KAFKA_BOOTSTRAP" in first.warnings[1]
+
+
+def test_a_source_that_fails_as_nobody_thought_is_passed_over_and_none_of_its_words_are_told(settings, monkeypatch):
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    specs = [readings(name="odd"), readings()]
+
+    def opened(spec, *given):
+        if spec.name == "odd":
+            raise ValueError("jdbc:postgresql://10.0.0.7/secret")
+        return source_of(spec, *given)
+
+    monkeypatch.setattr(polls, "source_of", opened)
+    with dg.DagsterInstance.ephemeral() as instance:
+        found = poll_sources(instance, settings, specs, {}, NOW)
+    assert list(found.unsettled) == ["readings"]
+    assert found.warnings == ["odd: its source could not be polled (ValueError)"]
+
+
+def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings):
+    """Each source is looked at in its turn, and a window is reported at the second look at its own source."""
+    here = readings().source.model_dump()
+    specs = [readings(name=name, source={**here, "path": "readings/{window:%Y-%m-%d}.csv"}) for name in ("a", "b", "c")]
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    seen, start, told = {}, None, []
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(6):
+            spent = iter([False, True])  # two sources, then no more
+            looked = poll_sources(instance, settings, specs, seen, NOW, spent.__next__, start)
+            seen, start = looked.unsettled, looked.next_table
+            told.append(("".join(spec.name for spec in looked.tables), [e.asset_key.to_user_string() for e in looked.events]))
+            for event in looked.events:
+                instance.report_runless_asset_event(event)
+        assert told == [
+            ("ab", []),
+            ("ca", ["source_a"]),
+            ("bc", ["source_b", "source_c"]),
+            ("ab", []),
+            ("ca", []),
+            ("bc", []),
+        ]
+        assert seen == {}
+        # The table that was next is no more: from the first one on.
+        assert poll_sources(instance, settings, specs[:1], {}, NOW, first_table="c").tables == specs[:1]
+
+
+def test_a_source_that_takes_too_long_keeps_the_others_from_being_watched_once(settings, monkeypatch):
+    """Dagster gives a tick up after a minute, with its cursor; so the next one leaves out what has taken so long."""
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    specs = [readings(name="fast"), readings(name="slow")]
+    definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in specs])
+    sensor = definitions.resolve_sensor_def("watch_sources")
+    spent = {"fast": 1.0, "slow": 60.0}
+    clock = [0.0]
+
+    def opened(spec, *given):
+        clock[0] += spent[spec.name]
+        return source_of(spec, *given)
+
+    monkeypatch.setattr(polls, "source_of", opened)
+    monkeypatch.setattr(polls.time, "monotonic", lambda: clock[0])
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def tick(cursor):
+            told = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
+            return list(json.loads(told.cursor)["seen"]), told.cursor, [e.asset_key.to_user_string() for e in told.asset_events]
+
+        assert tick(None)[0] == ["fast", "slow"], "which comes too late"
+        seen, cursor, _ = tick(None)
+        assert seen == ["fast"]
+        # Then it is looked at again, too late.
+        assert tick(cursor)[2] == ["source_fast"]
+        spent["slow"] = 2.0
+        seen, cursor, events = tick(cursor)
+        assert (seen, events) == ([], ["source_fast"]), "left out once more"
+        assert tick(cursor)[0] == ["fast", "slow"]
+
+
+def test_a_tick_ends_when_its_processor_time_is_spent_or_its_time():
+    assert not time_budget(cpu_seconds=60, seconds=60)()
+    assert time_budget(cpu_seconds=-1, seconds=60)() and time_budget(cpu_seconds=60, seconds=-1)()
+
+
+DAYS = [window(day) for day in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("arrived", "hours", "expected"),
+    [
+        ([1, 2, 3, 4, 5], 100, []),
+        ([1, 2, 3, 4], 6, []),  # on the hour it is still in time
+        ([1, 2, 3, 4], 6.01, [5]),
+        ([1, 2, 4], 6.01, [5]),  # the third is a gap
+        ([1], 6.01, [2, 3, 4, 5]),
+        ([1], -20, [2, 3]),  # the fourth is over for four hours, the fifth not yet
+        ([], 6.01, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_what_is_overdue(arrived, hours, expected):
+    now = DAYS[-1].end + timedelta(hours=hours)
+    over = [each for each in DAYS if each.end <= now]
+    found = overdue_windows(over, {window(day).key for day in arrived}, now, timedelta(hours=6))
+    assert [each.start.day for each in found] == expected
+
+
+def extraction(**more):
+    return {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert", **more}
+
+
+def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
+    """Told once when it stops, again when more is overdue, and once when it goes on; of a table that does not ask, never."""
+    now = datetime(2024, 1, 3, 5, tzinfo=UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return now
+
+    monkeypatch.setattr(sensors, "datetime", Clock)
+    asked = readings(extraction=extraction(overdue_after="6h"))
+    other = readings(name="quiet", source={**readings().source.model_dump(), "path": "quiet/{window:%Y-%m-%d}.csv"})
+    sensor = sensors.source_sensor(settings, [asked, other])
+    definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in (asked, other)])
+    cursor = None
+
+    def tick() -> list[tuple[bool, str]]:
+        nonlocal cursor
+        found = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
+        cursor = found.cursor
+        for event in found.asset_events:
+            instance.report_runless_asset_event(event)
+        told = [event for event in found.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+        assert {event.asset_key.to_user_string() for event in told} <= {"source_readings"}
+        return [(event.passed, event.description or "") for event in told]
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        for day in (1, 2):
+            land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
+        late = "not at the source 6h after the end"
+        assert tick() == [(False, f"2024-01-01: {late}")], "it has to settle: nothing has arrived yet"
+        tick()
+        assert tick() == [(True, "every window that is due has arrived at the source")]
+        assert tick() == []
+        now = datetime(2024, 1, 4, 7, tzinfo=UTC)
+        assert tick() == [(False, f"2024-01-03: {late}")]
+        assert tick() == []
+        now = datetime(2024, 1, 5, 7, tzinfo=UTC)
+        assert tick() == [(False, f"2024-01-03, 2024-01-04: {late}")]
+        land(settings, 4, ["a,1,1,2024-01-04T00:00:00Z"])
+        assert [passed for _ in range(4) for passed, _ in tick()] == [True]
+
+
+def test_only_a_table_that_says_when_has_the_check(settings, tmp_path):
+    def checks(spec) -> set[str]:
+        graph = build_definitions(settings, [LakehouseTable(spec, tmp_path)]).resolve_asset_graph()
+        return {key.name for key in graph.asset_check_keys if key.asset_key.to_user_string() == "source_readings"}
+
+    assert checks(readings()) == set()
+    asked = readings(extraction=extraction(overdue_after="6h"))
+    assert checks(asked) == {CHECK}
+    # When somebody is told changes no judgement.
+    assert asked.ruleset_hash == readings().ruleset_hash
+    with pytest.raises(ValidationError, match="'soon' is not a duration such as 30s, 90m, 6h or 2d"):
+        readings(extraction=extraction(overdue_after="soon"))

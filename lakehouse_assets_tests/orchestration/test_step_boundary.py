@@ -1,0 +1,56 @@
+"""Columns marked `pii`: what is never shown of them, wherever it is kept; and the boundary that no step is without.
+
+Belongs here: what check results and quarantine show. Does not: gold's columns (test_bad_config), or examples (test_wall_where).
+"""
+
+import json
+from pathlib import Path
+
+import dagster as dg
+
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration import step_boundary
+from lakehouse_assets.orchestration.assets.checks import silver_check_results
+from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
+from lakehouse_assets_tests.support import heal, land, readings, rows_of, window
+
+
+def test_what_was_told_of_a_column_before_it_was_marked_is_not_shown_any_more(spark, settings):
+    land(settings, 1, ["private,1,5,2024-01-01T00:00:00Z"] * 2 + ["private,x,5,2024-01-01T00:00:00Z", "private,2"])
+    checks = [{"check": "unique", "columns": ["sensor"], "severity": "warning"}]
+    open_, columns = readings(checks=checks), {"hour": "int", "value": "double", "updated": "timestamp"}
+    heal(spark, settings, [1], open_)
+
+    def shown(spec) -> str:
+        results = silver_check_results(spec, settings, [window(1)], {})
+        return json.dumps([{name: value.value for name, value in result.metadata.items()} for result in results])
+
+    assert "(private)" in shown(open_)
+    assert "private,2" in shown(open_)
+    assert "private" not in shown(readings(checks=checks, columns={"sensor": {"type": "string", "pii": True}, **columns}))
+
+
+def test_another_column_of_the_same_source_column_is_personal_too(spark, settings):
+    land(settings, 1, ["555-secret,1,5,2024-01-01T00:00:00Z"])
+    columns = {"phone": {"type": "string", "from": "sensor", "pii": True}, "digits": {"type": "bigint", "from": "SENSOR"}}
+    columns |= {"hour": "int", "value": "double", "updated": "timestamp"}
+    spec = readings(columns=columns, key=["phone", "hour"], checks=[])
+    assert spec.pii_columns == {"phone", "digits"}
+    decision = heal(spark, settings, [1], spec).current[window(1)]
+    found = {outcome["check"]: outcome for outcome in decision.checks}
+    assert found["cast_digits"]["failed_rows"] == 1
+    (reasons,) = [row["reasons"] for row in rows_of(settings.path("quarantine", "readings"))]
+    assert [(reason["check"], reason["value"]) for reason in reasons] == [("cast_digits", "(masked: pii)")]
+
+
+def test_every_op_asset_and_check_stands_under_the_step_boundary(settings):
+    """So that no error of a table with personal columns leaves a step with a value in it."""
+    calendar = {"cadence": "daily", "start": "2024-01-01", "end": "2024-02-01", "mode": "upsert", "overdue_after": "1d"}
+    tables = [*load_tables(), LakehouseTable(readings(extraction=calendar), Path("nowhere"))]
+    definitions = build_definitions(settings, tables)
+    ops = [op for job in definitions.jobs or () if isinstance(job, dg.JobDefinition) for op in job.all_node_defs]
+    ops += [each.op for each in [*(definitions.assets or ()), *(definitions.asset_checks or ())] if hasattr(each, "op")]
+    functions = {op.name: op.compute_fn.decorated_fn for op in ops}
+    outside = {name for name, function in functions.items() if function.__code__.co_filename != step_boundary.__file__}
+    assert len(functions) > 30
+    assert outside == set()

@@ -1,0 +1,232 @@
+"""Gold on real Delta: whole, by parts, after a crash; and that the parts give the same table as the whole.
+
+Belongs here: deriving and publishing gold. Does not: reading its SQL (test_bad_config), or when it runs (automation).
+"""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.gold_rules import silver_schemas
+from lakehouse_assets.contracts.lineage import read_gold
+from lakehouse_assets.pipeline import gold_rows
+from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
+from lakehouse_assets.pipeline.run import GoldRun
+from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.check_results import find_lagging_tables
+from lakehouse_assets_tests.support import readings, rows_of
+
+SQL = """
+select to_date(updated) as day, count(*) as n, sum(value) as total
+from silver_readings group by to_date(updated)
+"""
+GRAIN = {"column": "day", "inputs": {"silver_readings": "to_date(updated)"}}
+READINGS = readings(checks=[])
+
+
+class Gold:
+    """A gold table of one SELECT, published again and again with a clock that ticks."""
+
+    def __init__(self, spark, settings) -> None:
+        self.spark, self.settings, self.number = spark, settings, 0
+        self.published: GoldPublished | None = None
+
+    def publish(self, sql: str = SQL, step=lambda _: None, **more):
+        self.number += 1
+        given = {"name": "days", "sql": "days.sql", "key": ["day"], "grain": GRAIN, **more}
+        run = GoldRun(
+            settings=self.settings,
+            spec=GoldSpec.model_validate(given),
+            query=read_gold(sql, "days.sql", silver_schemas([READINGS])),
+            session=lambda: self.spark,
+            run_id=f"gold-{self.number}",
+            clock=lambda: datetime(2024, 7, 1, 0, self.number, tzinfo=UTC),
+            step=step,
+        )
+        self.published = publish_gold(run)
+        return self.published.decision
+
+    def rows(self) -> dict[str, tuple]:
+        return {str(r["day"]): (r["n"], r["total"]) for r in rows_of(self.settings.path("gold", "days"))}
+
+    def columns(self) -> list[str]:
+        return self.spark.read.format("delta").load(self.settings.path("gold", "days")).columns
+
+    def whole(self) -> dict[str, tuple]:
+        silver = self.spark.read.format("delta").load(self.settings.path("silver", "readings"))
+        silver.createOrReplaceTempView("silver_readings")
+        return {str(r["day"]): (r["n"], r["total"]) for r in self.spark.sql(SQL).collect()}
+
+    def change(self, sql: str) -> None:
+        """Change silver as a run would have, in one commit."""
+        self.spark.sql(sql.format(silver=f"delta.`{self.settings.path('silver', 'readings')}`"))
+
+
+@pytest.fixture
+def gold(spark, settings):
+    """Silver of three days with two rows each, and gold of it, derived whole."""
+    rows = [(f"{name}{day}", float(day if name == "a" else 10), day) for day in (1, 2, 3) for name in "ab"]
+    frame = spark.createDataFrame(rows, "sensor string, value double, day int")
+    updated = "make_timestamp(2024, 1, day, 0, 0, 0) as updated"
+    delta.create(frame.selectExpr("sensor", "value", updated), settings.path("silver", "readings"), SILVER_PROPERTIES)
+    made = Gold(spark, settings)
+    first = made.publish()
+    assert (first.verdict, first.recomputed) == ("published", None)
+    return made
+
+
+def test_a_check_in_error_stops_no_other_and_never_passes(gold):
+    gold.change("update {silver} set value = 0 where sensor = 'a2'")
+    raises = {"check": "expression", "name": "raises", "expr": "100 / (total - 10) > 0", "severity": "warning"}
+    divides = {"check": "metric", "name": "divides", "sql": "sum(n) / (sum(n) - sum(n))", "max": 1, "severity": "warning"}
+    fine = {"check": "in_range", "column": "n", "max": 2, "name": "fine"}
+    decision = gold.publish(checks=[raises, divides, fine])
+    told = {o["check"]: (o["status"], o["message"]) for o in decision.checks}
+    assert {name: status for name, (status, _) in told.items()} == {"raises": "error", "divides": "error", "fine": "passed"}
+    assert "DIVIDE_BY_ZERO" in told["raises"][1]
+    assert (decision.verdict, gold.rows()) == ("published_with_warnings", gold.whole())
+    held = gold.publish(checks=[{**raises, "severity": "critical"}, fine])
+    assert held.verdict == "quarantined"
+
+
+def test_a_late_check_that_fails_is_told(gold):
+    gold.change("update {silver} set value = 5 where sensor = 'a2'")
+    decision = gold.publish(checks=[{"check": "unique", "columns": ["n"], "severity": "warning"}])
+    assert [(o["check"], o["status"]) for o in decision.checks] == [("unique_n", "failed")]
+    assert [text.endswith(" rows") for text in decision.checks[0]["observed"]["examples"]] == [True]
+    assert decision.verdict == "published_with_warnings"
+    kept = rows_of(gold.settings.path("ops", "check_results"), ["check", "status"])
+    assert kept == [{"check": "unique_n", "status": "failed"}]
+    delta.remove_folder(gold.settings.path("ops", "check_results"))
+    assert find_lagging_tables(gold.settings) == ["gold_days"]
+
+
+def test_only_the_changed_day_is_derived(gold):
+    gold.change("update {silver} set value = 5 where sensor = 'a2'")
+    decision = gold.publish()
+    assert (decision.recomputed, decision.counts.rows_in) == (("2024-01-02",), 1)
+    assert gold.rows() == gold.whole()
+    assert gold.rows()["2024-01-02"] == (2, 15.0)
+    assert gold.publish().decision_id == decision.decision_id, "nothing new, nothing done"
+
+
+def test_a_row_that_moves_to_another_day_changes_both_and_a_row_that_goes_its_own(gold):
+    gold.change("update {silver} set updated = timestamp'2024-01-03T00:00:00Z' where sensor = 'a1'")
+    assert gold.publish().recomputed == ("2024-01-01", "2024-01-03")
+    assert gold.rows() == gold.whole()
+    gold.change("delete from {silver} where sensor = 'b2'")
+    assert gold.publish().recomputed == ("2024-01-02",)
+    assert gold.rows() == gold.whole()
+    assert gold.rows()["2024-01-02"] == (1, 2.0)
+
+
+def test_a_day_of_which_nothing_is_left_goes(gold):
+    gold.change("delete from {silver} where to_date(updated) = date'2024-01-03'")
+    assert gold.publish().recomputed == ("2024-01-03",)
+    assert set(gold.rows()) == {"2024-01-01", "2024-01-02"}
+
+
+def test_rows_without_a_day_are_a_part_of_their_own(gold):
+    gold.change("insert into {silver} values ('z', 7, null)")
+    assert gold.publish().recomputed == (None,)
+    gold.change("update {silver} set value = 8 where sensor = 'z'")
+    assert gold.publish().recomputed == (None,)
+    assert gold.rows() == gold.whole()
+    assert gold.rows()["None"] == (1, 8.0)
+
+
+def test_a_version_without_a_change_writes_nothing(gold):
+    gold.change("optimize {silver}")
+    before = gold.rows()
+    decision = gold.publish()
+    assert (decision.recomputed, decision.verdict, decision.checks) == ((), "published", ())
+    assert gold.rows() == before
+    assert gold.published.judged.number == decision.number - 1, "what was said of the table as it is"
+    assert gold.publish().decision_id == decision.decision_id
+    assert gold.published.judged.number == decision.number - 1
+    gold.change("update {silver} set value = 9 where sensor = 'a1'")
+    assert gold.publish().recomputed == ("2024-01-01",)
+    assert gold.rows() == gold.whole()
+
+
+@pytest.mark.parametrize("why", ["sql", "grain", "many", "unnamed"])
+def test_what_makes_it_derive_the_whole(gold, monkeypatch, why):
+    gold.change("update {silver} set value = 9 where sensor = 'a1'")
+    gold.change("update {silver} set value = 9 where sensor = 'a2'")
+    if why == "many":
+        monkeypatch.setattr(gold_rows, "MOST", 1)
+    changed = {"sql": SQL.replace("count(*)", "count(sensor)")} if why == "sql" else {}
+    if why == "unnamed":
+        changed = {"grain": None}
+    if why == "grain":
+        changed = {"grain": {"column": "day", "inputs": {"silver_readings": "date_trunc('day', updated)"}}}
+    assert gold.publish(**changed).recomputed is None
+    assert gold.rows() == gold.whole()
+
+
+def test_what_was_held_is_made_up_for_later(gold):
+    strict = [{"check": "in_range", "column": "total", "max": 100, "on_fail": "quarantine_batch"}]
+    assert gold.publish(checks=strict).recomputed is None
+    before = gold.rows()
+    gold.change("update {silver} set value = 500 where sensor = 'a1'")
+    held = gold.publish(checks=strict)
+    assert (held.verdict, held.recomputed) == ("quarantined", ("2024-01-01",))
+    assert gold.rows() == before
+    gold.change("update {silver} set value = 50 where sensor = 'a2'")
+    assert gold.publish(checks=strict).verdict == "quarantined", "the first day is still wrong"
+    gold.change("update {silver} set value = 5 where sensor = 'a1'")
+    mended = gold.publish(checks=strict)
+    assert (mended.verdict, mended.recomputed) == ("published", ("2024-01-01", "2024-01-02"))
+    assert gold.rows() == gold.whole()
+
+
+def test_a_grain_that_the_sql_does_not_keep_is_held(gold):
+    wrong = {"column": "day", "inputs": {"silver_readings": "sensor"}}
+    gold.publish(grain=wrong)
+    before = gold.rows()
+    gold.change("update {silver} set value = 9 where sensor = 'a1'")
+    decision = gold.publish(grain=wrong)
+    assert decision.verdict == "quarantined"
+    assert "is `grain.inputs` what the SQL says?" in decision.reasons[0].message
+    assert gold.rows() == before
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", ["log_done", "quarantine_done", "write_done"])
+def test_a_crash_is_made_up_for_by_the_next_run(gold, at):
+    gold.change("update {silver} set value = 9 where sensor = 'a1'")
+
+    def stop(step: str) -> None:
+        if step == at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        gold.publish(step=stop)
+    gold.change("update {silver} set value = 9 where sensor = 'a2'")
+    assert gold.publish().recomputed == ("2024-01-02",)
+    assert gold.rows() == gold.whole()
+
+
+def test_its_key_is_unique_and_it_can_look_into_other_tables(gold):
+    decision = gold.publish(sql="select to_date(updated) as day, value as total, 1 as n from silver_readings", grain=None)
+    assert decision.verdict == "quarantined"
+    assert "key(s) (day) with more than one row" in decision.reasons[0].message
+    by = {"day": "to_date(updated)"}
+    check = {"check": "reconcile", "measure": "sum(n)", "table": "readings", "against": "count(*)", "by": by}
+    assert gold.publish(checks=[check]).verdict == "published"
+    lacking = SQL.replace("group by", "where value <> 10 group by")
+    told = gold.publish(sql=lacking, checks=[check])
+    assert told.verdict == "quarantined"
+    assert "3 of 3 group(s): sum(n) is not count(*) of readings" in told.reasons[0].message
+
+
+def test_a_star_is_what_the_contract_says(gold):
+    gold.change("alter table {silver} add columns (p_extracted_at timestamp, extraction_seq int, _content_hash string)")
+    sql = "select * except (p_extracted_at) from silver_readings"
+    assert gold.publish(sql=sql, key=["sensor"], grain=None).verdict == "published"
+    assert gold.columns() == ["sensor", "value", "updated"]

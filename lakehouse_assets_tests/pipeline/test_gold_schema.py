@@ -1,0 +1,125 @@
+"""Gold's columns: strict where nobody has changed the SQL, and following it where somebody has. On real Delta.
+
+Belongs here: what the SQL yields beside what the table has. Does not: deriving gold (test_gold), or comparing (decisions).
+"""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.gold_rules import silver_schemas
+from lakehouse_assets.contracts.lineage import read_gold
+from lakehouse_assets.decisions.schema.gate import rejected
+from lakehouse_assets.pipeline.gold import publish_gold
+from lakehouse_assets.pipeline.run import GoldRun
+from lakehouse_assets.storage import delta
+from lakehouse_assets_tests.support import readings, rows_of
+
+SPEC = readings(columns={"sensor": "string", "value": "int"}, key=["sensor"], last_modified=None, checks=[])
+STAR = "select * except (p_extracted_at) from silver_readings"
+
+
+class Gold:
+    """A silver table that is written as a test likes, and a gold table of everything in it."""
+
+    def __init__(self, spark, settings) -> None:
+        self.spark, self.settings, self.number = spark, settings, 0
+        self.schemas = silver_schemas([SPEC])
+
+    def silver(self, columns: str) -> None:
+        rows = self.spark.sql(f"SELECT {columns}, TIMESTAMP '2024-01-01 00:00:00Z' AS p_extracted_at, 1 AS extraction_seq")
+        place = self.settings.path("silver", "readings")
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(place)
+
+    def publish(self, sql: str = STAR, step=lambda _: None, **policy: str):
+        self.number += 1
+        run = GoldRun(
+            settings=self.settings,
+            spec=GoldSpec.model_validate({"name": "all", "sql": "all.sql", "key": ["sensor"], "schema": policy}),
+            query=read_gold(sql, "all.sql", self.schemas),
+            session=lambda: self.spark,
+            run_id=f"gold-{self.number}",
+            clock=lambda: datetime(2024, 7, 1, 0, self.number, tzinfo=UTC),
+            step=step,
+        )
+        return publish_gold(run).decision
+
+    def table(self):
+        place = self.settings.path("gold", "all")
+        return dict(delta.schema_types(place)), rows_of(place)
+
+
+@pytest.fixture
+def gold(spark, settings):
+    made = Gold(spark, settings)
+    made.silver("'a' AS sensor, 1 AS value")
+    assert made.publish().verdict == "published"
+    return made
+
+
+def test_what_nobody_asked_for_is_held_by_default_and_taken_when_it_may_be(gold):
+    gold.silver("'a' AS sensor, 2 AS value, 'new' AS note")
+    held = gold.publish()
+    assert (held.verdict, [r.check for r in held.reasons]) == ("quarantined", ["schema_matches_contract"])
+    assert "note: no column → string" in held.reasons[0].message
+    assert not rejected(held)
+    assert gold.table() == ({"sensor": "string", "value": "int"}, [{"sensor": "a", "value": 1}])
+    assert gold.publish(new_columns="ignore").verdict == "published"
+    assert gold.table()[1] == [{"sensor": "a", "value": 2}]
+    taken = gold.publish(new_columns="evolve")
+    assert (taken.verdict, taken.reasons[0].severity) == ("published_with_warnings", "info")
+    assert gold.table() == (
+        {"sensor": "string", "value": "int", "note": "string"}, [{"sensor": "a", "value": 2, "note": "new"}]
+    )  # fmt: skip
+
+
+def test_types_and_columns_that_vanish(gold):
+    gold.silver("'a' AS sensor, 5000000000 AS value")
+    assert rejected(gold.publish(type_changes="reject"))
+    assert gold.publish().verdict == "quarantined"
+    gold.publish(type_changes="widen")
+    assert gold.table() == ({"sensor": "string", "value": "bigint"}, [{"sensor": "a", "value": 5_000_000_000}])
+    # A narrower one is read as the table's.
+    gold.silver("'a' AS sensor, CAST(3 AS SMALLINT) AS value")
+    assert gold.publish().verdict == "published"
+    assert gold.table() == ({"sensor": "string", "value": "bigint"}, [{"sensor": "a", "value": 3}])
+
+
+def test_a_table_follows_sql_that_was_changed(gold):
+    changed = gold.publish("select sensor, cast(value as string) as text from silver_readings")
+    assert changed.verdict == "published"
+    assert gold.table() == ({"sensor": "string", "text": "string"}, [{"sensor": "a", "text": "1"}])
+
+
+def test_what_was_decided_is_finished_in_the_same_shape(gold):
+    class Killed(BaseException):
+        pass
+
+    def stop(step: str) -> None:
+        if step == "log_done":
+            raise Killed
+
+    gold.silver("'a' AS sensor, CAST(7 AS SMALLINT) AS value, 'n' AS note")
+    with pytest.raises(Killed):
+        gold.publish(step=stop, new_columns="ignore")
+    gold.publish(new_columns="ignore")
+    assert gold.table() == ({"sensor": "string", "value": "int"}, [{"sensor": "a", "value": 7}])
+
+
+def test_fields_of_structs_go_by_their_names(gold):
+    """As silver's struct has grown in its middle; and one that came in another order."""
+    sql = "select sensor, s, array(s) as several, map('k', s) as named from silver_readings"
+    spec = readings(columns={"sensor": "string", "s": "struct<a: int, b: int>"}, key=["sensor"], last_modified=None, checks=[])
+    gold.schemas = silver_schemas([spec])
+    gold.silver("'a' AS sensor, named_struct('a', 1, 'b', 2) AS s")
+    assert gold.publish(sql).verdict == "published"
+    for cell in ("named_struct('a', 1, 'c', 9, 'b', 2)", "named_struct('b', 2, 'a', 1)"):
+        gold.silver(f"'a' AS sensor, {cell} AS s")
+        taken = gold.publish(sql, new_columns="ignore", missing_columns="null")
+        assert taken.accepted, taken.reasons
+        [row] = gold.table()[1]
+        assert (row["s"], row["several"], row["named"]) == ({"a": 1, "b": 2}, [{"a": 1, "b": 2}], [("k", {"a": 1, "b": 2})])
+    gold.silver("'a' AS sensor, named_struct('b', 2) AS s")
+    gold.publish(sql, new_columns="ignore", missing_columns="null")
+    assert gold.table()[1][0]["s"] == {"a": None, "b": 2}
