@@ -79,7 +79,7 @@ class Decision:
     the tables that its checks read. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
     ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``: the number
     of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an earlier
-    one. ``operation``: the id of a person's request (`decisions.operation`); older logs lack it.
+    one. ``operation``: the id of a person's request (`decisions.operation`).
     """
 
     table: str

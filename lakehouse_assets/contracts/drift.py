@@ -108,7 +108,7 @@ class DriftSpec(StrictModel):
         if any(not 2 <= length <= MOST_ADDED for length in self.lasting_over):
             raise ValueError(f"lasting_over: each length is between 2 and {MOST_ADDED} windows")
         if self.remember < self.hold_from:
-            raise ValueError(f"remember {self.remember} is below hold_from {self.hold_from}: nothing could ever be held")
+            raise ValueError(f"remember {self.remember} is below hold_from {self.hold_from}: no window would be quarantined")
         if self.warn_at < self.hold_at:
             raise ValueError(f"warn_at {self.warn_at} is below hold_at {self.hold_at}; a warning must come first")
         if self.hold_from < self.warn_from:

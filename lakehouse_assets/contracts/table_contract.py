@@ -5,7 +5,7 @@ Belongs here: the fields, and values computed from them. Does not: validating th
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -19,9 +19,6 @@ from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.source import FilesSource
-
-if TYPE_CHECKING:
-    from lakehouse_assets.contracts.table import TableSpec
 
 AnySource = Annotated[FilesSource | JdbcSource | KafkaSource, Field(discriminator="kind")]
 
@@ -134,7 +131,7 @@ class TableContract(StrictModel):
     """How long unneeded files and closed quarantine rows are kept."""
 
     @property
-    def declared(self) -> "TableSpec":
+    def declared(self) -> "TableContract":
         """The contract as the YAML declares it."""
         raise NotImplementedError
 

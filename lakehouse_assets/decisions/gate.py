@@ -199,6 +199,14 @@ def verdict_with(verdict: Verdict, troubled: bool) -> Verdict:
     return "published_with_warnings" if troubled and verdict == "published" else verdict
 
 
+def discard_rows(decision: Decision) -> tuple[Verdict, Counts]:
+    """Return the verdict and the counts of a decision once its quarantined rows are discarded."""
+    counts = decision.counts
+    discarded = counts.rows_discarded + counts.rows_quarantined
+    verdict: Verdict = "published_with_warnings" if decision.accepted else "discarded"
+    return verdict, replace(counts, rows_quarantined=0, rows_discarded=discarded)
+
+
 def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]) -> Decision:
     """The decision as it is shown: what its checks say of columns that have been marked since is masked."""
     if not pii:

@@ -138,7 +138,7 @@ def undecided(records: Iterable[ExtractionRecord], decisions: Iterable[Decision]
 
 
 def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
-    """Standing decisions with rows in quarantine, or whose batch without rows is quarantined; oldest window first."""
+    """Current decisions with rows in quarantine, or whose batch without rows is quarantined; oldest window first."""
     last = current_decisions(decisions).values()
     return sorted(
         (d for d in last if d.superseded_by is None and (d.counts.rows_quarantined or d.verdict == "quarantined")),
@@ -147,7 +147,7 @@ def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def earlier(batch: Batch, decisions: Iterable[Decision]) -> list[Decision]:
-    """The standing decisions of earlier extractions of the same window, oldest first."""
+    """The current decisions of earlier extractions of the same window, oldest first."""
     start, seq = batch
     before = current_decisions(d for d in decisions if d.p_extracted_at == start and d.extraction_seq < seq).values()
     return sorted(before, key=lambda d: d.extraction_seq)

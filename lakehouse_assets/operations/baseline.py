@@ -26,7 +26,7 @@ from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.measures.profile import TOO_MANY_STRATA, measure_profiles
 from lakehouse_assets.pipeline.evidence import restore_profiles
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import SilverTarget
+from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
@@ -153,7 +153,7 @@ def _to_windows(rows: DataFrame, spec: TableSpec, drift: DriftSpec, column: str,
         raise RefusedError(f"{path} has no column {', '.join(missing)}; it has {has}{hint}")
     if not isinstance(fields[column.lower()].dataType, T.TimestampType | T.TimestampNTZType | T.DateType):
         kind = fields[column.lower()].dataType.simpleString()
-        raise RefusedError(f"{path}: {column} is a {kind}, and windows are told by a timestamp or a date")
+        raise RefusedError(f"{path}: {column} is a {kind}, and the column of the windows must be a timestamp or a date")
     at = F.col(identifier(column)).cast("timestamp")
     start = _window_start(at, spec).alias("p_extracted_at")
     plain_columns = [F.col(identifier(name)) for name in sorted(used - {"p_extracted_at"})]
@@ -218,8 +218,7 @@ def _apply_once(
     decided since. What an earlier run left unapplied was decided before this, and is completed first.
     """
     _drift_of(run.spec)
-    with table_lock(run.settings, run.table):
-        SilverTarget(run).complete_earlier_runs()
+    with completed_before(run):
         decisions = logs.decisions(run.settings, run.table)
         after = max((d.number for d in decisions), default=0)
         events = baseline_events(run.settings, run.table)

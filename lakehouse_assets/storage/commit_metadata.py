@@ -13,12 +13,12 @@ from typing import Any
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason
 
-# Of a reason everything but its message, which may quote what arrived. Of a check no evidence, of a window no profile.
+# Of a reason everything but its message, which may quote what arrived.
 _REASON = ("check", "severity", "status", "effect", "rows")
-_PLAIN = (
-    "extraction_seq", "number", "kind", "verdict", "ruleset_hash", "bronze_version", "baseline_version", "run_id",
-    "drift_p_value", "teaches", "by", "because", "superseded_by",
-)  # fmt: skip
+# Fields with an encoding of their own; and what a commit does not store: evidence, profiles, marks of later commits.
+_ENCODED = {"table", "p_extracted_at", "counts", "reasons", "ruleset", "decided_at", "waived", "inputs", "evolved"}
+_NOT_STORED = {"recomputed", "checks", "drift", "profiles", "silver_version", "applied_at"}
+_PLAIN = tuple(name for name in Decision.__dataclass_fields__ if name not in _ENCODED | _NOT_STORED)
 WITHOUT_MESSAGE = "the message was lost with ops/decisions"
 
 

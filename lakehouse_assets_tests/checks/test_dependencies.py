@@ -30,7 +30,7 @@ MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name"
                 {"check": "unique", "columns": ["value"], "name": "u", "severity": "warning"},
                 {**MEAN, "depends_on": ["u"], "severity": "info"},
             ],
-            "u runs after the exchange",
+            "u is a deferred check: it runs after publishing",
         ),
         (
             [{"check": "row_count_ratio", "min": 0.5, "name": "r"}, {**MEAN, "depends_on": ["r"]}],

@@ -68,7 +68,7 @@ def test_figures_of_personal_columns_of_another_table_are_refused():
     told = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "max(id)"}
     key = {"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}
     (found,) = reference_mistakes(readings(checks=[told, key]), {"sensors": people})
-    assert found == (("checks", 0), "(reconcile_sensors): sensors.id is pii, and figures made of it would be told")
+    assert found == (("checks", 0), "(reconcile_sensors): sensors.id is pii, and the check would show figures made of it")
 
 
 def test_golds_columns_are_those_of_its_sql():

@@ -248,5 +248,5 @@ def test_releasing_and_discarding_go_through_dagster_and_show_there(world):
     assert world.run().gold == ["gold_daily_weather"]
     run_job(world.definitions, world.instance, "discard_quarantine", config)
     assert len([d for d in logs.decisions(world.settings, "weather") if d.kind == "discarded"]) == 1, "done once"
-    with pytest.raises(RefusedError, match="none of its rows is held"):
+    with pytest.raises(RefusedError, match="has no quarantined rows"):
         run_job(world.definitions, world.instance, "discard_quarantine", {**config, "because": "again"})

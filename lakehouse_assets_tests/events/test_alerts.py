@@ -89,7 +89,7 @@ def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(sp
         assert send_alerts(instance, settings, [spec]) == (0, [])
     assert len(server.got) == 1
     assert "readings: 2 window(s) quarantined" in server.got[0]["title"]
-    assert "2024-01-01 00:00 UTC: 0 rows held. not_empty: the batch is empty" in server.got[0]["message"]
+    assert "2024-01-01 00:00 UTC: 0 rows quarantined. not_empty: the batch is empty" in server.got[0]["message"]
 
 
 def ops(settings, server):
@@ -110,7 +110,7 @@ def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, serv
         with dg.DagsterInstance.ephemeral() as instance:
             told, troubles = send_alerts(instance, settings, [spec])
             assert (told, len(server.got)) == (1, 1)
-            assert "alerts: webhook TEAM: the alert was not taken" in troubles[0]
+            assert "alerts: webhook TEAM: the channel refused the alert" in troubles[0]
             assert "LAKEHOUSE_SECRET_SMTP" in troubles[1]
             other.got.clear()
             other.status = 200
@@ -133,15 +133,15 @@ def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(sett
         write(settings, [decided(2, "gold_days", reasons=(EMPTY,), **HELD)])
         assert send_alerts(instance, settings, [spec]) == (1, [])
     first, second = server.got
-    assert first["title"] == "readings: 1 window(s) quarantined, 1 window(s) with rows held, gold_days held"
+    assert first["title"] == "readings: 1 window(s) quarantined, 1 window(s) with quarantined rows, gold_days quarantined"
     assert first["message"].splitlines() == [
-        "- 2024-01-01 00:00 UTC: 1 of 3 rows held. value_in_range: 1 of 3 rows fail",
-        "- 2024-01-02 00:00 UTC: 3 rows held. not_empty: the batch is empty",
-        "- gold_days: 3 rows held. not_empty: the batch is empty",
+        "- 2024-01-01 00:00 UTC: 1 of 3 rows quarantined. value_in_range: 1 of 3 rows fail",
+        "- 2024-01-02 00:00 UTC: 3 rows quarantined. not_empty: the batch is empty",
+        "- gold_days: 3 rows quarantined. not_empty: the batch is empty",
         "Look: lakehouse quarantine list --table readings",
         "Look: lakehouse quarantine list --table gold_days",
     ]
-    assert second["title"] == "readings: gold_days held"
+    assert second["title"] == "readings: gold_days quarantined"
 
 
 def test_another_lake_is_told_of_from_its_beginning(settings, server, tmp_path):

@@ -245,7 +245,7 @@ def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_ou
     assert (given_up.counts.rows_published, given_up.counts.rows_discarded) == (1, 1)
     assert ledger.quarantined_decisions(logs.decisions(settings, "readings")) == []
     assert (rebuild(runner(spark, settings)).gained, rebuild(runner(spark, settings)).lost) == (0, 0)
-    with pytest.raises(RefusedError, match="none of its rows is held"):
+    with pytest.raises(RefusedError, match="has no quarantined rows"):
         discard(runner(spark, settings), window(2).start, None, by="me", because="again")
 
 

@@ -85,7 +85,7 @@ def test_a_discard_that_was_killed_and_is_done_again_has_its_results(spark, sett
     made = discard(runner(spark, settings, SPEC), window(1).start, None, **WHO)
     assert [d.decision_id for d in decided(settings, "discarded")] == [made.decision_id]
     assert_whole(settings)
-    with pytest.raises(RefusedError, match="none of its rows is held"):
+    with pytest.raises(RefusedError, match="has no quarantined rows"):
         discard(runner(spark, settings, SPEC), window(1).start, None, by="ann", because="again")
 
 

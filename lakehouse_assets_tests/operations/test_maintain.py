@@ -61,9 +61,9 @@ def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings
 
     with pytest.raises(ValidationError, match="vacuum_days"):
         readings(maintenance={"vacuum_days": 6})
-    first = {m.place: m for m in maintain(runner(spark, settings, SPEC))}
+    first = {m.layer: m for m in maintain(runner(spark, settings, SPEC))}
     assert first["quarantine"].rows_removed == 0, "closed today"
-    made = {m.place: m for m in maintain(replace(runner(spark, settings, SPEC), clock=lambda: LATER))}
+    made = {m.layer: m for m in maintain(replace(runner(spark, settings, SPEC), clock=lambda: LATER))}
     assert not orphan.exists()
     assert first["silver"].files_before > first["silver"].files_after == made["silver"].files_after == 1
     assert made["quarantine"].rows_removed == 3, "of the fourth, what was held before it was given up"

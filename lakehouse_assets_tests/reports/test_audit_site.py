@@ -45,7 +45,7 @@ def pages():
         DriftedWindow(*told, features, "data:image/png;base64,AAAA"),
         DriftedWindow("2026-11-08 00:00", "published", None, "in error"),
     )
-    beside = {"silver/firms": TableContext((("rows held now", 72),), drift)}
+    beside = {"silver/firms": TableContext((("rows quarantined now", 72),), drift)}
     found = build_site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
     return {path: Seen(text) for path, text in found.items()}
 
@@ -89,7 +89,7 @@ def test_a_table_s_page_tells_it_all(pages):
     text = " ".join(pages[page_path("silver/firms")].text.split())
     for said in (
         "80 of 1000 sampled rows fail", "inconclusive", "every row, after the sample left it open", "counted in full",
-        "The rule country_name_present lost its column", "which was weighted", "260", "rows held now", "0.0031",
+        "The rule country_name_present lost its column", "which was weighted", "260", "rows quarantined now", "0.0031",
         "added employees: int", "version 1: passed, with warnings", "Seed7",
     ):  # fmt: skip
         assert said in text, said

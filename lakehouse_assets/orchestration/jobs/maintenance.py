@@ -43,7 +43,7 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
     def maintenance(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         run = table_run(spec, settings, context)
         done = [*maintain(run), *maintain_gold(run, [gold.name for gold in spec.gold])]
-        rows = [(m.place, m.files_before, m.files_after, m.rows_removed) for m in done]
+        rows = [(m.layer, m.files_before, m.files_after, m.rows_removed) for m in done]
         header = ("table", "files before", "files after", "rows removed")
         return dg.MaterializeResult(
             metadata={

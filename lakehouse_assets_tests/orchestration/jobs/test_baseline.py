@@ -79,7 +79,7 @@ def test_a_release_whose_process_died_before_it_could_say_so_is_told_once(world)
     assert world.instance.get_latest_materialization_event(key).timestamp == told.timestamp
     assert len([d for d in logs.decisions(world.settings, "readings") if d.kind == "released"]) == 1
     for other in ({**config, "override": ["*"]}, {**config, "by": "bob"}):
-        with pytest.raises(RefusedError, match="none of its rows is held"):
+        with pytest.raises(RefusedError, match="has no quarantined rows"):
             run_job(world.definitions, world.instance, "release_quarantine", other)
 
 
