@@ -13,12 +13,13 @@ from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence import findings
 from lakehouse_assets.decisions.evidence.findings import Finding, Inventory, Kind, Layer, LoggedEvidence, TableState
+from lakehouse_assets.decisions.evidence.log_entries import compare_entries
 
 
 def compare_evidence(table: str, record: LoggedEvidence, inventory: Inventory) -> list[Finding]:
     """Return every difference. If a log is damaged, return only that: nothing else can be compared without it."""
     damage = _find_damage(table, inventory, "ops/decisions", "ops/extractions")
-    logs = [*damage, *_find_lost_entries(table, record, inventory)]
+    logs = [*damage, *_find_lost_entries(table, record, inventory), *compare_entries(table, record, inventory)]
     if logs:
         return logs
     return [

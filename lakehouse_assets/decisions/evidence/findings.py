@@ -11,9 +11,11 @@ from typing import Literal
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 
-Layer = Literal["bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/baselines"]
+Layer = Literal[
+    "bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/positions", "ops/baselines"
+]
 Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled"]
-LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/baselines")
+LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/positions", "ops/baselines")
 # Only the drift check needs these: without them windows are quarantined, and nothing else stops.
 DRIFT_LAYERS: tuple[Layer, ...] = ("baseline", "ops/baselines")
 SHOWN = 10
@@ -67,7 +69,8 @@ class LoggedEvidence:
 class Inventory:
     """The content of the tables. ``written``: when each batch's newest bronze file was written. ``changes``: of silver since
     the version on record; None where its log has lost some. ``profiles``: windows by decision or seed. ``named``: decisions
-    that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last written.
+    that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last written. ``positions``: windows
+    with one.
     """
 
     tables: Mapping[Layer, TableState] = field(default_factory=dict)
@@ -78,6 +81,7 @@ class Inventory:
     changes: Sequence[Change] | None = ()
     named: Collection[str] = ()
     last_event: datetime | None = None
+    positions: Collection[datetime] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ def describe_mend(table: str, place: Layer) -> str:
         "baseline": f"{backup}; or {reset}, after which it learns anew",
         "ops/decisions": restore,
         "ops/extractions": restore,
+        "ops/positions": restore,
         "ops/baselines": f"{backup}; or say it again: {reset}, then seed or pin it",
     }[place]
 
