@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lakehouse_assets_tests.chaos.play import POINTS, act, end, run_of
+from lakehouse_assets_tests.chaos.play import POINTS, PREPARED, act, end, run_of
 from lakehouse_assets_tests.chaos.strike import Ground, begun, copied
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import jvm_for_children
@@ -26,7 +26,10 @@ WHERE = {
     "maintain": ["quarantine_compacted"],
 }
 # Of an operation with no step of its own: in this process they are killed at each commit (test_kill_files).
-ALSO = {"rebuild": ["silver_rebuilt"], "migrate": ["silver_rebuilt"], "seed": ["seed_written"], "pin": ["pin_logged"]}
+ALSO = {
+    "rebuild": ["silver_rebuilt"], "migrate": ["silver_rebuilt"], "seed": ["seed_written"], "pin": ["pin_logged"],
+    "unpin": ["unpin_logged"], "reset": ["reset_logged"], "mend": ["quarantine_mended"], "restore_logs": ["decisions_restored"],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,7 @@ LEFT = {"run", "discard", "rejudge", "maintain", *ALSO}
     [pytest.param(name, marks=[pytest.mark.exhaustive(seconds=60)] if name in LEFT else []) for name in (*WHERE, *ALSO)],
 )
 def test_an_act_that_was_killed_is_done_again(name, spark, jvm, before, tmp_path):
-    began = None if name == "rebuild" else before["run" if name == "run" else "release"]
+    began = None if name in PREPARED else before["run" if name == "run" else "release"]
     ground = Ground(spark, tmp_path, name, SEED, began)
     for point in {**WHERE, **ALSO}[name]:
         assert ground.strike(point, 1, jvm) == 1, f"{name} never came to {point}"
