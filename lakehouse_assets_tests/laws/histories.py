@@ -149,14 +149,19 @@ def accepted(steps: list[Step], *, snapshots: bool = False, deletes: bool = Fals
     chains: dict[int, Chain] = {}
     for step in steps:
         before = {window: list(chain) for window, chain in chains.items()}
-        silver = silver_of(before, deletes=deletes, snapshots=snapshots)
-        for landed in sorted(step, key=lambda each: each.window):
-            extracted[landed.window] = seq = extracted.get(landed.window, 0) + 1
+        waiting = [(landed, len(step) > 1) for landed in sorted(step, key=lambda each: each.window)]
+        while waiting:
+            landed, may_wait = waiting.pop(0)
             at_stake = _at_stake(landed, before, chains) if snapshots else _own(landed.window, chains)
             own = {key_of(row) for row in landed.cells}
             lost = set() if None in own else at_stake - own
-            if not snapshots or (_is_late(landed, before) and landed.window in before):
-                lost -= _elsewhere(landed, step, silver)
+            if _is_redelivery(landed, before, snapshots) and len(lost) * 2 > len(at_stake):
+                if may_wait:
+                    # Another window of the run may have these keys: it is decided after the others.
+                    waiting.append((landed, False))
+                    continue
+                lost -= _elsewhere(landed, silver_of(chains, deletes=deletes, snapshots=snapshots))
+            extracted[landed.window] = seq = extracted.get(landed.window, 0) + 1
             if any(is_clean(row) for row in landed.cells) and len(lost) * 2 <= len(at_stake):
                 chains.setdefault(landed.window, []).append((seq, landed))
             elif any(is_clean(row) for row in landed.cells) and snapshots and _is_late(landed, before):
@@ -166,10 +171,14 @@ def accepted(steps: list[Step], *, snapshots: bool = False, deletes: bool = Fals
     return chains
 
 
-def _elsewhere(landed: Landed, step: Step, silver: dict[Key, dict[str, Any]]) -> set[Key | None]:
-    """Keys whose row has moved: in silver they are from another window, or another window brings them in the same run."""
-    others = {key_of(row) for each in step if each.window != landed.window for row in each.cells if is_clean(row)}
-    return others | {key for key, row in silver.items() if row["p_extracted_at"] != start_of(landed.window)}
+def _is_redelivery(landed: Landed, before: dict[int, Chain], snapshots: bool) -> bool:
+    """Whether it replaces rows of its own window alone. A snapshot that is the newest replaces all of silver."""
+    return not snapshots or (_is_late(landed, before) and landed.window in before)
+
+
+def _elsewhere(landed: Landed, silver: dict[Key, dict[str, Any]]) -> set[Key]:
+    """Keys whose row has moved: in silver they are from another window."""
+    return {key for key, row in silver.items() if row["p_extracted_at"] != start_of(landed.window)}
 
 
 def _own(window: int, chains: dict[int, Chain]) -> set[Key]:

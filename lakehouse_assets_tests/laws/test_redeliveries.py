@@ -49,6 +49,15 @@ def same_after_rebuild(spark, settings, spec):
     assert (proof.gained, proof.lost) == (0, 0)
 
 
+def same_when_replayed(spark, settings, spec):
+    """Each decision of the gate, made again from what was known before it."""
+    for decision in logs.decisions(settings, "readings", evidence=True):
+        if decision.kind == "judged" and decision.superseded_by is None:
+            again = replay(runner(spark, settings, spec), decision)
+            assert (again.verdict, again.counts, again.reasons) == (decision.verdict, decision.counts, decision.reasons)
+            assert again.checks == decision.checks
+
+
 def test_a_worse_redelivery_is_quarantined_and_a_release_accepts_it(spark, settings):
     """Another separator, no byte, a header alone, every row failing, most keys gone, a column of the key gone."""
     spec = table()
@@ -139,10 +148,7 @@ def test_a_quarantined_row_keeps_what_is_published_of_its_key(spark, settings):
     rejudge(runner(spark, settings, strict), [window(1)], by="me", because="a stricter rule")
     same_after_rebuild(spark, settings, strict)
     law_two(settings)
-    for decision in logs.decisions(settings, "readings", evidence=True):
-        if decision.kind == "judged" and decision.superseded_by is None:
-            again = replay(runner(spark, settings, spec), decision)
-            assert (again.verdict, again.counts, again.reasons) == (decision.verdict, decision.counts, decision.reasons)
+    same_when_replayed(spark, settings, spec)
 
 
 def test_an_unreadable_key_may_be_any_key(spark, settings):
@@ -296,3 +302,32 @@ def test_rows_that_have_moved_to_another_window_are_not_lost(spark, settings):
     assert current_decision(settings, 1, 3).accepted
     assert values(settings) == {"a": 2.0, "b": 2.0, "c": 3.0}
     same_after_rebuild(spark, settings, spec)
+    same_when_replayed(spark, settings, spec)
+
+
+def test_a_row_is_lost_when_the_window_that_brings_it_is_quarantined(spark, settings):
+    """Day 1 comes again without its keys. Day 2 of the same run has them, and too many rows."""
+    spec = readings(checks=[*NO_CHECK_OF_VOLUME, {"check": "row_count", "max": 4}])
+    land(settings, 1, rows(1, dict.fromkeys("abcd", 1)))
+    heal(spark, settings, [1], spec)
+    land(settings, 1, rows(1, {"z": 5}))
+    land(settings, 2, rows(2, dict.fromkeys("abcde", 2)))
+    heal(spark, settings, [1, 2], spec)
+    assert [current_decision(settings, day, seq).verdict for day, seq in ((1, 2), (2, 1))] == ["quarantined"] * 2
+    assert values(settings) == dict.fromkeys("abcd", 1.0)
+    same_after_rebuild(spark, settings, spec)
+    same_when_replayed(spark, settings, spec)
+
+
+def test_of_two_windows_that_lose_the_same_keys_one_keeps_them(spark, settings):
+    spec = table()
+    for day in (1, 2):
+        land(settings, day, rows(day, {"a": day, "b": day}))
+    heal(spark, settings, [1, 2], spec)
+    for day, key in ((1, "x"), (2, "y")):
+        land(settings, day, rows(day, {key: day}))
+    heal(spark, settings, [1, 2], spec)
+    assert [current_decision(settings, day, 2).accepted for day in (1, 2)] == [True, False]
+    assert values(settings) == {"a": 2.0, "b": 2.0, "x": 1.0}
+    same_after_rebuild(spark, settings, spec)
+    same_when_replayed(spark, settings, spec)
