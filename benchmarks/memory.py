@@ -22,15 +22,15 @@ class PeakMemory:
         self.megabytes: int | None = None
         self._pid = pid
         self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._sampler = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "PeakMemory":
-        self._watcher.start()
+        self._sampler.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._done.set()
-        self._watcher.join()
+        self._sampler.join()
 
     def _watch(self) -> None:
         measure = _by_psutil if find_spec("psutil") else _by_proc

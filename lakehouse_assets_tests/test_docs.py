@@ -61,16 +61,16 @@ def blocks_of_all_pages(language: str) -> list:
 
 
 def test_the_reference_is_what_the_models_give():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "scripts/make_reference.py", "--check"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_event_s_schema_is_what_the_model_gives():
     command = [sys.executable, "scripts/make_event_schema.py", "--check"]
-    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_page_on_events_names_each_field():
@@ -261,10 +261,12 @@ def test_each_message_in_the_troubleshooting_page_is_raised_somewhere():
 def test_the_check_kind_that_is_shown_works(spark):
     page = PROJECT_ROOT / "docs" / "development.md"
     [source] = [block for block in blocks(page, "python") if "ColumnCheck" in block]
-    made: dict = {}
-    exec(compile(source, "development.md", "exec"), made)
+    namespace: dict = {}
+    exec(compile(source, "development.md", "exec"), namespace)
     [kind] = [
-        each for each in made.values() if isinstance(each, type) and issubclass(each, ColumnCheck) and each is not ColumnCheck
+        each
+        for each in namespace.values()
+        if isinstance(each, type) and issubclass(each, ColumnCheck) and each is not ColumnCheck
     ]
     check = kind.model_validate(yaml.safe_load(kind.example))
     context = CheckContext((), "timestamp'2024-05-01'", "timestamp'2024-05-02'", "batch")

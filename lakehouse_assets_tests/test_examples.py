@@ -50,13 +50,13 @@ class Year:
 @pytest.fixture(scope="module")
 def year() -> Year:
     files = sorted((EXAMPLES / "flights").glob("*/*.json.gz"), key=lambda path: path.name)
-    found = Year(files)
+    read_year = Year(files)
     for path in files:
-        read(path, found)
-    return found
+        read(path, read_year)
+    return read_year
 
 
-def read(path: Path, found: Year) -> None:
+def read(path: Path, year: Year) -> None:
     columns: set[str] = set()
     before: tuple[str, Key] | None = None
     for line in gzip.decompress(path.read_bytes()).decode("ascii").splitlines():
@@ -64,18 +64,18 @@ def read(path: Path, found: Year) -> None:
         columns |= event.keys()
         key = (event["scheduled_departure"], event["carrier"], event["flight"])
         stamp = event["last_modified_at"]
-        place = (stamp, key)
-        if stamp[:10] != path.name[:10] or not STAMP.fullmatch(stamp) or (before is not None and place <= before):
-            found.wrong.append(f"{path.name}: {line}")
+        position = (stamp, key)
+        if stamp[:10] != path.name[:10] or not STAMP.fullmatch(stamp) or (before is not None and position <= before):
+            year.wrong.append(f"{path.name}: {line}")
         if not event.keys() >= ALWAYS or None in event.values():
-            found.wrong.append(f"{path.name}: {line}")
-        before = place
-        found.missing["arr_delay"] += event["status"] == "arrived" and "arr_delay" not in event
-        found.missing["air_time"] += event["status"] == "arrived" and "air_time" not in event
-        found.flights.setdefault(key, []).append((event["status"], stamp))
-        found.newest[key] = event
+            year.wrong.append(f"{path.name}: {line}")
+        before = position
+        year.missing["arr_delay"] += event["status"] == "arrived" and "arr_delay" not in event
+        year.missing["air_time"] += event["status"] == "arrived" and "air_time" not in event
+        year.flights.setdefault(key, []).append((event["status"], stamp))
+        year.newest[key] = event
     if columns != COLUMNS:
-        found.wrong.append(f"{path.name}: columns {sorted(columns)}")
+        year.wrong.append(f"{path.name}: columns {sorted(columns)}")
 
 
 def instant(text: str) -> datetime:

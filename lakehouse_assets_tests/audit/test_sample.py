@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from lakehouse_assets.audit.sample import OTHERS, PRIORITY, Groups, count_groups, draw_sample, sampling_priority
 from lakehouse_assets.decisions.audit.share import find_cut, inclusion_probability
 
-DRAWS, ROWS, TAKEN = 10_000, 12, 4
+DRAWS, ROWS, SAMPLE_SIZE = 10_000, 12, 4
 
 
 def drawn_counts(spark, weight) -> np.ndarray:
@@ -20,15 +20,15 @@ def drawn_counts(spark, weight) -> np.ndarray:
     pairs = spark.range(DRAWS).select(F.col("id").alias("seed")).crossJoin(spark.range(ROWS).select(F.col("id").alias("row")))
     ordered = pairs.withColumn("p", sampling_priority(F.col("seed"), [F.col("row")], weight))
     ranked = ordered.withColumn("n", F.row_number().over(W.partitionBy("seed").orderBy("p")))
-    found = ranked.where(F.col("n") <= TAKEN).groupBy("row").count().collect()
-    return np.array([count for _, count in sorted((row["row"], row["count"]) for row in found)])
+    row_counts = ranked.where(F.col("n") <= SAMPLE_SIZE).groupBy("row").count().collect()
+    return np.array([count for _, count in sorted((row["row"], row["count"]) for row in row_counts)])
 
 
 def test_every_row_is_equally_likely(spark):
     counts = drawn_counts(spark, F.lit(1.0))
-    assert counts.sum() == DRAWS * TAKEN
+    assert counts.sum() == DRAWS * SAMPLE_SIZE
     # Rows of one draw are no independent trials: four of twelve without putting back vary less, by (12 - 4) / (12 - 1).
-    assert chisquare(counts).statistic / ((ROWS - TAKEN) / (ROWS - 1)) < 31.3  # 0.1 % of chi-square with 11 degrees
+    assert chisquare(counts).statistic / ((ROWS - SAMPLE_SIZE) / (ROWS - 1)) < 31.3  # 0.1 % of chi-square with 11 degrees
 
 
 def test_a_row_of_three_times_the_weight_is_drawn_as_successive_sampling_draws_it(spark):
@@ -37,9 +37,9 @@ def test_a_row_of_three_times_the_weight_is_drawn_as_successive_sampling_draws_i
     dice, weights = np.random.default_rng(1), np.array([3.0] * 3 + [1.0] * 9)
     heavy = 0
     for _ in range(DRAWS):
-        heavy += (dice.choice(ROWS, TAKEN, replace=False, p=weights / weights.sum()) < 3).sum()
-    share, known = counts[:3].sum() / DRAWS, heavy / DRAWS
-    assert abs(share - known) < 5 * np.sqrt(2 * 0.7 / DRAWS)
+        heavy += (dice.choice(ROWS, SAMPLE_SIZE, replace=False, p=weights / weights.sum()) < 3).sum()
+    share, expected = counts[:3].sum() / DRAWS, heavy / DRAWS
+    assert abs(share - expected) < 5 * np.sqrt(2 * 0.7 / DRAWS)
     assert chisquare(counts[3:]).pvalue > 0.001
 
 
@@ -50,14 +50,14 @@ def rows(spark):
 
 
 def test_the_same_seed_gives_the_same_rows_on_one_partition_and_on_eight(rows):
-    found = []
+    samples = []
     for parts, seed in ((1, 5), (8, 5), (8, 6)):
         drawn = draw_sample(rows.repartition(parts), [F.col("id")], 100, seed, 20_000)
-        found.append({row["id"] for row in drawn.rows.collect()})
-        assert (drawn.count, len(found[-1])) == (100, 100)
+        samples.append({row["id"] for row in drawn.rows.collect()})
+        assert (drawn.count, len(samples[-1])) == (100, 100)
         drawn.release()
-    assert found[0] == found[1]
-    assert found[0] != found[2]
+    assert samples[0] == samples[1]
+    assert samples[0] != samples[2]
 
 
 def test_rare_groups_are_there_and_the_cut_tells_how_likely_each_row_was(rows):

@@ -88,8 +88,8 @@ def test_the_partitions_show_what_was_decided(ui, landed):
 def test_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     ui.open("/assets/silver_weather?view=checks&checkDetail=drift")
     ui.row("windows_failed").wait_for()
-    told = ui.page.get_by_text("kPa higher at LGA").first.inner_text()
-    assert all(day in told for day in FAULTY)
+    text = ui.page.get_by_text("kPa higher at LGA").first.inner_text()
+    assert all(day in text for day in FAULTY)
     assert {name: ui.state_of_check(name) for name in ("drift", "not_empty")} == {"drift": "Failed", "not_empty": "Succeeded"}
     ui.row("plot").get_by_text("Show Markdown").click()
     plot = ui.page.locator("img[src^='data:image/png']").first

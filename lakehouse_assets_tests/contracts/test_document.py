@@ -44,8 +44,8 @@ from lakehouse_assets_tests.support import readings
 )
 def test_a_plain_word(text, value):
     (document,) = read_text(f"values: [{text}]", "x.yaml")
-    found = document.data["values"][0]
-    assert (found, type(found)) == (value, type(value))
+    plain = document.data["values"][0]
+    assert (plain, type(plain)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

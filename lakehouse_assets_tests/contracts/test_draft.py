@@ -178,7 +178,7 @@ def test_a_time_without_a_zone_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "name", "content", "said"),
+    ("table", "name", "content", "message"),
     [
         ("Bad Name", "2024-05-01.csv", "a\n1\n", "not a table name"),
         ("t", "nodate.csv", "a\n1\n", "no date was found"),
@@ -195,10 +195,10 @@ def test_a_time_without_a_zone_is_told(tmp_path):
         ("t", "a[1]-2024-05-01.csv", "a\n1\n", "would not load: source.path: .*globs"),
     ],
 )
-def test_what_cannot_be_guessed(tmp_path, table, name, content, said):
+def test_what_cannot_be_guessed(tmp_path, table, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         draft_table(table, tmp_path / name, tmp_path, None)
 
 

@@ -82,13 +82,13 @@ def _kinds() -> list[type[BaseModel]]:
 
 
 def _leaves(kind: Any) -> list[type[BaseModel]]:
-    found = getattr(kind, "__args__", ())
-    if found:
-        return [leaf for each in found for leaf in _leaves(each)]
+    arguments = getattr(kind, "__args__", ())
+    if arguments:
+        return [leaf for each in arguments for leaf in _leaves(each)]
     return [kind] if isinstance(kind, type) and issubclass(kind, BaseModel) else []
 
 
-WHOLE = [
+WHOLE_NUMBERS = [
     pytest.param(model, name, id=f"{model.__name__}.{name}")
     for model in _kinds()
     for name, field in model.model_fields.items()
@@ -97,10 +97,10 @@ WHOLE = [
 
 
 def test_there_are_whole_numbers_to_try():
-    assert len(WHOLE) >= 15
+    assert len(WHOLE_NUMBERS) >= 15
 
 
-@pytest.mark.parametrize(("model", "key"), WHOLE)
+@pytest.mark.parametrize(("model", "key"), WHOLE_NUMBERS)
 @pytest.mark.parametrize("value", [10**37, "9" * 401, 10**400])
 def test_every_whole_number_has_an_upper_bound(model, key, value):
     with pytest.raises(ValidationError) as raised:

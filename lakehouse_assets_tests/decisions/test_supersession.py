@@ -87,12 +87,12 @@ def test_records_say_what_stays_and_are_written_again_when_that_changes():
     first, second = extraction(1, 1), extraction(2, 2, quarantined=1)
     (record,) = superseded([first], second, Replaced(5, 0, {1: 1}))
     assert (record.counts, record.superseded_by) == (Counts(5, 1, 4, 0, 0), second.decision_id)
-    known = [first, second, record]
-    live = ledger.live(known)
+    decisions = [first, second, record]
+    live = ledger.live(decisions)
     assert list(live.accepted) == [second.batch]
     assert {d.batch for d in live.publishing.values()} == {first.batch, second.batch}
     third = extraction(3, 3)
-    again = superseded(ledger.earlier(third.batch, known), third, Replaced(5, 0, {}))
+    again = superseded(ledger.earlier(third.batch, decisions), third, Replaced(5, 0, {}))
     assert [(d.extraction_seq, d.counts.rows_published, d.counts.rows_superseded) for d in again] == [(1, 0, 5), (2, 0, 5)]
-    assert ledger.live([*known, third, *again]).chains == {}
-    assert superseded(ledger.earlier(third.batch, [*known, third, *again]), third, None) == []
+    assert ledger.live([*decisions, third, *again]).chains == {}
+    assert superseded(ledger.earlier(third.batch, [*decisions, third, *again]), third, None) == []

@@ -200,8 +200,8 @@ def test_a_snapshot_deletes_neither_what_is_quarantined_nor_too_much(spark, sett
         4: {"a": 4, "b": 999, "c": 4},  # d is deleted
         6: {"a": 6, "c": 6},  # b is deleted
     }
-    for day, found in days.items():
-        land(settings, day, rows(day, found))
+    for day, cells in days.items():
+        land(settings, day, rows(day, cells))
     heal(spark, settings, [1, 2, 3, 4], spec)
     assert [current_decision(settings, day, 1).accepted for day in (1, 2, 3, 4)] == [True, True, False, True]
     assert values(settings) == {"a": 4.0, "b": 1.0, "c": 4.0}
@@ -262,8 +262,8 @@ def test_a_second_act_on_an_accepted_redelivery_is_not_compared_with_what_it_rep
     assert values(settings) == {"s0": 1.0, "s1": 1.0, "s2": 1.0, "s3": 3.0}
     rejudge(runner(spark, settings, spec), [window(1)], by="me", because="once more")
     assert values(settings) == {"s0": 1.0, "s1": 1.0, "s2": 1.0, "s3": 3.0}
-    act = {"waived": ["in_range_value"], "by": "me", "because": "right"}
-    release(runner(spark, settings, spec), window(1).start, None, **act)
+    request = {"waived": ["in_range_value"], "by": "me", "because": "right"}
+    release(runner(spark, settings, spec), window(1).start, None, **request)
     assert values(settings) == {"s0": 1.0, "s1": 1.0, "s2": 1.0, "s3": 999.0}
     assert current_decision(settings, 1, 1).counts.rows_published == 0
     same_after_rebuild(spark, settings, spec)

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.errors import DiskError
-from lakehouse_assets_tests.chaos.play import act, run_of
-from lakehouse_assets_tests.chaos.strike import Ground, copied
+from lakehouse_assets_tests.chaos.play import run_of, run_operation
+from lakehouse_assets_tests.chaos.strike import Ground, copy_lake
 
 # A short history: two steps of four windows each.
 SEED = 5
@@ -69,9 +69,9 @@ def full_from(disk: Disk, point: str) -> Iterator[tuple]:
 def test_without_room_a_run_fails_and_with_room_it_ends_as_ever(ground, spark, tmp_path):
     disk = Disk(spark)
     for point in POINTS:
-        here = copied(ground.before, tmp_path / point)
+        here = copy_lake(ground.before, tmp_path / point)
         with full_from(disk, point) as (step, reached), pytest.raises(Exception) as caught:
-            act(run_of(spark, here, step), "run")
+            run_operation(run_of(spark, here, step), "run")
         assert reached[-1] == point, f"{point}: it went on to {reached[-1]}"
         assert isinstance(caught.value, DiskError), caught.value
         assert "File too large" in str(caught.value)
@@ -112,7 +112,7 @@ class Stranger:
 
 def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_path):
     for attempt in range(TRIES):
-        here = copied(ground.before, tmp_path / f"try{attempt}")
+        here = copy_lake(ground.before, tmp_path / f"try{attempt}")
         silver = Path(here.path("silver", "readings"))
         strangers: list[Stranger] = []
 
@@ -122,7 +122,7 @@ def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_pa
                 strangers[0].thread.start()
 
         try:
-            act(run_of(spark, here, step), "run")
+            run_operation(run_of(spark, here, step), "run")
             refused = None
         except Exception as error:
             refused = error

@@ -25,11 +25,11 @@ AT = datetime(2024, 6, 1, tzinfo=UTC)
 
 
 def decision(number: int) -> Decision:
-    given = {"verdict": "quarantined", "reasons": (), "ruleset_hash": "h", "ruleset": "{}", "bronze_version": 0}
-    given |= {"baseline_version": 0, "run_id": "run", "decided_at": AT, "applied_at": AT, "teaches": True}
-    given["profiles"] = (Profile("value", None, 3).to_dict(),)
+    fields = {"verdict": "quarantined", "reasons": (), "ruleset_hash": "h", "ruleset": "{}", "bronze_version": 0}
+    fields |= {"baseline_version": 0, "run_id": "run", "decided_at": AT, "applied_at": AT, "teaches": True}
+    fields["profiles"] = (Profile("value", None, 3).to_dict(),)
     return Decision(
-        "readings", datetime(2024, 1, number, tzinfo=UTC), 1, number, "judged", counts=Counts(0, 0, 0, 0, 0), **given
+        "readings", datetime(2024, 1, number, tzinfo=UTC), 1, number, "judged", counts=Counts(0, 0, 0, 0, 0), **fields
     )
 
 

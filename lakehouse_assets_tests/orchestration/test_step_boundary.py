@@ -1,6 +1,6 @@
 """Columns marked `pii`: what is never shown of them, wherever it is kept; and the boundary that no step is without.
 
-Belongs here: what check results and quarantine show. Does not: gold's columns (test_bad_config), or examples (test_wall_where).
+Belongs here: what check results and quarantine show. Does not: gold (test_bad_config), examples (test_gate_checks_where).
 """
 
 import json
@@ -37,8 +37,8 @@ def test_another_column_of_the_same_source_column_is_personal_too(spark, setting
     spec = readings(columns=columns, key=["phone", "hour"], checks=[])
     assert spec.pii_columns == {"phone", "digits"}
     decision = heal(spark, settings, [1], spec).current[window(1)]
-    found = {outcome["check"]: outcome for outcome in decision.checks}
-    assert found["cast_digits"]["failed_rows"] == 1
+    outcomes = {outcome["check"]: outcome for outcome in decision.checks}
+    assert outcomes["cast_digits"]["failed_rows"] == 1
     (reasons,) = [row["reasons"] for row in rows_of(settings.path("quarantine", "readings"))]
     assert [(reason["check"], reason["value"]) for reason in reasons] == [("cast_digits", "(masked: pii)")]
 

@@ -137,9 +137,9 @@ def test_the_pages_of_an_audit(text):
     plain = {path: Tags(html).tags for path, html in build_site(history(), strict(), {}, AT, ["silver/firms"]).items()}
     pages = build_site(records, strict(), beside, AT + timedelta(weeks=3), ["silver/firms", f"silver/{text}"])
     for path, html in pages.items():
-        seen = Tags(html)
-        assert not seen.attributes, path
-        assert not seen.tags & {"script", "img", "b", "link"} - plain.get(path, set()), path
+        tags = Tags(html)
+        assert not tags.attributes, path
+        assert not tags.tags & {"script", "img", "b", "link"} - plain.get(path, set()), path
         assert not CONTROLS.search(html), path
-    seen = Tags(pages[page_path("silver/firms")]).text
-    assert " ".join(escape_controls(text).split()) in " ".join(seen.split())
+    tags = Tags(pages[page_path("silver/firms")]).text
+    assert " ".join(escape_controls(text).split()) in " ".join(tags.split())

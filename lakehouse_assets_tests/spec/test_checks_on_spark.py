@@ -154,9 +154,9 @@ def test_whole_batch_queries_run_over_the_view_that_they_are_given(query, rows, 
     frame.createOrReplaceTempView(CONTEXT.batch_view)
     check = ANY.validate_python({"check": "sql", "name": "s", "sql": query})
     assert check.scope == "batch"
-    found = spark.sql(check.query(BOUND)).count()
-    assert found == rows
-    assert check.judge({"failing": found}, BOUND).status == ("failed" if rows else "passed")
+    count = spark.sql(check.query(BOUND)).count()
+    assert count == rows
+    assert check.judge({"failing": count}, BOUND).status == ("failed" if rows else "passed")
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_unique(columns, rows, duplicates, spark):
     )
     frame.createOrReplaceTempView(CONTEXT.batch_view)
     check = ANY.validate_python({"check": "unique", "columns": columns})
-    found = spark.sql(check.query_by_window(CONTEXT)).collect()
-    assert [row["duplicates"] for row in found] == ([duplicates] if duplicates else [])
+    result = spark.sql(check.query_by_window(CONTEXT)).collect()
+    assert [row["duplicates"] for row in result] == ([duplicates] if duplicates else [])
 
 
 @pytest.mark.parametrize(

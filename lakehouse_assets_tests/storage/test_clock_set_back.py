@@ -1,4 +1,4 @@
-"""A clock that was set back by a day between two acts: the logs keep the order in which things were done. No JVM.
+"""A clock that was set back by a day between two operations: the logs keep the order in which things were done. No JVM.
 
 Belongs here: what is ordered by time in `ops/`. Does not: what waits for a time to come (decisions/test_healing).
 """
@@ -22,15 +22,15 @@ def test_a_rewritten_extraction_stands_as_it_is_now(settings):
     for at, version, rows in ((NOW, 3, 10), (BEFORE, 4, 12)):
         record = ExtractionRecord("t", DAY, 1, f"print-{version}", rows, ("a",), version, f"run-{version}", at)
         record_extractions(settings, [record])
-    [found] = extractions(settings, "t")
-    assert (found.rows, found.fingerprint) == (12, "print-4")
+    [newest] = extractions(settings, "t")
+    assert (newest.rows, newest.fingerprint) == (12, "print-4")
 
 
 def test_the_newest_record_counts_after_bronze_was_made_anew(settings):
     for version, rows in ((50, 10), (0, 12)):
         record_extractions(settings, [ExtractionRecord("t", DAY, 1, f"print-{version}", rows, ("a",), version, "run", NOW)])
-    [found] = extractions(settings, "t")
-    assert (found.rows, found.bronze_version) == (12, 0)
+    [newest] = extractions(settings, "t")
+    assert (newest.rows, newest.bronze_version) == (12, 0)
 
 
 def test_a_windows_first_position_counts(settings):

@@ -1,4 +1,4 @@
-"""Which errors are a disk's, whoever raised them, and what a person is told. No disk is filled here (laws/test_full_disk)."""
+"""Which errors are a disk's, whoever raised them, and the message. No disk is filled here (laws/test_full_disk)."""
 
 import sqlite3
 from types import SimpleNamespace
@@ -64,16 +64,16 @@ OF_A_DISK = {
 
 @pytest.mark.parametrize("name", OF_A_DISK)
 def test_an_error_of_a_disk(name, settings):
-    error, said = OF_A_DISK[name]
-    assert find_disk_fault(error) == said
-    told = as_disk_error(error, settings)
-    assert isinstance(told, DiskError)
-    assert told.exit_code == 3
-    assert str(told).startswith(said)
-    assert ", and run again: " in str(told)
-    assert f"Now the lake {settings.root}: " in str(told)
-    assert "MB free" in str(told)
-    assert "\n" not in str(told)
+    error, message = OF_A_DISK[name]
+    assert find_disk_fault(error) == message
+    disk_error = as_disk_error(error, settings)
+    assert isinstance(disk_error, DiskError)
+    assert disk_error.exit_code == 3
+    assert str(disk_error).startswith(message)
+    assert ", and run again: " in str(disk_error)
+    assert f"Now the lake {settings.root}: " in str(disk_error)
+    assert "MB free" in str(disk_error)
+    assert "\n" not in str(disk_error)
 
 
 def test_what_sqlite_calls_an_error_of_the_disk_may_be_a_full_one(settings, monkeypatch):

@@ -80,28 +80,28 @@ def test_a_record_is_later_than_those_before_it_and_comes_back_whole(settings):
         logs.record_extractions(settings, [each])
     later = replace(later, extracted_at=MOMENT + timedelta(microseconds=1))
     assert logs.extractions(settings, "readings") == [record, later]
-    made = logbook.decided(1)
-    logs.log_decisions(settings, [made])
-    logs.log_decisions(settings, [replace(made, number=2, evolved={"b": "date"})])
+    decision = logbook.decided(1)
+    logs.log_decisions(settings, [decision])
+    logs.log_decisions(settings, [replace(decision, number=2, evolved={"b": "date"})])
     assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}, {"b": "date"}]
 
 
 def test_the_evidence_of_a_few_is_what_the_whole_log_says(settings):
-    """One without any, one that was superseded, one whose later checks were told afterwards, two tables."""
+    """One without any, one that was superseded, one whose deferred checks were logged afterwards, two tables."""
     full = {"drift": {"action": "hold"}, "profiles": ({"feature": "value"},)}
     first, second = logbook.decided(1, **full), logbook.decided(2, checks=())
     superseded = replace(first, number=2, superseded_by=second.decision_id, checks=(), drift=None, profiles=())
     late = logbook.decided(3, **full)
-    made = [first, second, superseded, late, logbook.decided(4)]
-    logbook.write(settings, made, applied=False)
+    decisions = [first, second, superseded, late, logbook.decided(4)]
+    logbook.write(settings, decisions, applied=False)
     logbook.write(settings, [logbook.decided(1, "others", **full)])
     outcome = Outcome("freshness", "freshness", "info", "failed", "none", 2, "old")
     logs.log_checked(settings, [(late, [outcome])])
     logbook.apply(settings, [first, second, late])
-    whole = logs.decisions(settings, "readings", evidence=True)
+    all_decisions = logs.decisions(settings, "readings", evidence=True)
     plain = logs.decisions(settings, "readings")
     assert [bool(d.checks or d.drift or d.profiles) for d in plain] == [False] * 5
-    assert logs.with_evidence(settings, "readings", plain) == whole
-    assert logs.with_evidence(settings, "readings", [plain[3], plain[0]]) == [whole[3], whole[0]]
-    assert [check["check"] for check in whole[3].checks] == ["not_empty", "value_in_range", "freshness"]
+    assert logs.with_evidence(settings, "readings", plain) == all_decisions
+    assert logs.with_evidence(settings, "readings", [plain[3], plain[0]]) == [all_decisions[3], all_decisions[0]]
+    assert [check["check"] for check in all_decisions[3].checks] == ["not_empty", "value_in_range", "freshness"]
     assert logs.with_evidence(settings, "readings", []) == []

@@ -55,8 +55,8 @@ def test_keys_are_in_no_setting_and_no_property(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "JARS_FOR_S3", tmp_path)
     settings = Settings.from_environment({**LOCAL_SERVER, "LAKEHOUSE_ROOT": "s3a://bucket/lake"})
     properties = session.spark_properties(settings)
-    told = repr(settings) + settings.model_dump_json() + repr(ObjectStore.from_environment()) + repr(properties)
-    assert not [value for value in KEYS.values() if value in told]
+    shown_text = repr(settings) + settings.model_dump_json() + repr(ObjectStore.from_environment()) + repr(properties)
+    assert not [value for value in KEYS.values() if value in shown_text]
     assert properties["spark.jars"].endswith("hadoop-aws.jar")
 
 

@@ -1,6 +1,6 @@
 """Columns that a query over `batch` names and that nothing has: what is certainly wrong is found, and nothing else.
 
-Belongs here: SQL over a whole batch, as text. Does not: running it (spec), or where the mistake is told (orchestration).
+Belongs here: SQL over a whole batch, as text. Does not: running it (spec), or where the mistake is reported (orchestration).
 """
 
 import pytest

@@ -29,7 +29,7 @@ def test_a_forbidden_function_is_refused_in_every_spelling(name, form):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("transform(v) using 'sh'", "TRANSFORM"),
         ("v = '${env:HOME}'", "Spark would put a setting in its place"),
@@ -82,13 +82,13 @@ def test_a_forbidden_function_is_refused_in_every_spelling(name, form):
     ],
     ids=lambda v: str(v)[:40],
 )
-def test_an_expression_is_refused_by_name(text, said):
-    if said is None:
+def test_an_expression_is_refused_by_name(text, message):
+    if message is None:
         assert columns_of(parse_expression(text, "what")) == set()
         return
     with pytest.raises(ValueError, match="what: ") as caught:
         parse_expression(text, "what", allow_windows=True)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_harmless_expressions_are_not_refused(text, columns):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("select transform(v) using 'echo pwned' as y from batch", "TRANSFORM"),
         ("select transform(v) using 'cat' from batch where v > 1", "TRANSFORM"),
@@ -153,10 +153,10 @@ def test_harmless_expressions_are_not_refused(text, columns):
     ],
     ids=lambda v: str(v)[:60],
 )
-def test_a_query_is_refused_by_name(query, said):
+def test_a_query_is_refused_by_name(query, message):
     with pytest.raises(ValidationError) as caught:
         sql(query)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,17 @@ def rule(name="present", severity="critical", columns=("*name*",), **more) -> Au
     return AuditRule.model_validate({"name": name, "columns": list(columns), "check": check, **more})
 
 
-def bound(**given):
-    (found,) = bind([rule(**given)], "silver/a", {"name": "string"}, (), 2026).bound
-    return found
+def bound(**changes):
+    (bound_rule,) = bind([rule(**changes)], "silver/a", {"name": "string"}, (), 2026).bound
+    return bound_rule
 
 
 def result(severity: str, status: str):
     share = {"pass": exact_share(10, 0), "fail": exact_share(10, 5), "inconclusive": uniform_share(10, 1, 1000)}
-    given = bound(severity=severity)
-    found = exception_result(given, "it broke") if status == "exception" else judge_share(given, share[status])
-    assert found.status == status
-    return found
+    bound_rule = bound(severity=severity)
+    judged = exception_result(bound_rule, "it broke") if status == "exception" else judge_share(bound_rule, share[status])
+    assert judged.status == status
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_what_fits_no_column_is_told_and_a_critical_rule_of_nothing_fails():
     rules = [rule("a"), rule("b", columns=["*iso2*"]), rule("c", columns=["*iso2*"], allow_unmatched=True)]
     rules += [rule("d", "warning", ["*url*"]), rule("e", columns=["name", "*naem*"])]
     columns = {"silver/x": ["name"], "gold/y": ["id"]}
-    found = find_unmatched(rules, columns, {"a", "e"})
-    assert [(u.rule, u.pattern, u.fails) for u in found] == [
+    unmatched = find_unmatched(rules, columns, {"a", "e"})
+    assert [(u.rule, u.pattern, u.fails) for u in unmatched] == [
         ("b", None, True), ("c", None, False), ("d", None, False), ("e", "*naem*", False),
     ]  # fmt: skip
 

@@ -30,8 +30,8 @@ class World:
     def execute(self, some, tags):
         self.runs.append(len(some))
         self.tries.add(tags["lakehouse/one_try"])
-        if found := self.bad & set(some):
-            return self.error("down" if self.alike else f"{sorted(w.key for w in found)}")
+        if failing := self.bad & set(some):
+            return self.error("down" if self.alike else f"{sorted(w.key for w in failing)}")
         self.done |= set(some)
         return None
 
@@ -67,18 +67,18 @@ def test_what_fails_for_all_alike_is_not_run_window_by_window() -> None:
 
 def test_a_source_that_goes_down_meanwhile_ends_the_tries() -> None:
     hours = [window_at(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=n), "hourly") for n in range(2000)]
-    runs, done = [], set()
+    runs, finished = [], set()
 
     def execute(some, tags):
         runs.append(len(some))
         if len(runs) > 3 or hours[7] in some:
             return SourceError("down")
-        done.update(some)
+        finished.update(some)
         return None
 
-    errors = isolate_in_runs(hours, execute, lambda some: [w for w in some if w not in done])
-    assert {w for some, _ in errors for w in some} == set(hours) - done
-    assert (len(done), runs[:4]) == (64, [2000, 64, 64, 64])
+    errors = isolate_in_runs(hours, execute, lambda some: [w for w in some if w not in finished])
+    assert {w for some, _ in errors for w in some} == set(hours) - finished
+    assert (len(finished), runs[:4]) == (64, [2000, 64, 64, 64])
     assert len(runs) < 100
 
 

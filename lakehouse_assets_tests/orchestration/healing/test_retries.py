@@ -1,4 +1,4 @@
-"""Tries after a failed one, on an instance and with real runs: when they come, in which ranges, when they end, who is told.
+"""Tries after a failed one, on an instance and with real runs: when they come, in which ranges, when they end, who is notified.
 
 The flow is played by two functions that write the real logs: it is Dagster's side that is tested, and no JVM is started.
 """
@@ -53,21 +53,21 @@ class Shop(Clockwork):
         if bad := [w.key for w in windows if w.start.day in self.poisoned]:
             raise RuntimeError(f"cannot take {bad}")
         at = datetime.now(UTC)
-        made = [
+        records = [
             ExtractionRecord("readings", w.start, self.seq(w.start.day), self.versions[w.start.day], 1, (), 1, "r", at)
             for w in windows
         ]
-        logs.record_extractions(self.settings, made)
-        return dict(zip(windows, made, strict=True))
+        logs.record_extractions(self.settings, records)
+        return dict(zip(windows, records, strict=True))
 
     def publish(self, run, windows):
         last = max((d.number for d in logs.decisions(self.settings, "readings")), default=0)
         plain = {"verdict": "published", "counts": Counts(3, 3), "reasons": (), "checks": ()}
-        made = [
+        decisions = [
             logbook.decided(last + n, p_extracted_at=w.start, extraction_seq=self.seq(w.start.day), **plain)
             for n, w in enumerate(windows, 1)
         ]
-        logbook.write(self.settings, made)
+        logbook.write(self.settings, decisions)
         return Published({}, [], {})
 
     def arrives(self, days, version: str = "v1") -> None:
@@ -94,8 +94,8 @@ class Shop(Clockwork):
         return len(plan.requests)
 
     def next(self) -> dict[int, str]:
-        found = read_statuses(self.instance, self.settings, SPEC, datetime.now(UTC) + self.later)
-        return {h.window.start.day: h.next_step for h in found if h.next_step not in ("source", "nothing")}
+        statuses = read_statuses(self.instance, self.settings, SPEC, datetime.now(UTC) + self.later)
+        return {h.window.start.day: h.next_step for h in statuses if h.next_step not in ("source", "nothing")}
 
     def check(self) -> bool:
         key = dg.AssetCheckKey(dg.AssetKey("silver_readings"), CHECK)
@@ -120,11 +120,11 @@ def test_one_bad_window_among_many_is_left_alone_in_the_end_and_the_others_are_i
     assert shop.tick_retries() == 0, "ten minutes first"
     assert set(shop.next().values()) == {"retry"}
     assert shop.tick(timedelta(hours=7)) == {}, "what failed is the sensor's"
-    asked = []
+    requested = []
     for hours in (1, 3, 10, 30, 100):
         shop.later = timedelta(hours=hours)
-        asked.append(shop.tick_retries())
-    assert asked == [4, 3, 2, 1, 0]
+        requested.append(shop.tick_retries())
+    assert requested == [4, 3, 2, 1, 0]
     assert shop.sizes == [20, 5, 5, 5, 5, 2, 2, 1, 1, 1, 1]
     assert shop.next() == {7: "stopped"}
     assert shop.check() is False
@@ -197,8 +197,8 @@ def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, set
         from lakehouse_assets.orchestration.healing.source_state import poll_sources
 
         now = datetime.now(UTC)
-        seen = poll_sources(shop.instance, settings, [SPEC], {}, now).unsettled
-        shop.versions |= {int(key[-2:]): print_ for key, print_ in seen.get("readings", {}).items()}
+        observed = poll_sources(shop.instance, settings, [SPEC], {}, now).unsettled
+        shop.versions |= {int(key[-2:]): print_ for key, print_ in observed.get("readings", {}).items()}
         return ForegroundRun(shop.definitions, shop.instance, settings, tables, chosen).run()
 
     with pytest.raises(RunFailedError, match="cannot take"):
@@ -230,7 +230,9 @@ def test_where_nothing_failed_the_lake_is_read_once_an_hour(shop, monkeypatch):
     read = []
     for name in ("decisions", "extractions"):
         real = getattr(logs, name)
-        monkeypatch.setattr(logs, name, lambda *given, name=name, real=real, **more: read.append(name) or real(*given, **more))
+        monkeypatch.setattr(
+            logs, name, lambda *arguments, name=name, real=real, **more: read.append(name) or real(*arguments, **more)
+        )
     shop.later = timedelta(hours=1) - timedelta(minutes=datetime.now(UTC).minute)  # an hour's beginning
     assert shop.tick_retries() == 0
     assert sorted(read) == ["decisions", "extractions"]
