@@ -41,7 +41,7 @@ def test_each_pair_turns_the_order_round_and_the_first_only_warms_up():
     assert ([s.seconds for s in a], [s.seconds for s in b]) == ([1, 2, 3], [4, 5, 6])
 
 
-def test_what_is_going_on_is_told():
+def test_progress_is_reported():
     messages: list[str] = []
     run_pairs(side("a", []), side("b", []), 1, messages.append)
     assert messages == ["warm-up: a", "warm-up: b", "pair 1 of 1: b", "pair 1 of 1: a"]
@@ -58,7 +58,7 @@ def test_a_limit_is_reached_when_it_is_not_exceeded(limit, reached):
     assert result(limit=limit).reached is reached
 
 
-def test_processor_seconds_have_a_ratio_of_their_own_where_they_are_known():
+def test_processor_seconds_have_a_ratio_of_their_own():
     assert result().cpu_ratio == 3.0
     assert result(b_samples=(Sample(2), Sample(4), Sample(5))).cpu_ratio is None
 
@@ -104,7 +104,7 @@ def test_the_json_holds_every_sample_and_can_be_written():
     assert (one["sizes"], one["settings"]) == ({"rows": 10}, {"k": "v"})
 
 
-def test_the_table_says_sizes_ratio_limit_and_whether_it_is_reached():
+def test_the_table_shows_sizes_ratio_limit_and_result():
     from rich.console import Console
 
     console = Console(width=200, record=True, file=io.StringIO())
@@ -125,7 +125,7 @@ def test_an_instance_of_its_own_keeps_nothing_in_the_project(tmp_path, monkeypat
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
-def test_the_memory_of_a_process_is_seen():
+def test_the_memory_of_a_process_is_measured():
     assert _by_proc(os.getpid()) > 10 * 2**20
     with PeakMemory(os.getpid()) as peak:
         peak._done.wait(0.5)
@@ -140,7 +140,7 @@ def test_more_sides_than_two_turn_round_as_well():
     assert [len(samples) for samples in rounds] == [2, 2, 2]
 
 
-def test_a_side_that_was_left_out_is_told_and_not_counted():
+def test_a_side_left_out_is_listed_and_not_counted():
     from rich.console import Console
 
     console = Console(width=200, record=True, file=io.StringIO())
@@ -168,7 +168,7 @@ def test_sides_that_find_other_rows_stop_the_benchmark(who, rule):
         rules.agree(failing_rows, ["r", rules.UNIQUE])
 
 
-def test_a_peer_that_ends_is_told_with_its_last_words(tmp_path):
+def test_a_peer_that_ends_is_reported_with_its_last_output(tmp_path):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text("#!/bin/sh\nread job\necho no such jar >&2\n")
@@ -185,7 +185,7 @@ def test_ten_rules_of_a_hundred_are_of_every_kind():
 
 
 @pytest.mark.parametrize(("clean", "exceeding"), [(19, 0), (20, 0), (39, 1), (60, 2), (99, 4), (100, 4)])
-def test_a_threshold_is_what_another_clean_score_exceeds_in_five_percent_at_most(clean, exceeding):
+def test_clean_scores_exceed_a_threshold_in_five_percent_at_most(clean, exceeding):
     scores = [float(i) for i in range(clean)]
     limit = drift_peers.threshold(scores[::-1], 0.05)
     assert sum(score > limit for score in scores) == exceeding
@@ -202,7 +202,7 @@ def answers_of(clean: float, faulty: float, alarms: bool) -> dict[str, PeerAnswe
     return {kind: PeerAnswer(scores, [alarms] * len(scores)) for kind, scores in kinds.items()}
 
 
-def test_ours_is_asked_the_power_of_the_best_peer_at_the_same_false_alarms():
+def test_our_power_must_reach_the_best_peer_at_equal_false_alarms():
     judged = {
         drift_peers.OURS: answers_of(0.5, 2.0, False),
         "good": answers_of(0.5, 2.0, True),
@@ -242,7 +242,7 @@ def test_answers_are_gathered_by_the_kind_of_batch_over_all_baselines():
     assert not any(answer.scores for answer in gathered["bare"].values())
 
 
-def test_a_drift_peer_that_ends_is_told_after_what_it_has_answered(tmp_path):
+def test_a_drift_peer_that_ends_is_reported_after_its_answers(tmp_path):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     answer = json.dumps({"case": "correlated-0", "said": {"KS": [[0.5], [True]]}})

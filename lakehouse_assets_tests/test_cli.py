@@ -121,7 +121,7 @@ def test_check_validate_where_nothing_has_landed():
     assert result.stdout.endswith(": right\n")
 
 
-def test_check_validate_tells_what_is_no_mistake(monkeypatch):
+def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):
     note = "defs.yaml:9: packs: '*_at' (times.checks.0.for_columns) fits no column here"
     monkeypatch.setattr(validate, "unmatched_patterns", lambda _: ([], [note]))
     result = run("check", "validate")
@@ -157,7 +157,7 @@ def test_quarantine_show_of_an_empty_lake():
     assert "--window" in refused("quarantine", "show", "weather")
 
 
-def test_what_is_held_of_a_gold_table_is_shown_of_its_last_decision():
+def test_quarantine_show_lists_gold_rows_of_the_last_decision():
     settings = Settings.from_environment()
     decisions = logbook.write(settings, [logbook.decided(n, "gold_daily_weather") for n in (1, 2)])
     reason = {"check": "c", "column": "x", "severity": "critical", "value": "1", "message": "m"}
@@ -190,7 +190,7 @@ def test_an_unknown_table(command):
     assert refused(*command) == f"there is no table 'nope'; there are {TABLES}"
 
 
-def test_a_baseline_of_which_nothing_is_known():
+def test_an_empty_baseline_is_shown():
     listed = run_json("baseline", "show", "weather", "--json")
     assert (listed["version"], listed["windows"], listed["pinned"], listed["learning"]) == (0, 0, False, True)
     assert (listed["features"], listed["events"]) == ([], [])
@@ -208,12 +208,12 @@ def test_a_baseline_of_which_nothing_is_known():
     ],
     ids=str,
 )
-def test_acts_on_a_baseline_that_there_is_nothing_to_act_on_of(command, message):
+def test_operations_on_an_empty_baseline_are_refused(command, message):
     """Through Dagster, on the instance of this lake; no JVM is needed to see that there is nothing."""
     assert message in refused("baseline", command[0], "weather", "--because", "x", *command[1:])
 
 
-def test_what_a_baseline_holds_is_shown():
+def test_baseline_show_lists_the_contents():
     """As decisions have taught it, and as it was at a version."""
     settings = Settings.from_environment()
     spec = load_tables()[[table.spec.name for table in load_tables()].index("weather")].spec
@@ -359,12 +359,12 @@ def run_rows(*arguments: str) -> list[str]:
     return result.stdout.splitlines()[1:]
 
 
-def test_judging_again_is_an_act_that_wants_to_be_named():
+def test_rejudging_requires_an_explicit_option():
     assert "--because" in refused("run", "--rejudge", "--table", "weather", "--window", WINDOW)
     assert "--window" in refused("run", "--rejudge", "--because", "x", "--table", "weather")
 
 
-def test_of_what_is_judged_again_the_windows_named_are_listed_and_no_other(monkeypatch, empty_lake):
+def test_rejudging_lists_only_the_named_windows(monkeypatch, empty_lake):
     settings = Settings.from_environment()
     days = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
     logbook.write(settings, [logbook.decided(n, "weather", p_extracted_at=day) for n, day in enumerate(days, 1)])

@@ -42,7 +42,7 @@ def test_an_empty_lake_has_nothing_to_audit_but_critical_rules_of_nothing_are_no
     assert Path(report["pages"]).is_file()
 
 
-def test_what_cannot_be_audited_is_refused():
+def test_invalid_audit_requests_are_refused():
     result = run("audit-silver", "--table", "nope")
     assert isinstance(result.exception, RefusedError)
     assert "there is no Delta table silver/nope; there are none" in str(result.exception)
@@ -54,7 +54,7 @@ def test_no_pages_without_an_audit():
 
 
 @pytest.mark.parametrize("value", ["0", "many", "-5"])
-def test_a_wrong_number_of_rows_is_told(monkeypatch, value):
+def test_an_invalid_number_of_rows_is_refused(monkeypatch, value):
     monkeypatch.setenv("AUDIT_TOTAL_ROWS", value)
     with pytest.raises(EnvironmentMissing, match="AUDIT_TOTAL_ROWS"):
         Settings.from_environment()

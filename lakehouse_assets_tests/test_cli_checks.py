@@ -48,7 +48,7 @@ def run(*arguments):
     return CliRunner().invoke(cli.app, ["check", *arguments])
 
 
-def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
+def test_check_run_judges_the_newest_window_and_sets_the_exit_code(lake):
     good = run("run", "readings", "in_range_value")
     assert good.exit_code == 0, good.output
     assert "2024-01-03" in good.output
@@ -82,13 +82,13 @@ def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
         ("{check: expression, expr: \"reflect('java.lang.System', 'exit', 1)\"}", ConfigError, "reflect is not allowed"),
     ],
 )
-def test_a_check_that_there_is_not(lake, check, error, message):
+def test_an_unknown_check_is_refused(lake, check, error, message):
     refused = run("run", "readings", check)
     assert isinstance(refused.exception, error), refused.output
     assert message in str(refused.exception)
 
 
-def test_the_newest_window_is_that_of_the_place(lake):
+def test_the_newest_window_depends_on_the_layer(lake):
     (lake_table,) = common.select_tables()
     land(lake, 4, ["s1,1,10,2024-01-04T00:00:00Z"])
     for layer, newest in (("source", "2024-01-04"), ("bronze", "2024-01-03"), ("silver", "2024-01-03")):
@@ -96,7 +96,7 @@ def test_the_newest_window_is_that_of_the_place(lake):
         assert (layer, outcome["window"], outcome["status"]) == (layer, newest, "passed")
 
 
-def test_what_has_landed_is_looked_at_before_any_extraction(settings, monkeypatch, tmp_path):
+def test_check_run_reads_landed_files_before_any_extraction(settings, monkeypatch, tmp_path):
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
     monkeypatch.setattr(common, "select_tables", lambda *_: [LakehouseTable(readings(), tmp_path)])
@@ -107,7 +107,7 @@ def test_what_has_landed_is_looked_at_before_any_extraction(settings, monkeypatc
     assert (outcome["window"], outcome["rows"], outcome["status"]) == ("2024-01-02", 1, "passed")
 
 
-def test_a_window_that_there_is_not(lake):
+def test_an_unknown_window_is_refused(lake):
     assert "keys look like 2024-01-01" in str(run("run", "readings", "not_empty", "--window", "yesterday").exception)
     assert "is in bronze" in str(run("run", "readings", "not_empty", "--window", "2024-01-09").exception)
 
@@ -139,7 +139,7 @@ def test_a_published_gold_table(spark, lake):
         (("backtest", "gold_sensors", "--check", "most_fits"), RefusedError, "`lakehouse check run gold_sensors CHECK`"),
     ],
 )
-def test_what_gold_is_not_asked(lake, arguments, error, message):
+def test_check_run_refuses_window_options_for_gold(lake, arguments, error, message):
     refused = run(*arguments)
     assert isinstance(refused.exception, error), refused.output
     assert message in str(refused.exception)
@@ -158,7 +158,7 @@ def test_backtest(lake):
     assert "passes in all 1 window(s)" in run("backtest", "readings", "--check", FAR, "--windows", "2024-01-01").output
 
 
-def test_what_is_suggested_can_be_pasted(lake):
+def test_suggest_needs_a_hundred_rows(lake):
     # Days 1 and 2 wrote the same keys as day 3: silver has 40 rows.
     assert "at least 100 are wanted" in str(run("suggest", "readings").exception)
 

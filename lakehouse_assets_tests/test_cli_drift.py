@@ -77,7 +77,7 @@ def test_clean_files_of_every_kind(tmp_path, suffix):
     ],
 )
 @pytest.mark.parametrize("history", [False, True])
-def test_what_has_drifted_is_named(change, feature, message, history):
+def test_the_drifted_feature_is_named(change, feature, message, history):
     if history:
         comparison = compare(rows(334, 4, **change), WINDOWS, history="day")
         # With 120 windows the least p-value of missing values is 2/121: enough to warn, not to hold.
@@ -124,12 +124,12 @@ def test_the_history_column_must_be_there_and_full(tmp_path):
         (rows(9, a=lambda f, _: "text"), BASE, "'a' holds text in the batch and numbers in the baseline"),
     ],
 )
-def test_what_is_refused(batch, baseline, message):
+def test_unusable_inputs_are_refused(batch, baseline, message):
     with pytest.raises(RefusedError, match=message):
         compare(batch, baseline)
 
 
-def test_what_is_left_out_is_told():
+def test_skipped_columns_are_listed():
     batch = rows(2000, 7).assign(only=1, id=[f"id{i}" for i in range(2000)])
     comparison = compare(batch, BASE.assign(other=1, id=[f"row{i}" for i in range(40_000)]))
     reasons = {
@@ -207,12 +207,12 @@ def test_numbers_as_large_as_can_be_are_json(tmp_path):
         ({"remembers": 3}, "remembers: not known here; did you mean remember"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(RefusedError, match=message):
         compare(np.arange(50.0), np.arange(100.0), **options)
 
 
-def test_a_level_brings_what_follows_from_it():
+def test_warn_at_sets_the_windows_until_a_warning():
     comparison = compare(np.arange(50.0), np.arange(100.0), warn_at=0.001)
     assert comparison.verdict.windows_until_warn == 998
 

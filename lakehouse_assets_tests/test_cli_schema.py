@@ -71,7 +71,7 @@ def test_show_has_promised_and_present_and_arrived_side_by_side(settings):
     assert "promised" in run("show", "readings").stdout
 
 
-def test_diff_says_what_differs_what_to_do_and_what_reads_it(settings):
+def test_diff_lists_differences_with_advice_and_readers(settings):
     publish(settings, value="string")
     rows = run_json("diff", "readings")
     silver = {row["column"]: (row["promised"], row["found"]) for row in rows if row["where"] == "silver"}
@@ -84,7 +84,7 @@ def test_diff_says_what_differs_what_to_do_and_what_reads_it(settings):
     assert "declare the new type" in arrived["what to do"]
 
 
-def test_a_plan_is_printed_and_nothing_is_done(settings):
+def test_a_plan_is_printed_without_changes(settings):
     publish(settings)
     before = delta.version(settings.path("silver", "readings"))
     steps = [(row["step"], row["column"], row["rewrites data"], row["reversible"]) for row in run_json("migrate", "readings")]
@@ -108,7 +108,7 @@ def test_a_plan_is_printed_and_nothing_is_done(settings):
         ('{"columns": {"level": {"type": "double"}}}', "no"),
     ],
 )
-def test_what_an_earlier_contract_read_from_bronze_can_be_read_again(settings, rules, reversible):
+def test_a_column_of_an_earlier_contract_can_be_read_again(settings, rules, reversible):
     publish(settings)
     logbook.write(settings, [logbook.decided(2, ruleset=rules)])
     dropped = next(row for row in run_json("migrate", "readings") if row["step"] == "drop")
@@ -125,7 +125,7 @@ def test_a_rename_that_makes_no_sense_is_refused(settings, rename, message):
     assert message in str(result.exception)
 
 
-def test_a_rename_to_what_bronze_does_not_have_says_how_to_get_it(settings):
+def test_a_rename_to_a_column_missing_in_bronze_names_the_fix(settings):
     publish(settings, ("sensor", "hour", "level", "updated"))
     result = run("migrate", "readings", "--rename", "level=value")
     assert "say `from: level`" in str(result.exception)

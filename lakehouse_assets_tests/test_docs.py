@@ -60,14 +60,14 @@ def blocks_of_all_pages(language: str) -> list:
     ]
 
 
-def test_the_reference_is_what_the_models_give():
+def test_the_reference_page_matches_the_models():
     process = subprocess.run(
         [sys.executable, "scripts/make_reference.py", "--check"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
     )
     assert process.returncode == 0, process.stderr
 
 
-def test_the_event_s_schema_is_what_the_model_gives():
+def test_the_event_schema_matches_the_model():
     command = [sys.executable, "scripts/make_event_schema.py", "--check"]
     process = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
@@ -237,7 +237,7 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=lambda page: page.name)
-def test_each_page_opens_with_what_the_reader_can_do(page):
+def test_each_page_opens_with_the_reader_s_goals(page):
     _, opening = page.read_text(encoding="utf-8").split("\n\n")[:2]
     assert opening.startswith("After this page you can "), opening
 

@@ -95,7 +95,7 @@ def test_a_file_for_each_day(year: Year) -> None:
     assert [path.name[:10] for path in year.files if path.parent.name == "late"] == ["2013-07-04", "2013-07-05"]
 
 
-def test_files_are_the_same_whenever_they_are_made(year: Year) -> None:
+def test_generated_files_are_reproducible(year: Year) -> None:
     # deflate, no flags (so no name), no time, best compression, unknown system
     assert {path.read_bytes()[:10] for path in year.files} == {b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"}
 
@@ -128,7 +128,7 @@ def test_last_modified_increases(year: Year) -> None:
         assert stamps == sorted(set(stamps)), key
 
 
-def test_the_last_state_says_what_happened(year: Year) -> None:
+def test_the_last_state_is_consistent(year: Year) -> None:
     for event in year.newest.values():
         stamp, status = instant(event["last_modified_at"]), event["status"]
         scheduled = instant(event["scheduled_departure"])
@@ -196,7 +196,7 @@ def test_planes_grow_by_those_that_flew(year: Year) -> None:
         assert month == 12 or set(tails) <= {row["tailnum"] for row in months[month]}
 
 
-def test_what_the_flights_name_is_known(year: Year) -> None:
+def test_references_of_flights_match_the_dimensions(year: Year) -> None:
     airports = {row["faa"] for row in table("airports/on_time/2013-01.csv")}
     airlines = {row["carrier"] for row in table("airlines/on_time/2013-01.csv")}
     planes = {row["tailnum"] for row in table("planes/on_time/2013-12.csv")}

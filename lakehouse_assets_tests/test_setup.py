@@ -75,7 +75,7 @@ def list_parts(folder: Path) -> set[str]:
     return COMPLETE & {path.name for path in (folder / ".venv").iterdir()}
 
 
-def test_a_set_up_that_is_killed_anywhere_is_made_whole_by_the_next(folder):
+def test_the_next_set_up_completes_one_killed_anywhere(folder):
     assert set_up(folder).returncode == 0
     steps = steps_of(folder)
     assert (steps, list_parts(folder)) == (["venv", "pip", "packages", "project", "jars", "classes"], COMPLETE)
@@ -102,7 +102,7 @@ def test_a_newer_lock_killed_anywhere_too_and_without_a_network_the_environment_
         assert (again.returncode, list_parts(folder)) == (0, COMPLETE), f"killed at {steps[kill_at - 1]}: {again.stderr}"
 
 
-def test_what_a_killed_venv_leaves_and_what_is_no_environment(folder):
+def test_a_partial_venv_is_replaced_and_a_foreign_folder_is_not(folder):
     """Python, and no pip; folders alone; and a folder of somebody's files, which is not removed."""
     home = folder / ".venv"
     (home / "bin").mkdir(parents=True)

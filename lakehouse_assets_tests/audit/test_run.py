@@ -93,7 +93,7 @@ def test_each_rule_has_its_answer(report):
     assert of(firms, "url_form", "homepage")["status"] == "pass"
 
 
-def test_what_the_sample_leaves_open_is_looked_at_in_full(report, spark, lake):
+def test_an_inconclusive_sample_is_followed_by_a_full_audit(report, spark, lake):
     firms = report.audits[1]
     revenue = of(firms, "revenue")
     assert (revenue["status"], revenue["escalated"]) == ("fail", True)
@@ -138,7 +138,7 @@ def test_the_seed_fixes_the_sample_and_a_weight_brings_the_rare(spark, lake, tmp
     assert first.results[0]["status"] == "pass"
 
 
-def test_coverage_is_told(spark, lake, report, tmp_path):
+def test_uncovered_columns_are_listed(spark, lake, report, tmp_path):
     firms = report.audits[1]
     assert firms.uncovered == ("kind", SCRIPT)
     assert {u.rule for u in report.unmatched if u.pattern is None} == {"employee_count", "founded_year"}

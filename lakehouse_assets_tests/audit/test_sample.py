@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_rows_on_one_partition_and_on_eight(rows):
     assert samples[0] != samples[2]
 
 
-def test_rare_groups_are_there_and_the_cut_tells_how_likely_each_row_was(rows):
+def test_rare_groups_are_sampled_with_known_inclusion_probabilities(rows):
     groups = count_groups(rows, "kind", 20_000, weighted=True)
     assert groups.counts == {"common": 19_960, "rare": 40}
     drawn = draw_sample(rows, [F.col("id")], 100, 3, 20_000, column="kind", groups=groups)
@@ -73,21 +73,21 @@ def test_rare_groups_are_there_and_the_cut_tells_how_likely_each_row_was(rows):
     drawn.release()
 
 
-def test_a_table_smaller_than_the_sample_is_taken_whole_and_an_empty_one_too(rows):
+def test_a_table_smaller_than_the_sample_is_sampled_completely(rows):
     for count in (0, 7, 100):
         drawn = draw_sample(rows.limit(count), [F.col("id")], 100, 1, count)
         assert (drawn.count, drawn.rows.count(), drawn.cut) == (count, count, float("inf"))
         drawn.release()
 
 
-def test_what_is_not_among_the_frequent_groups_is_counted_together(rows):
+def test_infrequent_groups_are_counted_together(rows):
     groups = Groups({"common": 19_960, OTHERS: 40}, {"common": 1.0, OTHERS: 500.0})
     drawn = draw_sample(rows, [F.col("id")], 100, 3, 20_000, column="kind", groups=groups)
     assert drawn.counts[OTHERS] > 30
     drawn.release()
 
 
-def test_the_rows_are_kept_in_a_heap_of_bounded_size_per_task(rows):
+def test_sampling_uses_a_bounded_heap_per_task(rows):
     drawn = draw_sample(rows, [F.col("id")], 10, 1, 20_000)
     plan = drawn.cached._jdf.queryExecution().executedPlan().toString()
     assert "TakeOrderedAndProject(limit=11" in plan
@@ -95,7 +95,7 @@ def test_the_rows_are_kept_in_a_heap_of_bounded_size_per_task(rows):
     drawn.release()
 
 
-def test_rows_that_are_alike_are_drawn_one_by_one_and_that_is_told(rows):
+def test_equal_rows_are_drawn_separately_and_a_warning_names_them(rows):
     drawn = draw_sample(
         rows.select(F.lit(1).alias("same"), (F.col("id") % 2).alias("odd")), [F.col("same"), F.col("odd")], 400, 1, 20_000
     )

@@ -119,7 +119,7 @@ def _kill_at_every_file(account: Account, spark: Any, home: Path, operation: str
 
 
 def _strike(account: Account, ground: Ground, point: str, times: int, jvm: dict[str, str]) -> bool:
-    fields = {"act": ground.act, "point": point, "seed": ground.seed, "attempts": times}
+    fields = {"act": ground.operation, "point": point, "seed": ground.seed, "attempts": times}
     try:
         account.note("kill", **fields, killed=ground.strike(point, times, jvm), equal=True)
         return False

@@ -66,7 +66,7 @@ def test_each_window_has_a_control_file_of_its_own() -> None:
         source.refuse_extraction("hourly", "append", None)
 
 
-def test_a_figure_needs_a_source_that_says_it() -> None:
+def test_a_control_total_needs_a_source_with_controls() -> None:
     total = {"check": "control_total", "figure": "rows"}
     with pytest.raises(ValidationError, match=r"\(control_total_rows\): the source says no figures; declare source.control"):
         readings(checks=[total])

@@ -38,7 +38,7 @@ MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name"
         ),
     ],
 )
-def test_what_cannot_be_depended_on(checks, message):
+def test_impossible_dependencies_are_refused(checks, message):
     with pytest.raises(ValidationError, match="checks") as refused:
         readings(checks=checks)
     assert message in str(refused.value)
@@ -67,7 +67,7 @@ def test_a_batch_check_hides_no_rows():
     assert row_prerequisites(spec.checks[2], spec.checks) == []
 
 
-def test_what_was_not_judged_is_in_the_way():
+def test_an_unjudged_check_skips_its_dependents():
     spec = readings(checks=[HAS_VALUE, MEAN])
     (outcome,) = gate.judge_checks(spec.checks[1:], CONTEXT, NUMBERS["all is well"], ())
     assert (outcome.status, outcome.message) == ("skipped", "not judged: has_value was not judged")
@@ -102,14 +102,14 @@ def test_skipped_or_judged(more, numbers, small, mean):
             assert "has_value" in outcome.message
 
 
-def test_who_depends_on_a_skipped_one_is_skipped():
+def test_a_dependent_of_a_skipped_check_is_skipped():
     spec = readings(checks=[SMALL, HAS_VALUE, {**MEAN, "depends_on": ["small"]}])
     outcomes = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], ())
     assert [o.status for o in outcomes] == ["skipped", "error", "skipped"]
     assert outcomes[2].message == "not judged: small was skipped"
 
 
-def test_what_is_overridden_stands_in_nobodys_way():
+def test_a_waived_check_skips_no_dependents():
     spec = readings(checks=[SMALL, HAS_VALUE, MEAN])
     outcomes = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], (), waived=["has_value"])
     assert [o.status for o in outcomes] == ["passed", "error", "failed"]
@@ -122,7 +122,7 @@ KINDS = [
 
 
 @given(st.data())
-def test_a_check_that_can_hold_is_skipped_only_where_the_batch_is_held(data):
+def test_a_blocking_check_is_skipped_only_in_a_quarantined_batch(data):
     """Fail closed: nothing is published that a critical check was to look at, and did not."""
     count = data.draw(st.integers(2, 5))
     checks = []

@@ -35,7 +35,7 @@ def test_thresholds_are_compared_by_count(more, rows, failed, effect):
 
 
 @pytest.mark.parametrize("kind", sorted(kinds()))
-def test_an_error_holds_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
+def test_an_error_quarantines_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
     example = yaml.safe_load(kinds()[kind].example)
     parameters = {name: value for name, value in example.items() if name not in ("severity", "threshold", "on_fail")}
     assert consequence(ANY.validate_python(parameters), Judgement("error")) == "batch"
@@ -52,7 +52,7 @@ def test_an_error_holds_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
     ],
     ids=str,
 )
-def test_a_question_that_nobody_asked_is_not_passed(parameters, values):
+def test_a_check_without_its_metrics_is_an_error(parameters, values):
     assert ANY.validate_python(parameters).judge(values, CONTEXT).status == "error"
 
 
@@ -99,7 +99,7 @@ def test_contradictions_are_refused(parameters, message):
     assert message in str(caught.value)
 
 
-def test_an_unknown_kind_is_told_the_known_ones():
+def test_an_unknown_kind_lists_the_available_ones():
     with pytest.raises(ValidationError) as caught:
         ANY.validate_python({"check": "not_nul", "column": "v"})
     text = str(caught.value)

@@ -72,7 +72,7 @@ def test_without_the_file_there_is_no_such_kind(tmp_path):
     assert "even" in process.stderr
 
 
-def test_a_kind_cannot_take_the_place_of_another(tmp_path):
+def test_two_kinds_of_one_name_are_refused(tmp_path):
     (tmp_path / "evenness.py").write_text(OWN.replace('Literal["even"]', 'Literal["not_null"]'))
     command = [sys.executable, "-c", PUT + "from lakehouse_assets.checks.registry import kinds; kinds()", str(tmp_path)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@ FIRMS = {
 }  # fmt: skip
 
 
-def test_the_default_pack_holds_the_whole_list():
+def test_the_default_pack_contains_every_rule():
     binding = bind(read_rules().rules, "silver/firms", FIRMS, ("id",), 2026)
     bound_rules = {(b.rule.name, b.columns, b.check.check, b.rule.severity, b.rule.threshold) for b in binding.bound}
     assert bound_rules == {
@@ -39,7 +39,7 @@ def test_the_default_pack_holds_the_whole_list():
     assert {(rule, column) for rule, column, _ in binding.unfit} == {("url_form", "URL_count"), ("revenue", "revenue_note")}
 
 
-def test_a_key_of_several_columns_is_unique_together_and_one_that_lacks_a_column_is_told():
+def test_a_key_of_several_columns_is_unique_together_and_missing_columns_are_listed():
     rules = read_rules().rules
     binding = bind(rules, "silver/a", {"a": "int", "b": "int"}, ("a", "b"), 2026)
     assert [b.columns for b in binding.bound] == [("a",), ("b",), ("a", "b")]
@@ -59,7 +59,7 @@ def test_rules_of_one_table_and_settings_that_win_key_by_key(tmp_path):
     assert rules.setting("silver/big") == AuditSetting(tables=("silver/big",), rows=70, weight="kind")
 
 
-def test_the_hash_is_of_what_is_asked():
+def test_the_hash_covers_the_rules_without_descriptions():
     rules = read_rules().rules
     described = [rule.model_copy(update={"description": "x"}) for rule in rules]
     assert AuditRules(tuple(described)).ruleset_hash == AuditRules(rules).ruleset_hash
@@ -85,7 +85,7 @@ RULE = "rules:\n  - name: r\n    columns: ['*a*']\n    check: "
         ("rules: []\n", 0, "no *.yaml there has a rule"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_file_and_line(tmp_path, text, line, message):
+def test_a_mistake_names_its_file_and_line(tmp_path, text, line, message):
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(ConfigError) as error:
         read_rules(tmp_path)

@@ -51,7 +51,7 @@ def test_a_plain_word(text, value):
 @pytest.mark.parametrize(
     "value", ["NO", "010", "12:30:45", "1e5", "0x1F", "true", "1.0", "", "=", "~", 1e300, 5e-324, -1, True]
 )
-def test_what_is_written_is_read_back(value):
+def test_values_read_back_as_written(value):
     text = yaml.safe_dump({"value": value})
     assert read_text(text, "x.yaml")[0].data == {"value": value}
 

@@ -41,7 +41,7 @@ def refused(sql: str) -> str:
         ("select origin,\n s.*\nfrom silver_stations s", 2, "two columns are called 'origin'"),
     ],
 )
-def test_what_sqlglot_passes_over(sql, line, expected):
+def test_sql_that_sqlglot_accepts_wrongly_is_refused(sql, line, expected):
     message = refused(sql)
     assert message.startswith(f"x.sql:{line}: ")
     assert expected in message
@@ -64,7 +64,7 @@ def test_what_sqlglot_passes_over(sql, line, expected):
         ("select origin\nfrom silver_weather\nwhere origin = 'it''s'", 3, "two strings side by side"),
     ],
 )
-def test_the_line_is_that_of_the_mistake(sql, line, expected):
+def test_a_mistake_names_its_line(sql, line, expected):
     message = refused(sql)
     assert message.startswith(f"x.sql:{line}: ")
     assert expected in message
@@ -104,6 +104,6 @@ def test_a_column_that_gold_cannot_keep(sql, line, expected):
         ("select origin from silver_weather group by origin having size(filter(array(1), v -> v > 1)) = 0", ["origin"]),
     ],
 )
-def test_what_is_right(sql, columns):
+def test_valid_gold_sql_is_accepted(sql, columns):
     names = list(read_gold(sql, "x.sql", SCHEMA).types)
     assert columns is None or names == columns

@@ -83,7 +83,7 @@ def test_golds_columns_are_those_of_its_sql():
     assert mistake == (("gold", 1, "checks", 0), "(foreign_key_sensor): sensor is int, but sensors.id is string")
 
 
-def test_tables_that_look_into_each_other():
+def test_circular_references_are_listed():
     one = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}])
     two = {**SENSORS.model_dump(by_alias=True), "checks": [{"check": "foreign_key", "columns": ["id"], "table": "readings"}]}
     assert circle([one, SENSORS]) == []

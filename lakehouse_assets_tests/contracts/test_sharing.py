@@ -27,7 +27,7 @@ def checks(*packs, shared=SHARED, own=()):
     return resolve_attributes({**TABLE, "packs": list(packs), "checks": list(own)}, shared)
 
 
-def test_a_pack_stands_before_the_tables_own_checks():
+def test_checks_of_a_pack_come_before_the_tables_own():
     resolved = checks({"pack": "position", "with": {"longitude": "lon"}}, "ids", own=[{"check": "not_empty"}])
     assert resolved.attributes["checks"] == [
         {"check": "latitude", "column": "lat"},
@@ -42,7 +42,7 @@ def test_a_pack_stands_before_the_tables_own_checks():
     )  # fmt: skip
 
 
-def test_what_is_different_here():
+def test_overrides_change_a_pack_for_one_table():
     use = {"pack": "ids", "with": {"most": 5}, "override": {"length_a_id": {"severity": "info"}}, "without": ["length_b_id"]}
     assert checks(use).attributes["checks"] == [{"check": "length", "column": "a_id", "max": 5, "severity": "info"}]
 
@@ -69,7 +69,7 @@ def test_what_is_different_here():
     ],
     ids=str,
 )
-def test_a_use_that_cannot_be_kept(use, keys, message):
+def test_an_invalid_use_of_a_pack_is_refused(use, keys, message):
     with pytest.raises(SharingError) as refused:
         checks(use)
     assert (refused.value.keys, message in refused.value.text) == (keys, True), refused.value.text
@@ -87,7 +87,7 @@ def test_gold_has_packs_too():
     assert resolved.origins[("gold", 1, "checks")] == (CheckOrigin(0, "position"), CheckOrigin(1, "position"))
 
 
-def test_defaults_lie_below_what_a_table_says():
+def test_a_tables_values_override_the_defaults():
     general = {"owners": ["team:all"], "tags": {"lane": "${LANE}"}}
     general["schema"] = {"new_columns": "quarantine", "missing_columns": "null"}
     by_kind = {"not_null": {"severity": "warning", "threshold": 0.9}, "length": {"max": "${MOST}"}}
@@ -132,7 +132,7 @@ def test_a_variable_that_is_not_there_and_one_that_looks_like_yaml():
     assert resolve_attributes({"description": "${X}"}, sly).attributes == {"description": "a}, severity: info, {b: ${LANE}"}
 
 
-def test_what_is_written_is_left_as_it_is():
+def test_resolving_leaves_its_input_unchanged():
     written = {**TABLE, "packs": ["ids"], "checks": [{"check": "not_empty"}]}
     copy = {**written, "packs": list(written["packs"]), "checks": [dict(c) for c in written["checks"]]}
     resolve_attributes(written, SHARED)

@@ -36,14 +36,14 @@ def test_the_error_of_a_cast_and_of_an_unreadable_record():
 
 
 @pytest.mark.parametrize(("value", "spelling"), [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
-def test_what_is_observed_is_json_and_spelt_as_in_events(value, spelling):
+def test_observed_values_are_json_spelt_as_in_events(value, spelling):
     spec = readings(checks=[{"check": "statistic", "column": "value", "of": "mean", "min": 0, "max": 1}])
     numbers = BatchNumbers(rows_in=1, metrics={"statistic_mean_value": {"value": float(value)}})
     (outcome,) = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
     assert json.loads(json.dumps(outcome.as_dict(), allow_nan=False))["observed"]["value"] == spelling
 
 
-def test_what_a_check_says_of_a_batch():
+def test_a_check_masks_personal_values():
     checks = [
         {"check": "freshness", "column": "updated", "max_age": "1h"},
         {"check": "sql", "name": "none", "sql": "select sensor from batch group by sensor having count(*) > 1"},

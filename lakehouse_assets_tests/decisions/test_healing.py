@@ -64,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_comes_next(case):
+def test_each_state_has_its_next_step(case):
     facts, states, next_, at = CASES[case]
     (status,) = window_statuses([facts], NOW, retries=2)
     assert (status.states, status.next_step, status.due_at) == (states, next_, at)
@@ -74,7 +74,7 @@ def test_what_comes_next(case):
     assert describe_next_step(status, "readings")
 
 
-def test_late_is_what_was_overtaken_or_took_longer_than_a_window_lasts():
+def test_overtaken_or_slow_windows_are_late():
     began = window(4).end + timedelta(hours=1)
     facts = [
         complete_day(1, first_extracted_at=began),  # history, taken with the table's first run
@@ -102,7 +102,7 @@ def test_the_delay_grows_and_ends_at_a_day():
     assert (delays[0], delays[-1]) == (timedelta(minutes=10), timedelta(days=1))
 
 
-def test_what_is_said_of_unbroken_windows_is_said_once_and_of_held_ones_each():
+def test_contiguous_windows_share_a_row_and_quarantined_ones_have_their_own():
     facts = [
         *(day(n, has_arrived=True, failed_at=(FAILED,)) for n in (1, 2, 3)),
         complete_day(4),
@@ -122,7 +122,7 @@ def test_what_is_said_of_unbroken_windows_is_said_once_and_of_held_ones_each():
 
 
 @given(st.sets(st.integers(1, 28), min_size=1), st.sets(st.integers(1, 28), max_size=3), st.integers(0, 8))
-def test_windows_that_cannot_be_taken_stop_and_hold_up_no_other(arrived, poisoned, retries):
+def test_windows_that_cannot_be_ingested_stop_and_delay_no_other(arrived, poisoned, retries):
     """Every window but the poisoned ones is in when trying ends, though they began in one run."""
     failures: dict[int, list[datetime]] = {n: [] for n in arrived}
     ingested: set[int] = set()
@@ -160,7 +160,7 @@ def test_windows_that_cannot_be_taken_stop_and_hold_up_no_other(arrived, poisone
     assert now - NOW < timedelta(days=8)
 
 
-def test_ranges_are_whole_until_they_fail():
+def test_ranges_stay_together_until_they_fail():
     def failed(tries: int, most: int = 6) -> list[WindowStatus]:
         return [WindowStatus(window(n), ("missing",), "retry", NOW, tries, most) for n in range(1, 21)]
 

@@ -68,7 +68,7 @@ def test_only_windows_that_have_the_same_figure_are_shown():
     assert (judged.status, judged.observed) == ("skipped", {"value": 5.0, "sql": SQL})
 
 
-def test_a_season_that_says_nothing_is_refused():
+def test_a_meaningless_season_is_refused():
     with pytest.raises(ValidationError, match="season: hour says nothing in a daily table"):
         readings(checks=[{"check": "anomaly", "sql": SQL, "season": "hour"}])
     assert readings(checks=[{"check": "anomaly", "sql": SQL, "season": "weekday"}])
@@ -96,7 +96,7 @@ def test_rows_beside_earlier_ones(low, high, before, rows, status):
     assert judged.observed["rows"] == rows
 
 
-def test_what_would_never_be_judged_is_refused():
+def test_contradictory_history_checks_are_refused():
     with pytest.raises(ValidationError, match="would never be judged"):
         anomaly(windows=2)
     with pytest.raises(ValidationError, match="needs min, max or both"):

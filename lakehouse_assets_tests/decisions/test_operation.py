@@ -27,7 +27,7 @@ def numbers(operation, decisions, attempts=()):
     return [d.number for d in operation.decisions_made(decisions, attempts).values()]
 
 
-def test_the_same_request_has_made_its_decision_already():
+def test_a_repeated_request_returns_its_decision():
     assert numbers(RELEASE, log()) == [3]
     assert numbers(RELEASE, log()[:2]) == []
 
@@ -36,12 +36,12 @@ def test_the_same_request_has_made_its_decision_already():
     "changes",
     [{"by": "bob"}, {"because": "y"}, {"waived": []}, {"teach": True}, {"window": "2024-01-03"}, {"extraction_seq": 2}],
 )
-def test_said_otherwise_it_is_another(changes):
+def test_a_changed_request_is_another_operation(changes):
     assert numbers(replace(RELEASE, said=REQUEST | changes), log()) == []
     assert numbers(replace(RELEASE, said=REQUEST | changes), log(SETTLED), {"run-3"}) == []
 
 
-def test_by_other_rules_it_is_another_unless_nothing_is_left_to_judge():
+def test_other_rules_make_another_operation_unless_nothing_is_left_to_judge():
     other = replace(RELEASE, judged_by={"rules": "s"})
     assert numbers(other, log()) == []
     assert numbers(other, log(SETTLED)) == [3]
@@ -51,7 +51,7 @@ def test_by_other_rules_it_is_another_unless_nothing_is_left_to_judge():
     assert (numbers(again, decisions), numbers(later, decisions)) == ([3], [])
 
 
-def test_another_attempt_of_the_same_run_is_the_same_whatever_has_changed():
+def test_another_attempt_of_the_same_run_is_the_same_operation():
     other = replace(RELEASE, judged_by={"rules": "s"})
     assert numbers(other, log(), {"run-3"}) == [3]
     before_ids = [replace(d, operation=None) for d in log()]
@@ -59,7 +59,7 @@ def test_another_attempt_of_the_same_run_is_the_same_whatever_has_changed():
 
 
 @pytest.mark.parametrize("kind", ["released", "discarded"])
-def test_asked_again_after_other_decisions_it_is_another_while_rows_are_quarantined(kind):
+def test_a_later_request_is_another_operation_while_rows_are_quarantined(kind):
     operation = replace(RELEASE, kind=kind)
     quarantined, settled = log(QUARANTINED, kind, operation), log(SETTLED, kind, operation)
     learnt = [decided(number) for number in range(4, 61)]
@@ -79,7 +79,7 @@ def test_a_batch_without_rows_that_is_still_quarantined_is_not_settled():
     assert numbers(RELEASE, [*decisions, decided(4)]) == []
 
 
-def test_on_a_state_that_another_decision_has_made_it_is_done_anew():
+def test_a_request_after_another_decision_runs_anew():
     decisions = log()
     later = decided(4, p_extracted_at=decisions[1].p_extracted_at, kind="rejudged")
     assert numbers(RELEASE, [*decisions, later]) == []

@@ -90,7 +90,7 @@ def quiet(instance: dg.DagsterInstance, settings: Settings, expected: list[tuple
 
 @pytest.mark.exhaustive(seconds=300)
 @pytest.mark.timeout(1800)
-def test_what_came_while_the_daemon_was_off(spark, tmp_path):
+def test_the_daemon_catches_up_after_downtime(spark, tmp_path):
     home = tmp_path / "dev"
     home.mkdir()
     variables = slow_start(home, environment(home))

@@ -45,7 +45,7 @@ def world(spark, tmp_path_factory):
     return new_world
 
 
-def test_1_the_tables_that_are_looked_into_go_first(world):
+def test_1_reference_tables_go_first(world):
     land_part("on_time", world.settings.landing, DIMENSIONS)
     report = world.run()
     assert [(name, count) for name, _, _, count in report.ranges] == [
@@ -131,7 +131,7 @@ def test_3_silver_has_every_flight_once_in_its_last_state(world):
         assert row == want
 
 
-def test_4_unknown_references_are_counted_and_hold_nothing_that_may_pass(world):
+def test_4_unknown_references_are_counted_and_quarantine_nothing_valid(world):
     start = datetime.fromisoformat(FIRST).replace(tzinfo=UTC)
     decision = world.current_decisions("flights")[(start, 1)]
     outcomes = {c["check"]: c for c in decision.checks}
@@ -148,7 +148,7 @@ def test_4_unknown_references_are_counted_and_hold_nothing_that_may_pass(world):
     assert {r.check for d in quarantined for r in d.reasons if r.effect == "rows"} == {"possible_speed"}
 
 
-def test_5_gold_counts_what_silver_holds(world):
+def test_5_gold_counts_the_rows_of_silver(world):
     flights = oracle(world).values()
     weather = {(r["origin"], r["time_hour"]): r for r in rows_of(world.settings.path("silver", "weather"))}
     groups = defaultdict(list)
@@ -190,9 +190,9 @@ def test_thirty_orders_of_arrival_give_the_same_table(spark, settings):
     files: dict[int, list[dict]] = defaultdict(list)
     orders = set()
     for order in range(ORDERS):
-        placed = [(dice.randrange(1, WINDOWS + 1), event) for events in chosen for event in events]
-        orders.add(tuple(day for day, _ in placed))
-        for day, event in placed:
+        arrivals = [(dice.randrange(1, WINDOWS + 1), event) for events in chosen for event in events]
+        orders.add(tuple(day for day, _ in arrivals))
+        for day, event in arrivals:
             files[day].append({**event, "arrival": order})
     assert len(orders) == ORDERS
     folder = Path(settings.landing, "arrivals")

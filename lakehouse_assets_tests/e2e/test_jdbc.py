@@ -77,7 +77,7 @@ def newest(rows: Iterable[Row]) -> dict[int, tuple]:
     return newest_rows
 
 
-def test_rows_by_their_time_and_what_changes_among_them_heals(spark, database, tmp_path):
+def test_rows_are_read_by_time_and_changes_heal(spark, database, tmp_path):
     table = [(n, at(1 + n % 3, n % 24), "new", n * 1.25) for n in range(60) if n % 3 != 1]
     table += [(3, at(3, 22), "paid", None), (6, at(3, 23), "paid", -1.0)]
     fill(database, table)
@@ -119,7 +119,7 @@ def test_a_window_of_which_every_row_is_deleted(spark, database, settings):
     assert [row["id"] for row in rows_of(settings.path("silver", "orders"))] == [1]
 
 
-def test_a_source_of_the_present_only_is_taken_once_and_missed_windows_are_covered(spark, database, tmp_path):
+def test_a_source_without_history_is_read_once_and_missed_windows_are_empty(spark, database, tmp_path):
     """As the days go: rows are updated in place, so that what was not taken in time is gone; the last state never is."""
     fill(database, first := [(n, at(1, n), "new", 1.0 * n) for n in range(6)])
     spec = orders(history="watermark", overlap_minutes=90)
@@ -159,7 +159,7 @@ def test_a_source_of_the_present_only_is_taken_once_and_missed_windows_are_cover
 
 
 @pytest.mark.parametrize("died_at", ["positions_recorded", "bronze_committed"])
-def test_what_was_taken_before_a_crash_is_not_lost(spark, database, tmp_path, settings, died_at):
+def test_ingested_rows_survive_a_crash(spark, database, tmp_path, settings, died_at):
     fill(database, [(n, at(1, n), "new", 1.0) for n in range(3)])
     settings = settings.model_copy(update={"jdbc": {"SHOP": database.connection()}})
     spec = orders(history="watermark", overlap_minutes=0)

@@ -125,7 +125,7 @@ def ids(settings: Settings, table: str) -> list[str]:
     return [d.decision_id for d in logs.decisions(settings, table) if d.applied_at]
 
 
-def test_what_a_real_lake_decides_is_told_in_order(spark, settings, broker, instance):
+def test_decisions_of_a_real_lake_are_sent_in_order(spark, settings, broker, instance):
     settings = on(settings, broker)
     spec = readings(
         columns={"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
@@ -185,7 +185,7 @@ def test_while_the_broker_is_down_decisions_wait_and_then_all_arrive(jars, setti
         assert of(read_events(settings, 8), "readings") == ids(settings, "readings")
 
 
-def test_a_broker_that_hangs_costs_a_look_so_long_and_no_longer(jars, settings, tmp_path, instance):
+def test_a_hanging_broker_delays_a_tick_by_a_bounded_time(jars, settings, tmp_path, instance):
     """Stopped (SIGSTOP) it holds its connections and answers nothing, as behind a network that swallows everything."""
     broker = Broker(tmp_path)
     settings = on(settings, broker)
@@ -219,7 +219,7 @@ def main(home: str, address: str, topic: str) -> None:
         send(instance, settings, step=kill_process)
 
 
-def test_killed_after_the_send_it_is_sent_again_and_known_by_its_id(settings, broker, tmp_path, instance):
+def test_an_event_sent_twice_keeps_its_id(settings, broker, tmp_path, instance):
     settings = on(settings, broker)
     write(settings, [decided(n) for n in (1, 2, 3)])
     arguments = (str(tmp_path), broker.address, settings.kafka_topic)

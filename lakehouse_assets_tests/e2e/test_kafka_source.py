@@ -148,7 +148,7 @@ def bronze(settings: Settings, *columns: str) -> list[tuple]:
     )
 
 
-def test_what_a_window_has_is_on_record_before_it_is_read(spark, broker, topic, on):
+def test_offsets_are_recorded_before_the_read(spark, broker, topic, on):
     """Dead in between, it reads the same messages again, whatever has come since."""
     spec = table(topic)
     send(broker, topic, [order(n, 1, n) for n in range(4)])
@@ -192,7 +192,7 @@ BAD: list[tuple[str | None, str | bytes | None]] = [
 ]
 
 
-def test_what_is_no_object_is_kept(spark, broker, topic, on):
+def test_a_message_that_is_no_object_becomes_a_corrupt_record(spark, broker, topic, on):
     good = '{"id": 5, "state": "é", "nested": {"a": [1, null]}, "p_extracted_at": "x"}'
     send(broker, topic, [(0, at(1, n), key, value) for n, (key, value) in enumerate([*BAD, ("5", good)])])
     extract(runner(spark, on, table(topic)), [window(1)])
@@ -214,7 +214,7 @@ def test_what_is_no_object_is_kept(spark, broker, topic, on):
         ([], "7", "a tombstone of the key 7"),
     ],
 )
-def test_a_tombstone_has_what_the_key_has(spark, broker, topic, on, columns, key, expected):
+def test_a_tombstone_has_the_columns_of_its_key(spark, broker, topic, on, columns, key, expected):
     source = {"kind": "kafka", "topic": topic, "message_key": columns}
     send(broker, topic, [(0, at(1), key, None), order(2, 1)])
     frame = source_of(table(topic, source=source), on).read(spark, [window(1)]).frame
@@ -253,7 +253,7 @@ def test_messages_lost_to_retention_are_named(spark, broker, topic, on):
     assert bronze(on)[-1][:2] == (3, "0@8")
 
 
-def test_a_topic_made_again_is_not_taken_for_the_old_one(spark, broker, topic, on):
+def test_a_recreated_topic_is_another_source(spark, broker, topic, on):
     send(broker, topic, [order(2 * n, 1, n) for n in range(4)])
     spec = table(topic)
     extract(runner(spark, on, spec), [window(1)])
@@ -284,7 +284,7 @@ def test_a_topic_that_is_not_there(broker, on):
         source_of(table("nothing"), on).fingerprints([window(1)])
 
 
-def test_what_secures_the_connection_is_told_to_both_clients(tmp_path: Path):
+def test_both_clients_get_the_security_properties(tmp_path: Path):
     file = tmp_path / "kafka.conf"
     file.write_text(
         "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=me\n"

@@ -161,7 +161,7 @@ def here(spark, tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.timeout(1200)
-def test_1_the_story_has_something_to_tell(here):
+def test_1_the_story_covers_every_outcome(here):
     by_kind = {(d["table"], d["verdict"]) for d in here["verdicts"]}
     assert {("weather", "published"), ("weather", "published_with_warnings"), ("gold_daily_weather", "published")} <= by_kind
     assert any(d["superseded_by"] for d in here["verdicts"]), "the corrected day took the place of the first"

@@ -48,7 +48,7 @@ def shown_metadata(world, asset="silver_readings"):
     return {name: value.value for name, value in event.asset_observation.metadata.items()}
 
 
-def test_checks_are_asked_and_nothing_follows(world):
+def test_a_check_run_changes_nothing(world):
     cursor = world.tick().cursor
     before = logs.decisions(world.settings, "readings", evidence=True)
     result = start_checks(world)
@@ -66,7 +66,7 @@ def test_checks_are_asked_and_nothing_follows(world):
     assert shown_metadata(world)["not_passed"] == "every check passed"
 
 
-def test_a_published_gold_table_is_asked(world):
+def test_a_check_run_judges_published_gold(world):
     before = logs.decisions(world.settings, "gold_means", evidence=True)
     result = start_checks(world, table="gold_means")
     assert result == {"passed": 0, "failed": 1, "error": 0, "skipped": 0}
@@ -87,6 +87,6 @@ def test_a_published_gold_table_is_asked(world):
         ({"first": "yesterday"}, "keys look like 2024-01-01"),
     ],
 )
-def test_what_there_is_not(world, config, message):
+def test_unknown_names_are_refused(world, config, message):
     with pytest.raises(RefusedError, match=message.replace("'", ".")):
         start_checks(world, **config)

@@ -45,7 +45,7 @@ def table(name: str) -> LakehouseTable:
     )
 
 
-def test_one_that_fails_holds_up_no_other_and_heals_alone(spark, tmp_path):
+def test_a_failing_table_delays_no_other_and_heals_alone(spark, tmp_path):
     world = World(spark, tmp_path, [table(name) for name in CALENDARS])
     for name, files in LANDED.items():
         folder = Path(world.settings.landing, name)
@@ -73,7 +73,7 @@ def test_one_that_fails_holds_up_no_other_and_heals_alone(spark, tmp_path):
     assert world.run().ranges == []
 
 
-def test_what_runs_at_once(tmp_path):
+def test_two_runs_execute_at_once_and_one_per_table(tmp_path):
     """Two runs, so two JVMs; and of one table's pool a single run."""
     shutil.copy(PROJECT_ROOT / "dagster.yaml", tmp_path)
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:

@@ -36,7 +36,7 @@ def world(spark, tmp_path_factory):
     return World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
 
 
-def test_1_arrived_windows_are_asked_for_and_others_never(world):
+def test_1_only_arrived_windows_are_requested(world):
     land_part("on_time", world.settings.landing, ["weather"])
     run = ForegroundRun(world.definitions, world.instance, world.settings, world.tables)
     run.report_sources([t.spec for t in world.tables])
@@ -124,13 +124,13 @@ def test_4_ticks_and_validation_start_no_jvm(world):
     without_java(world, "dagster", "definitions", "validate")
 
 
-def test_5_few_clean_windows_are_held(world):
+def test_5_few_clean_windows_are_quarantined(world):
     quarantined = [start for (start, _), d in world.current_decisions().items() if d.verdict == "quarantined"]
     clean = [start for start in quarantined if f"{start:%Y-%m-%d}" not in FAULTY]
     assert len(clean) <= 0.05 * 264
 
 
-def test_6_the_correction_replaces_what_was_held(world):
+def test_6_the_correction_replaces_the_quarantined_window(world):
     land_part("corrections", world.settings.landing, ["weather"])
     report = world.run()
     assert [(a, b) for _, a, b, _ in report.ranges] == [(FAULTY[0], FAULTY[-1])]
@@ -203,7 +203,7 @@ def test_9_a_rebuild_from_bronze_gives_the_same_silver(world):
     assert (rebuilt.gained, rebuilt.lost) == (0, 0)
 
 
-def test_what_the_ui_shows_of_a_faulty_day_and_of_its_check(world):
+def test_the_ui_shows_a_faulty_day_and_its_check(world):
     """Metadata of the first extraction's run: the verdict by partition, the failed check with its windows and its plot."""
     instance = world.instance
     records = instance.fetch_materializations(
@@ -223,7 +223,7 @@ def test_what_the_ui_shows_of_a_faulty_day_and_of_its_check(world):
     assert "quarantine release" in evaluation.metadata["what_to_do"].value
 
 
-def test_definitions_say_what_the_assets_are(world):
+def test_definitions_describe_the_assets(world):
     graph = world.definitions.resolve_asset_graph()
     silver = graph.get(dg.AssetKey("silver_weather"))
     schema = {c.name: c for c in silver.metadata["dagster/column_schema"].columns}

@@ -70,7 +70,7 @@ def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_troubl
     assert reads_logs(readings(alerts={"slack": ["OPS"]}))
 
 
-def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(spark, settings, server):
+def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(spark, settings, server):
     spec = readings(alerts={"webhooks": ["OPS"]})
     settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
     land(settings, 1, [])
@@ -96,7 +96,7 @@ def ops(settings, server):
     return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
 
 
-def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, server):
+def test_an_unreachable_channel_delays_no_other_and_gets_its_alert_later(settings, server):
     """Of two webhooks one answers; e-mail has no server at all. None is notified twice."""
     other = HTTPServer(("127.0.0.1", 0), server.RequestHandlerClass)
     other.got, other.status = [], 503
@@ -121,7 +121,7 @@ def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, serv
     assert (len(server.got), len(other.got)) == (1, 1)
 
 
-def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(settings, server):
+def test_quarantined_rows_and_gold_share_one_message(settings, server):
     settings = ops(settings, server)
     spec = readings(alerts={"webhooks": ["OPS"]}, gold=GOLD)
     write(settings, [decided(1), decided(2, reasons=(EMPTY,), **QUARANTINED)])
@@ -144,7 +144,7 @@ def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(sett
     assert second["title"] == "readings: gold_days held"
 
 
-def test_another_lake_is_told_of_from_its_beginning(settings, server, tmp_path):
+def test_another_lake_is_announced_from_its_beginning(settings, server, tmp_path):
     """The instance stays; the lake is another one, or was removed and made again."""
     settings = ops(settings, server)
     spec = readings(alerts={"webhooks": ["OPS"]})
@@ -161,7 +161,7 @@ def mark_applied(*decisions):
     return [replace(d, applied_at=DECIDED) for d in decisions]
 
 
-def test_what_is_no_critical_failure_is_no_news():
+def test_only_critical_failures_raise_alerts():
     warned = Reason("value_in_range", "warning", "failed", "report", 1, "")
     given_up = decided(2, kind="discarded", counts=Counts(3, 2, 0, 0, 1))
     waived = Reason("value_in_range", "critical", "failed", "waived", 1, "")
@@ -171,7 +171,7 @@ def test_what_is_no_critical_failure_is_no_news():
     assert select_new([decided(1)], 0) == [], "not applied yet"
 
 
-def test_only_what_still_stands_is_news():
+def test_only_current_decisions_raise_alerts():
     quarantined = decided(1, reasons=(EMPTY,), **QUARANTINED)
     released = decided(2, p_extracted_at=quarantined.p_extracted_at, kind="released", verdict="published", reasons=())
     assert select_new(mark_applied(quarantined, released), 0) == []
@@ -188,7 +188,7 @@ def test_ten_are_listed_and_the_others_counted():
     assert "… and 3 more" in lines
 
 
-def test_a_missing_secret_is_named_and_holds_up_nothing(settings):
+def test_a_missing_secret_is_named_and_delays_nothing(settings):
     spec = readings(alerts={"webhooks": ["OPS"]})
     with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_SECRET_OPS"):
         channel_address(alert_channels(spec)[0], settings)

@@ -34,7 +34,7 @@ def read_event(decision) -> dict:
     return event
 
 
-def test_an_event_says_what_was_decided_and_every_check():
+def test_an_event_contains_the_decision_and_every_check():
     event = read_event(
         applied_decision(2, waived=("drift",), by="ann", because="the barometer is right", inputs={"sensors": 4})
     )
@@ -68,7 +68,7 @@ def test_a_superseded_batch_is_an_event_of_its_own():
     assert len({event["event_id"], old.decision_id, new.decision_id}) == 3
 
 
-def test_nobody_hears_of_what_is_not_applied():
+def test_unapplied_decisions_send_no_event():
     with pytest.raises(ValueError, match="not applied"):
         event_of(decided(1))
 
@@ -79,7 +79,7 @@ def test_figures_that_json_has_not_are_texts():
     assert check["observed"] == {"value": "NaN", "bounds": ["-Infinity", "Infinity", 1.5]}
 
 
-def test_the_schema_refuses_what_is_no_event():
+def test_the_schema_refuses_invalid_events():
     event = read_event(applied_decision(1))
     for wrong in (
         {**event, "verdict": "fine"},
@@ -95,7 +95,7 @@ def test_an_event_cannot_change():
         event_of(applied_decision(1)).verdict = "published"  # pyright: ignore
 
 
-def test_what_is_too_large_is_shortened_step_by_step_and_says_so():
+def test_a_large_event_is_shortened_step_by_step_and_marked():
     long = "x" * 5000
     checks = [outcome(f"passes_{n}", observed={"figures": [1.5] * 100}, message=long) for n in range(100)]
     checks += [{**FAILED, "check": f"fails_{n}", "message": long} for n in range(100)]
@@ -175,7 +175,7 @@ def test_whatever_fails_a_reader_gets_all_in_order_once_it_knows_repetitions(moo
         assert first_ones(broker.log, table) == [d.decision_id for d in decisions]
 
 
-def test_a_table_that_is_refused_holds_up_no_other():
+def test_a_refused_table_delays_no_other():
     waiting = {
         "a": [applied_decision(1, "a"), applied_decision(2, "a")],
         "b": [applied_decision(1, "b"), applied_decision(2, "b")],
@@ -195,7 +195,7 @@ def test_an_event_that_is_too_large_goes_shorter_and_blocks_nothing():
     assert "even without its checks" in never.errors["readings"]
 
 
-def test_a_decision_that_cannot_be_told_is_named_and_holds_up_no_other():
+def test_a_decision_that_cannot_be_serialized_is_named_and_delays_no_other():
     broken = applied_decision(1, "a", ruleset="{}")
     delivery = deliver({"a": [broken], "b": [applied_decision(1, "b")]}, Fickle(iter(())), at_most=100, seconds=60)
     assert delivery.errors == {"a": "decision 1 cannot be serialized: KeyError"}
@@ -209,7 +209,7 @@ def test_time_is_bounded():
     assert len(delivery.accepted["readings"]) == 1
 
 
-def test_what_was_passed_over_unapplied_is_due_once_it_is_applied():
+def test_a_skipped_decision_is_due_after_it_is_applied():
     decisions = [applied_decision(1), decided(2), applied_decision(3)]
     waiting = find_due(decisions, Cursor())
     assert [d.number for d in waiting] == [1, 3]
@@ -221,7 +221,7 @@ def test_what_was_passed_over_unapplied_is_due_once_it_is_applied():
     assert advance_cursor(late, find_due(late, cursor), cursor) == Cursor(3, decisions[2].decision_id, ())
 
 
-def test_a_decision_and_what_it_supersedes_are_marked_together():
+def test_a_decision_and_its_supersession_are_marked_together():
     old, new = applied_decision(1), applied_decision(2, extraction_seq=2)
     decisions = [old, new, replace(old, number=2, superseded_by=new.decision_id, checks=())]
     assert advance_cursor(decisions, decisions[:2], Cursor()) == Cursor(1, old.decision_id)

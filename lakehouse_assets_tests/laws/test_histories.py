@@ -61,7 +61,7 @@ class Model:
         if complete and ledger.may_merge(extraction, touched, replaced):
             self.merged += 1
             for each in new:
-                if each.key not in self.silver or order_key_of(self.silver[each.key]) < each.place:
+                if each.key not in self.silver or order_key_of(self.silver[each.key]) < each.order_key:
                     self.silver |= oracle([each], deletes=False)
             return
         fold = silver_of(self.live, deletes=self.deletes, snapshots=False)

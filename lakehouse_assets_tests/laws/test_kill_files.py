@@ -24,7 +24,7 @@ def before(spark, tmp_path_factory):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.exhaustive(seconds=30 + 30 * COMMITS[name])) for name in POINTS]
 )
-def test_an_act_killed_at_any_commit_is_done_once(name, spark, before, tmp_path):
+def test_an_operation_killed_at_any_commit_counts_once(name, spark, before, tmp_path):
     every = EveryFile(spark, tmp_path, name, before.get(name, before["release"]))
     assert sum(map(is_commit, every.files)) >= COMMITS[name]
     assert [wrong for _, wrong in every.differences(commits=True) if wrong] == []

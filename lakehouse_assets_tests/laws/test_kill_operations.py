@@ -53,7 +53,7 @@ EXHAUSTIVE = {"run", "discard", "rejudge", "maintain", *ALSO}
         for name in (*POINTS_STRUCK, *ALSO)
     ],
 )
-def test_an_act_that_was_killed_is_done_again(name, spark, jvm, before, tmp_path):
+def test_a_killed_operation_completes_when_repeated(name, spark, jvm, before, tmp_path):
     began = None if name == "rebuild" else before["run" if name == "run" else "release"]
     ground = Ground(spark, tmp_path, name, SEED, began)
     for point in {**POINTS_STRUCK, **ALSO}[name]:
@@ -67,7 +67,7 @@ def test_every_step_of_a_run_is_a_kill_point_of_chaos_and_each_is_struck_once_he
 
 
 @pytest.mark.parametrize("other", ["release", pytest.param("maintain", marks=pytest.mark.exhaustive(seconds=60))])
-def test_a_run_in_one_process_and_an_act_in_another_come_one_after_the_other(other, spark, jvm, before, tmp_path):
+def test_a_run_and_an_operation_of_two_processes_take_turns(other, spark, jvm, before, tmp_path):
     """The operation waits in its middle until the other process's run reaches the table."""
     clean = copy_lake(before["run"], tmp_path / "clean")
     run_operation(run_of(spark, clean), "run")

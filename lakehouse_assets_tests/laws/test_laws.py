@@ -137,7 +137,7 @@ def test_every_row_is_somewhere_and_only_there(spark, settings):
     assert in_silver == {content_hash(row("a,1,11,2024-01-01T03:00:00Z")), content_hash(row(B1))}
 
 
-def test_conservation_holds_for_every_decision_ever_made(spark, settings):
+def test_every_decision_conserves_its_rows(spark, settings):
     land(settings, 1, [A1, "b,1,500,2024-01-01T00:00:00Z"])
     land(settings, 2, [])
     heal(spark, settings, [1, 2])
@@ -220,7 +220,7 @@ def test_a_second_extraction_replaces_the_first_rows_that_vanished_included(spar
         release(runner(spark, settings), window(1).start, 1, waived=["*"], by="me", because="test")
 
 
-def test_a_second_extraction_that_is_held_leaves_the_first_in_place(spark, settings):
+def test_a_quarantined_second_extraction_leaves_the_first_in_silver(spark, settings):
     land(settings, 1, [A1, A2])
     heal(spark, settings, [1])
     before = silver(settings)
@@ -231,7 +231,7 @@ def test_a_second_extraction_that_is_held_leaves_the_first_in_place(spark, setti
     assert silver(settings) == before
 
 
-def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_out(spark, settings):
+def test_a_release_merges_rows_in_the_total_order_and_a_discard_never_does(spark, settings):
     land(settings, 1, ["a,1,500,2024-01-01T00:00:00Z", A2])
     land(settings, 2, ["a,1,7,2024-01-02T00:00:00Z", "b,9,900,2024-01-02T00:00:00Z"])
     heal(spark, settings, [1, 2])
@@ -252,7 +252,7 @@ def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_ou
 # Law 5 ------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_in_a_blocking_check_holds_its_window_and_no_other(spark, settings):
+def test_an_error_in_a_blocking_check_quarantines_its_window_alone(spark, settings):
     spec = readings(checks=[{"check": "sql", "name": "ratio", "sql": "select * from batch where 100 / (value - 20) > 1e9"}])
     land(settings, 1, [A1])
     land(settings, 2, ["a,2,20,2024-01-02T00:00:00Z"])
@@ -264,7 +264,7 @@ def test_an_error_in_a_blocking_check_holds_its_window_and_no_other(spark, setti
     assert "DIVIDE_BY_ZERO" in reason.message
 
 
-def test_an_error_in_a_non_blocking_check_is_visible_and_holds_nothing(spark, settings):
+def test_an_error_in_a_non_blocking_check_is_visible_and_quarantines_nothing(spark, settings):
     spec = readings(
         checks=[
             {"check": "sql", "name": "ratio", "severity": "warning", "sql": "select * from batch where 1 / (value - 20) > 9"}
@@ -303,7 +303,7 @@ def test_an_unreadable_file_is_one_row_that_names_it_and_a_new_file_heals(spark,
     assert of(settings, 1, 2).verdict == "published"
 
 
-def test_a_decision_that_was_logged_is_finished_by_the_rules_it_was_made_with(spark, settings):
+def test_a_recovery_applies_a_decision_by_its_own_rules(spark, settings):
     """The configuration changes between the crash and the next run."""
     land(settings, 1, [A1, "b,1,60,2024-01-01T00:00:00Z"])
 

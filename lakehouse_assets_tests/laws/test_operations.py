@@ -47,7 +47,7 @@ def assert_complete(settings) -> None:
     assert set(profiles.values()) <= {1}
 
 
-def test_a_release_that_was_killed_twice_and_is_done_again_is_one_decision(spark, settings):
+def test_a_release_killed_twice_and_repeated_is_one_decision(spark, settings):
     land(settings, 1, MIXED)
     heal(spark, settings, [1], SPEC)
     again: dict[str, Any] = {"waived": ["in_range_value"], **AUTHOR}
@@ -69,7 +69,7 @@ def test_a_release_that_was_killed_twice_and_is_done_again_is_one_decision(spark
     assert_complete(settings)
 
 
-def test_a_discard_that_was_killed_and_is_done_again_has_its_results(spark, settings):
+def test_a_discard_killed_and_repeated_has_its_check_results(spark, settings):
     land(settings, 1, MIXED)
     heal(spark, settings, [1], SPEC)
     with pytest.raises(Killed):
@@ -85,7 +85,7 @@ def test_a_discard_that_was_killed_and_is_done_again_has_its_results(spark, sett
         discard(runner(spark, settings, SPEC), window(1).start, None, by="ann", because="again")
 
 
-def test_windows_judged_again_by_an_act_that_was_killed_are_not_judged_a_third_time(spark, settings):
+def test_a_rejudge_killed_and_repeated_judges_each_window_once(spark, settings):
     """The first group is applied when the process ends; an overridden window makes a second one."""
     for day in (1, 2):
         land(settings, day, [f"a,{day},500,2024-01-01T00:00:00Z", f"b,{day},1,2024-01-01T00:00:00Z"])

@@ -26,7 +26,7 @@ def proven(spark, settings, spec) -> bool:
     return (proof.gained, proof.lost) == (0, 0)
 
 
-def test_a_batch_that_was_accepted_and_is_held_when_it_is_judged_again_leaves_silver(spark, settings):
+def test_a_batch_quarantined_by_a_rejudge_leaves_silver(spark, settings):
     land(settings, 1, at(1, "a,1,1", "b,1,2", "c,1,999"))
     land(settings, 2, at(2, "b,1,3"))
     heal(spark, settings, [1, 2], readings(checks=[RANGE]))
@@ -85,7 +85,7 @@ def test_a_contract_that_gives_other_values_folds_silver_anew(spark, settings, c
     assert before[0] not in silver(settings)
 
 
-def test_units_and_words_are_no_other_contract():
+def test_units_and_descriptions_leave_the_meaning_unchanged():
     plain = readings()
     annotated = readings(
         columns={**COLUMNS, "value": {"type": "double", "unit": "kPa", "description": "x"}}, description="y", checks=[]
@@ -108,7 +108,7 @@ def test_a_discard_keeps_todays_contract(spark, settings):
     assert proven(spark, settings, today)
 
 
-def test_one_bad_row_in_a_feature_holds_its_own_window_alone(spark, settings):
+def test_one_bad_row_in_a_feature_quarantines_its_own_window_alone(spark, settings):
     drift = {"features": [{"name": "share", "expr": "value / hour"}]}
     spec = readings(checks=[], drift=drift)
     for day in (1, 2, 3):

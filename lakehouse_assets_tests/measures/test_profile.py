@@ -58,7 +58,7 @@ def test_one_batch_by_itself_is_the_same(staged, features):
     assert measure_profiles(staged.where("false"), drift, FIRST) == ({}, set())
 
 
-def test_what_is_no_number_is_counted_and_not_measured(staged):
+def test_values_that_are_no_numbers_are_only_counted(staged):
     one = profiles_by_key(staged, "v")[FIRST, "v", None]
     assert counts(one) == (6, 1, 1, 2, 2)
     assert (one.mean, one.std, one.minimum, one.maximum) == (2.0, pytest.approx(2**0.5), 1.0, 3.0)
@@ -81,7 +81,7 @@ def test_a_stratum_without_any_number_has_no_sketch(staged):
     assert (counts(b), b.sketch, b.mean) == ((2, 0, 1, 1, 0), None, None)
 
 
-def test_features_of_several_strata_are_what_each_is_by_itself(staged):
+def test_features_measured_together_equal_each_measured_alone(staged):
     features = ["n", {"name": "by_site", "expr": "v", "by": "site"}, {"name": "twice", "expr": "n * 2", "by": "site"}]
     features.append({"name": "by_kind", "expr": "n", "by": "kind"})
     alone = {key: one for feature in features for key, one in profiles_by_key(staged, feature).items()}
@@ -94,7 +94,7 @@ def test_features_of_several_strata_are_what_each_is_by_itself(staged):
     }
 
 
-def test_too_many_strata_are_told(spark):
+def test_too_many_strata_are_reported(spark):
     sql = "timestamp'2024-01-01' AS p_extracted_at", "1 AS extraction_seq", "true AS _newest", "id"
     crowd = spark.range(MAX_STRATA + 1).selectExpr(*sql)
     features = [{"name": "x", "expr": "id", "by": "id"}, "id"]
@@ -121,7 +121,7 @@ def many(spark, sql, rows=20_000):
     )
 
 
-def test_of_many_categories_the_most_frequent_are_kept(spark):
+def test_a_profile_keeps_the_most_frequent_categories(spark):
     """One more than are kept by name, of two frequencies; then more than are counted exactly, with one that stands out."""
     rows = f"id % {MOST_CATEGORIES + 200}"
     one = profiles_by_key(many(spark, [f"concat('c', CASE WHEN {rows} > 99 THEN {rows} ELSE 7 END) AS c"]), "c")[

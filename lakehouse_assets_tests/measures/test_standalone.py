@@ -106,7 +106,7 @@ def test_the_key_counts_contradicting_rows(typed):
     assert (results[FIRST].rows_in, results[FIRST].newest, results[FIRST].key_conflicts) == (4, 3, 1)
 
 
-def test_a_threshold_is_a_share_of_the_rows_that_are_looked_at(typed):
+def test_a_threshold_is_a_share_of_the_selected_rows(typed):
     """Of the first window's rows `where` means two, of which one passes; of the second's none."""
     checked = checks(
         {"check": "not_null", "column": "value", "where": "sensor = 'b'", "threshold": 0.7, "name": "b"},
@@ -153,7 +153,7 @@ def test_a_check_that_stops_the_scan_is_in_error_and_stops_no_other(typed):
     assert results[FIRST].failed_rows["in_range_value"] == 1
 
 
-def test_another_table_is_looked_into(typed, spark):
+def test_a_foreign_key_reads_another_table(typed, spark):
     (check,) = checks({"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]})
     others = {"sensors": spark.createDataFrame([("a",), ("c",)], "id string")}
     results = measure_checks(typed, [check], CONTEXT, others)

@@ -123,14 +123,14 @@ def test_a_seed_keeps_the_newest_windows_of_the_tables_own_cadence(spark, settin
         ([{"name": "v", "expr": "value", "by": "value"}], None, "taken", "more than 64 strata"),
     ],
 )
-def test_what_cannot_be_a_seed_is_refused(spark, settings, elsewhere, features, source, column, message):
+def test_invalid_seeds_are_refused(spark, settings, elsewhere, features, source, column, message):
     table = spec(features=features)
     with pytest.raises(RefusedError, match=message):
         baseline.seed(runner(spark, settings, table), source or elsewhere, column, **REQUEST)
     assert not delta.exists(settings.path("ops", "baselines"))
 
 
-def test_nothing_to_act_on_is_refused(spark, settings):
+def test_operations_without_a_baseline_are_refused(spark, settings):
     run = runner(spark, settings, spec())
     for operation, message in (
         (baseline.pin, "nothing to pin"),
@@ -166,7 +166,7 @@ def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     assert of(settings, 28).teaches
 
 
-def test_a_release_says_whether_it_teaches_and_a_run_of_held_windows_since_when(spark, settings):
+def test_a_release_states_whether_it_joins_the_baseline_and_drift_states_its_start(spark, settings):
     table = spec()
     arrives(settings, range(1, 22))
     arrives(settings, range(22, 27), shift=3)
@@ -187,7 +187,7 @@ def test_a_release_says_whether_it_teaches_and_a_run_of_held_windows_since_when(
     assert find_replay_differences(spark, settings, table, 23, 24) == []
 
 
-def test_at_a_cold_start_that_stops_the_first_window_is_held_and_a_release_that_teaches_is_the_way_out(spark, settings):
+def test_a_cold_start_that_stops_ends_with_a_release_that_joins_the_baseline(spark, settings):
     table = spec(cold_start="stop")
     arrives(settings, [1, 2])
     heal(spark, settings, [1, 2], table)

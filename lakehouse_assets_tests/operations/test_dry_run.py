@@ -48,7 +48,7 @@ def lake(spark, settings):
 SMALL = {"check": "in_range", "column": "value", "max": 50, "name": "small"}
 
 
-def test_which_past_windows_a_new_check_would_have_held(spark, lake):
+def test_a_dry_run_lists_the_windows_a_new_check_would_quarantine(spark, lake):
     before = files(lake.root)
     outcomes, trial = run_trial(spark, lake, check(**SMALL), [1, 2, 3, 4])
     assert outcomes == [(1, 3, "passed", "nothing"), (2, 3, "passed", "nothing"), (3, 3, "failed", "3 row(s)")]
@@ -59,7 +59,7 @@ def test_which_past_windows_a_new_check_would_have_held(spark, lake):
     assert files(lake.root) == before
 
 
-def test_a_query_of_its_own_also_when_it_holds_nothing(spark, lake):
+def test_a_non_blocking_check_with_its_own_query_is_tried_too(spark, lake):
     one = check(check="distinct_count", columns=["sensor"], max=2, severity="warning")
     assert run_trial(spark, lake, one, [1, 2])[0] == [(1, 3, "failed", "nothing"), (2, 3, "failed", "nothing")]
 
@@ -85,7 +85,7 @@ def test_before_extraction_and_after_publication(spark, lake):
     assert files(lake.root) == before
 
 
-def test_a_backtest_looks_back_at_what_it_would_have_let_through(spark, settings):
+def test_a_backtest_uses_its_own_history(spark, settings):
     days(settings, [10, 11, 12, 50, 11, 60])
     heal(spark, settings, range(1, 7))
     one = check(check="anomaly", sql="avg(value)", least=3)
@@ -96,7 +96,7 @@ def test_a_backtest_looks_back_at_what_it_would_have_let_through(spark, settings
     assert {status for _, _, status, _ in run_trial(spark, settings, ratio, range(4, 7))[0]} == {"passed"}
 
 
-def test_an_error_is_told_where_it_happens_and_is_no_other_checks(spark, lake):
+def test_an_error_is_reported_in_its_window_and_check_alone(spark, lake):
     divides = check(check="expression", name="divides", expr="100 / (value - 20) > 0")
     outcomes, trial = run_trial(spark, lake, divides, [1, 2, 3])
     assert [status for _, _, status, _ in outcomes] == ["failed", "error", "passed"]
@@ -109,7 +109,7 @@ def test_an_error_is_told_where_it_happens_and_is_no_other_checks(spark, lake):
     ]
 
 
-def test_errors_are_told_by_check_and_quote_nothing_personal(spark, settings):
+def test_errors_are_reported_by_check_and_quote_nothing_personal(spark, settings):
     columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
     spec = readings(columns=columns)
     days(settings, [10])
@@ -122,12 +122,12 @@ def test_errors_are_told_by_check_and_quote_nothing_personal(spark, settings):
     assert outcomes["casts_it"].message.startswith("[CAST_INVALID_INPUT] (masked: pii)")
 
 
-def test_what_looks_back_is_not_asked_of_silver(spark, lake):
+def test_checks_with_a_history_are_refused_on_silver(spark, lake):
     with pytest.raises(RefusedError, match="look at windows as they came"):
         run_trial(spark, lake, check(check="row_count_ratio", min=0.5), [3], "silver")
 
 
-def test_what_it_depends_on_is_judged_before_it(spark, lake):
+def test_dependencies_are_judged_first(spark, lake):
     spec = with_check(readings(), check(check="in_range", column="value", max=15, name="first"))
     one = check(**SMALL, depends_on=["first"])
     assert run_trial(spark, lake, one, [3], spec=spec)[0] == [(3, 3, "passed", "nothing")]
@@ -150,7 +150,7 @@ def test_personal_values_are_masked(spark, settings):
     assert trial.outcomes[0].outcome.failed_rows == 3
 
 
-def test_what_is_proposed(spark, settings):
+def test_suggested_checks_pass(spark, settings):
     columns = {
         "sensor": "string", "hour": "int", "value": "double", "updated": "timestamp",
         "code": "string", "note": "string", "who": {"type": "string", "pii": True}, "free": "string",
@@ -185,7 +185,7 @@ def test_what_is_proposed(spark, settings):
     assert len(logs.decisions(settings, "readings")) == 6
 
 
-def test_profiles_tell_of_every_window_where_there_are_any(spark, settings):
+def test_suggestions_use_the_profiles_of_every_window(spark, settings):
     drift = {"features": [{"name": "value", "by": "hour"}]}
     for day, value in enumerate(("-50", "20", "NA", "30"), 1):
         land(settings, day, [f"s{n},{n % 3},{value if n < 30 else 25},2024-01-{day:02d}T00:00:00Z" for n in range(120)])

@@ -93,7 +93,7 @@ def test_a_check_in_error_is_no_other_checks_trouble_and_quotes_nothing_personal
     assert all("(masked: pii)" in message for message in errors)
 
 
-def test_what_it_depends_on_and_what_another_table_lacks(spark, lake):
+def test_a_dry_run_of_gold_resolves_dependencies_and_reference_tables(spark, lake):
     first = {"check": "in_range", "column": "most", "max": 15, "name": "first"}
     after = {"check": "in_range", "column": "n", "max": 1, "name": "after", "depends_on": ["first"]}
     elsewhere = {"check": "foreign_key", "columns": ["n"], "table": "nowhere", "to": ["sensor"], "name": "elsewhere"}

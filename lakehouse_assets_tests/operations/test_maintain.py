@@ -40,7 +40,7 @@ def quarantined_batches(settings) -> dict[int, int]:
     return {day: days.count(day) for day in sorted(set(days))}
 
 
-def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings):
+def test_maintenance_removes_closed_rows_and_keeps_quarantined_and_published_ones(spark, settings):
     land(settings, 1, rows(1, "b,1,999"))  # superseded below
     land(settings, 2, rows(2, "b,2,999"))  # held for good
     land(settings, 3, rows(3, "b,3,999"))  # released
@@ -116,7 +116,7 @@ def test_it_waits_for_whoever_writes_the_table(spark, settings):
     assert finished.is_set()
 
 
-def test_dagster_forgets_old_runs_that_made_nothing_and_no_others(settings):
+def test_only_old_runs_without_materializations_are_deleted(settings):
     tables = [LakehouseTable(SPEC, Path("nowhere"))]
     definitions = build_definitions(settings, tables)
     with dg.DagsterInstance.local_temp(str(settings.dagster_home)) as instance:

@@ -62,7 +62,7 @@ def test_todays_rules_on_yesterdays_bronze(spark, settings):
         verdicts(loose, (5, 6))
 
 
-def test_what_is_held_now_is_no_history_for_the_next():
+def test_a_rejudged_quarantine_is_no_history_for_the_next_window():
     """Days 3 and 4 have ten times the rows, which was allowed once. Judged again by one run, each by the days that stand."""
     ratio = {"check": "row_count_ratio", "windows": 2, "least": 1, "min": 0.5}
     loose, tight = (readings(checks=[ratio | {"max": most}]) for most in (100, 2))

@@ -76,7 +76,7 @@ def test_golds_checks_name_columns_of_its_sql(load):
     assert "the SELECT in means.sql has no column nope; it has sensor, mean" in str(caught.value)
 
 
-def test_golds_sql_over_the_whole_table_names_columns_of_its_sql(load):
+def test_sql_checks_of_gold_name_columns_of_its_sql(load):
     check = "{check: sql, name: s, sql: select avg(maen) as m from batch}"
     text = GOLD.replace("key: [sensor]}", f"key: [sensor], checks: [{check}]}}")
     with pytest.raises(ConfigError) as caught:
@@ -86,7 +86,7 @@ def test_golds_sql_over_the_whole_table_names_columns_of_its_sql(load):
 
 
 @pytest.mark.parametrize("sql", ["select Sensor as who", "select SENSOR as WHO", "select upper(sEnsor) as Who"])
-def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
+def test_personal_columns_of_gold_match_in_any_spelling(load, sql):
     text = GOLD.replace("    sensor: string", "    Sensor: {type: string, pii: true}").replace(
         "key: [sensor]", "key: [Sensor]", 1
     )
@@ -103,7 +103,7 @@ def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
         ("'all' as who", "{column: who, inputs: {silver_readings: 'int(value)'}}", False),
     ],
 )
-def test_a_grain_is_made_of_no_personal_column(load, select, grain, refused):
+def test_a_grain_of_a_personal_column_is_refused(load, select, grain, refused):
     """Its values stand in each decision, and are shown."""
     text = GOLD.replace("    sensor: string", "    sensor: {type: string, pii: true}")
     text = text.replace("key: [sensor]}", f"key: [who], grain: {grain}}}")
@@ -116,7 +116,7 @@ def test_a_grain_is_made_of_no_personal_column(load, select, grain, refused):
     assert "gold.means.grain: its values are kept with each decision and shown" in str(caught.value)
 
 
-def test_what_the_mistakes_are_made_from_loads(load):
+def test_the_unmodified_table_loads(load):
     (table,), file = load(GOOD)
     assert (table.spec.name, table.folder) == ("readings", file.parent)
 
@@ -288,7 +288,7 @@ def test_a_type_that_spark_refuses(load, kind, check, expected):
         ("{check: exactly_one_of, name: c, columns: [sensor, sensor]}", "sensor stands there twice"),
     ],
 )
-def test_what_can_never_be_judged(load, check, expected):
+def test_checks_that_can_never_be_judged_are_refused(load, check, expected):
     text = GOOD.replace("value: double", "value: double\n    updated: timestamp")
     message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
     assert names(message, 14), message
@@ -308,7 +308,7 @@ def test_an_anchor_or_a_tag_that_does_no_harm(load, new):
     assert names(refused(load, GOOD.replace("key: [sensor]", new)), 7)
 
 
-def test_several_mistakes_are_told_at_once(load):
+def test_several_mistakes_are_reported_at_once(load):
     message = refused(load, GOOD.replace("value: double", "value: duoble").replace("max: 10", "maximum: 10"))
     assert names(message, 10)
     assert names(message, 13)
@@ -343,7 +343,7 @@ def test_no_table_at_all(load, text, expected):
     assert expected in message
 
 
-def test_one_name_in_two_places(load):
+def test_one_name_declared_twice_is_refused(load):
     message = refused(load, GOOD + "---\n" + GOOD)
     assert "'readings' is already described in" in message
     assert "tables/readings" in message

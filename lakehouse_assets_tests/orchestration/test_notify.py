@@ -65,7 +65,7 @@ def ids(settings, table: str) -> list[tuple[str, str]]:
     return [(table, d.decision_id) for d in logs.decisions(settings, table) if d.applied_at]
 
 
-def test_each_applied_decision_is_sent_once_and_later_ones_at_a_later_look(on, instance, tmp_path):
+def test_each_tick_sends_the_newly_applied_decisions_once(on, instance, tmp_path):
     journal = Journal(tmp_path)
     write(on, [decided(n) for n in (1, 2)])
     write(on, [decided(3)], applied=False)
@@ -87,7 +87,7 @@ def test_a_refused_table_waits_and_is_counted(on, instance, tmp_path):
     assert publish_decisions(instance, on, open_sender=Journal(tmp_path).opened).sent == 2
 
 
-def test_a_look_sends_so_many_at_most(on, instance, tmp_path):
+def test_a_tick_sends_a_limited_number_of_events(on, instance, tmp_path):
     write(on, [decided(n) for n in range(1, 8)])
     journal = Journal(tmp_path)
     sent = [publish_decisions(instance, on, open_sender=journal.opened, max_events=3) for _ in range(4)]
@@ -161,7 +161,7 @@ def sensor(settings: Settings, instance) -> str:
     return data.skip_message or ""
 
 
-def test_without_an_address_the_sensor_says_so_and_reads_nothing(settings, instance):
+def test_without_an_address_the_sensor_skips_and_reads_nothing(settings, instance):
     write(settings, [decided(1)])
     assert sensor(settings, instance) == OFF
     assert publish_decisions(instance, settings) == DeliveryReport()
@@ -195,7 +195,7 @@ def test_the_log_is_read_again_only_once_it_has_changed_or_something_waits(on, i
     assert [reads_log(), reads_log(), reads_log()] == [True, True, False], "there was trouble"
 
 
-def test_with_kafka_down_the_tick_is_short_and_says_how_many_wait(on, instance):
+def test_with_kafka_down_the_tick_is_short_and_counts_waiting_events(on, instance):
     write(on, [decided(n) for n in (1, 2)])
     began = time.monotonic()
     result = sensor(on, instance)
@@ -245,7 +245,7 @@ def test_a_missing_secret_or_file_is_named(on, tmp_path):
         client_properties(on.model_copy(update={"kafka_conf": tmp_path / "none"}))
 
 
-def test_the_environment_says_where_kafka_is():
+def test_settings_read_the_kafka_address_from_the_environment():
     from_environment = Settings.from_environment({"LAKEHOUSE_KAFKA_BOOTSTRAP": "a:1,b:2", "LAKEHOUSE_KAFKA_CONF": "kafka.conf"})
     assert (from_environment.kafka_bootstrap, from_environment.kafka_topic) == ("a:1,b:2", "lakehouse.decisions")
     assert from_environment.kafka_conf == PROJECT_ROOT / "kafka.conf"

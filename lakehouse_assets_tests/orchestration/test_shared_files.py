@@ -132,7 +132,7 @@ def refused(load, **texts) -> str:
         ("table", "id: string", "id: ${TYPE}", "defs.yaml:8: columns.id: the environment has no LAKEHOUSE_VAR_TYPE"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_where_it_is_written(load, file, old, new, expected):
+def test_a_mistake_is_reported_where_it_is_written(load, file, old, new, expected):
     texts = {"table": TABLE.format(name="first"), "packs": PACKS, "defaults": DEFAULTS}
     assert old in texts[file]
     message = refused(load, **{**texts, file: texts[file].replace(old, new, 1)})
@@ -153,7 +153,7 @@ def test_a_mistake_is_told_where_it_is_written(load, file, old, new, expected):
         ("{depends_on: [nope]}", "defs.yaml:13: packs.1.override.bounded.depends_on: there is no check 'nope'"),
     ],
 )
-def test_a_mistake_in_an_override_is_told_there(load, override, expected):
+def test_a_mistake_in_an_override_is_reported_there(load, override, expected):
     use = f"    - pack: bounded\n      override: {{bounded: {override}}}\n      with: {{column_name: value}}\n"
     table = TABLE.format(name="first").replace("    - {pack: bounded, with: {column_name: value}}\n", use)
     message = refused(load, table=table)

@@ -15,7 +15,7 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable, load
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, window
 
 
-def test_what_was_told_of_a_column_before_it_was_marked_is_not_shown_any_more(spark, settings):
+def test_values_logged_before_a_column_became_personal_are_hidden(spark, settings):
     land(settings, 1, ["private,1,5,2024-01-01T00:00:00Z"] * 2 + ["private,x,5,2024-01-01T00:00:00Z", "private,2"])
     checks = [{"check": "unique", "columns": ["sensor"], "severity": "warning"}]
     open_, columns = readings(checks=checks), {"hour": "int", "value": "double", "updated": "timestamp"}
@@ -43,7 +43,7 @@ def test_another_column_of_the_same_source_column_is_personal_too(spark, setting
     assert [(reason["check"], reason["value"]) for reason in reasons] == [("cast_digits", "(masked: pii)")]
 
 
-def test_every_op_asset_and_check_stands_under_the_step_boundary(settings):
+def test_every_op_asset_and_check_has_the_step_boundary(settings):
     """So that no error of a table with personal columns leaves a step with a value in it."""
     calendar = {"cadence": "daily", "start": "2024-01-01", "end": "2024-02-01", "mode": "upsert", "overdue_after": "1d"}
     tables = [*load_tables(), LakehouseTable(readings(extraction=calendar), Path("nowhere"))]

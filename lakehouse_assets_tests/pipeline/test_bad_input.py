@@ -130,7 +130,7 @@ def test_each_row_has_one_fate(faulty):
         (9, "supersede: none of its 1 row(s) is clean"),
     ],
 )
-def test_what_is_told(faulty, day, message):
+def test_faulty_files_are_reported(faulty, day, message):
     decision = faulty[1].current[window(day)]
     assert reasons_text(decision).startswith(message)
     assert bool(decision.reasons) == bool(message)
@@ -249,7 +249,7 @@ def test_a_key_that_stops_the_scan_is_corrected(spark, settings):
 
 
 @pytest.mark.parametrize("waived", ["casts", "cast_value", "*"])
-def test_values_that_cannot_be_known_cannot_be_published(spark, settings, waived):
+def test_values_in_error_cannot_be_published(spark, settings, waived):
     """An override of a column whose expression stops the scan: it stays held, and nothing behind it is stopped."""
     spec = readings(columns={**COLUMNS, "value": {"type": "double", "expr": "100 / value"}}, checks=[])
     land_bytes(settings, 1, content(*good(1), "z1,1,0,2024-01-01T03:00:00Z"))
@@ -275,7 +275,7 @@ def test_a_column_that_no_source_has(spark, settings):
     assert silver(settings) == []
 
 
-def test_a_missing_column_is_told_as_the_source_spells_it():
+def test_a_missing_column_is_reported_as_the_source_spells_it():
     spec = readings(columns={**COLUMNS, "wind": {"type": "double", "from": "Wind Speed"}})
     arrived = ["sensor", "hour", "value", "updated", "Gust_x20_Speed"]
     now = datetime(2024, 1, 2, tzinfo=UTC)

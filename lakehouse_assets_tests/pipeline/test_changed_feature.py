@@ -28,7 +28,7 @@ def learnt(spark, settings):
     return settings
 
 
-def test_what_was_measured_before_is_left_out(spark, learnt):
+def test_profiles_of_an_earlier_meaning_are_ignored(spark, learnt):
     published = heal(spark, learnt, [BASELINE_WINDOWS + 1], featured("value * 1000"))
     decision = published.current[window(BASELINE_WINDOWS + 1)]
     assert decision.accepted
@@ -36,7 +36,7 @@ def test_what_was_measured_before_is_left_out(spark, learnt):
     assert {feature for feature, *_ in decision.drift["statistics"]} == {"hour", "volume"}
 
 
-def test_the_same_change_in_the_data_is_held(spark, learnt):
+def test_the_same_change_in_the_data_is_quarantined(spark, learnt):
     """The counterpart: were the old measurements believed, the changed feature would look like this."""
     rows = [f"s{n},{n % 24},{10_000 + n},2024-01-{BASELINE_WINDOWS + 2:02d}T00:00:00Z" for n in range(200)]
     land(learnt, BASELINE_WINDOWS + 2, rows)

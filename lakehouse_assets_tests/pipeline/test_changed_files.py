@@ -28,7 +28,7 @@ def lines(day: int, value: int) -> list[str]:
     return [f"s{day},{hour},{value},2024-01-{day:02d}T0{hour}:00:00Z" for hour in (1, 2)]
 
 
-def test_what_is_recorded_is_what_was_read(spark, settings) -> None:
+def test_the_record_describes_the_read_rows(spark, settings) -> None:
     """Day 2 changes after its fingerprint was taken, 3 after it was read, 4 whenever it was read, 5 and 6 go away, 7 gets
     another header between the look at it and the scan.
     """
@@ -103,12 +103,12 @@ def java_error(spark, name: str, message: str) -> Exception:
         ("IOException", "Unexpected end of input stream", False),
     ],
 )
-def test_what_is_no_fault_of_the_data(spark, name: str, message: str, environmental: bool) -> None:
+def test_environmental_errors_are_no_fault_of_the_data(spark, name: str, message: str, environmental: bool) -> None:
     assert is_environmental(java_error(spark, name, message)) == environmental
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_a_file_that_no_error_names_is_found_by_halving(spark, tmp_path, works: bool) -> None:
+def test_halving_finds_a_file_that_no_error_names(spark, tmp_path, works: bool) -> None:
     """And blamed only if it fails again, while Spark and the storage answer."""
     good = tmp_path / "good.txt"
     good.write_text("x")
@@ -166,7 +166,7 @@ def test_a_window_that_fails_for_a_reason_of_no_file_is_one_corrupt_row(spark, s
 
 
 @pytest.mark.parametrize("alike", [False, True])
-def test_windows_that_a_source_cannot_give_keep_no_other_out(spark, settings, monkeypatch, alike: bool) -> None:
+def test_windows_missing_at_the_source_delay_no_other(spark, settings, monkeypatch, alike: bool) -> None:
     """As of a topic whose messages are gone. Where single windows fail alike as well, it is the source."""
     for day in range(1, 9):
         land(settings, day, lines(day, 1))

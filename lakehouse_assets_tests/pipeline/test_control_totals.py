@@ -38,7 +38,7 @@ def verdicts_by_day(published) -> dict[int, tuple[str, list[str]]]:
     return {w.start.day: (d.verdict, [r.message for r in d.reasons]) for w, d in sorted(published.current.items())}
 
 
-def test_a_window_is_held_until_all_that_the_source_says_is_there(spark, settings):
+def test_a_window_is_quarantined_until_its_control_totals_match(spark, settings):
     spec = readings(source=SOURCE, checks=CHECKS)
     for day in (1, 2, 3, 4, 5):
         land(settings, day, [row.replace("01-01T", f"01-{day:02d}T") for row in ROWS])
@@ -77,7 +77,7 @@ def test_a_window_is_held_until_all_that_the_source_says_is_there(spark, setting
     assert {row["sensor"] for row in silver(settings)} == {"a", "b", "c"}
 
 
-def test_what_was_not_asked_is_no_pass_when_it_is_judged_again(spark, settings):
+def test_a_rejudge_without_control_totals_never_passes(spark, settings):
     """A window that was extracted before the table said where its source's figures are."""
     land(settings, 1, ROWS)
     heal(spark, settings, [1])

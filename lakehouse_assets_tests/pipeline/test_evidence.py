@@ -139,18 +139,18 @@ DAMAGE: dict[str, tuple[Callable[[Settings, Path], None], str, str]] = {
 }
 
 
-def test_a_commit_of_the_log_that_was_made_twice_is_no_damage(lake):
+def test_a_repeated_log_commit_is_no_damage(lake):
     """As after a lost reply: the same rows of the same run."""
     write_again(lake, "ops", "decisions")
     assert findings_of(lake, SPEC) == []
 
 
-def test_a_whole_lake_has_no_findings(lake):
+def test_an_undamaged_lake_has_no_findings(lake):
     assert findings_of(lake, SPEC) == []
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_stops_the_table_before_spark_is_asked(name, lake, scene):
+def test_damage_stops_the_table_before_spark_starts(name, lake, scene):
     harm, location, kind = DAMAGE[name]
     harm(lake, scene[1]["older"])
     before = times_of(lake)
@@ -170,7 +170,7 @@ def test_damage_stops_the_table_before_spark_is_asked(name, lake, scene):
 
 
 @pytest.mark.parametrize("harm", ["silver lost", "a file of silver"])
-def test_rebuild_makes_silver_again(harm, lake, scene, spark):
+def test_rebuild_restores_silver(harm, lake, scene, spark):
     expected = silver(lake)
     DAMAGE[harm][0](lake, scene[1]["older"])
     rebuilt = rebuild(runner(spark, lake, SPEC))
@@ -179,7 +179,7 @@ def test_rebuild_makes_silver_again(harm, lake, scene, spark):
     assert findings_of(lake, SPEC) == []
 
 
-def test_bronze_and_quarantine_are_made_again(lake, scene, spark):
+def test_bronze_and_quarantine_are_restored(lake, scene, spark):
     bronze, quarantined_rows = (rows_of(lake.path(layer, "readings")) for layer in ("bronze", "quarantine"))
     DAMAGE["a file of bronze"][0](lake, scene[1]["older"])
     lose(lake, "bronze", "readings")
@@ -201,7 +201,7 @@ def test_bronze_and_quarantine_are_made_again(lake, scene, spark):
     assert finding.place == "bronze" and "1 row(s) have values that their hash does not fit" in finding.message
 
 
-def test_profiles_are_given_back_by_the_decisions(lake):
+def test_profiles_are_restored_from_the_decisions(lake):
     columns = ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
     expected = rows_of(lake.path("baseline", "readings"), columns)
     joined = set(ledger.teaching(logs.decisions(lake, "readings"), 99))

@@ -29,7 +29,7 @@ def reasons_in_quarantine(settings):
     }
 
 
-def test_a_row_that_fails_what_a_check_depends_on_is_passed_over(spark, settings):
+def test_a_row_that_fails_a_prerequisite_is_not_checked_further(spark, settings):
     spec = readings(checks=[POSITIVE, HAS_VALUE])
     rows = ["a,1,NA", "b,1,-5", "c,1,5"]
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in rows])
@@ -115,7 +115,7 @@ def test_a_batch_is_compared_with_the_windows_before_it(spark, settings):
         assert (again.verdict, again.checks) == (decision.verdict, decision.checks)
 
 
-def test_an_override_publishes_and_does_not_teach(spark, settings):
+def test_an_override_publishes_and_does_not_join_the_baseline(spark, settings):
     spec = readings(checks=LOOKS_BACK[:1])
     days(settings, [10, 11, 12, 50, 11])
     heal(spark, settings, [1, 2, 3, 4], spec)
@@ -131,7 +131,7 @@ LATE = [
 ]
 
 
-def test_what_holds_nothing_runs_after_the_exchange(spark, settings):
+def test_a_non_blocking_check_runs_after_the_exchange(spark, settings):
     spec = readings(checks=LATE)
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in ("a,1,5", "b,1,5", "c,1,-1")])
     steps: list[str] = []
@@ -159,7 +159,7 @@ def test_a_warning_makes_a_verdict_of_its_own(spark, settings):
     assert (decision.verdict, decision.counts.rows_published) == ("published_with_warnings", 2)
 
 
-def test_a_recovery_asks_the_late_checks_of_then(spark, settings):
+def test_a_recovery_runs_the_deferred_checks_of_the_decision(spark, settings):
     """The rules changed between the crash and the next run: the decision keeps its own (law 3)."""
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])
 
@@ -182,7 +182,7 @@ def test_a_recovery_asks_the_late_checks_of_then(spark, settings):
 
 
 @pytest.mark.parametrize("at", ["write_done", "profiles_done", "deferred_checks_done"])
-def test_killed_before_the_late_checks_are_said(spark, settings, at):
+def test_a_run_killed_before_its_deferred_checks_completes_them(spark, settings, at):
     spec = readings(checks=LATE)
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])
 

@@ -93,7 +93,7 @@ ALL = {*MOMENTS, "min", "max", "median"}
     ],
     ids=["no rows", "all NULL", "NaN", "infinity", "both infinities", "overflow"],
 )
-def test_what_can_be_said_of_poor_data(spark, settings, rows, bad):
+def test_checks_describe_poor_data(spark, settings, rows, bad):
     spec = readings(checks=[{**check, "severity": "info"} for check in EVERY_FIGURE])
     for day in (1, 2):
         land(settings, day, [f"x,{hour},{hour % 3},2024-01-{day:02d}T00:00:00Z" for hour in range(2)])

@@ -87,7 +87,7 @@ PAIRS = [f"{s},{h},{v},2024-01-01T01:00:00Z" for s, h, v in [("a", 1, 7), ("b", 
 BY_SQL = {"check": "sql", "name": "pairs", "sql": "select value, count(*) as n from batch group by value having count(*) > 1"}
 
 
-def test_what_fails_a_batch_is_told_with_examples_of_each_window(spark, settings):
+def test_a_failing_batch_check_gives_examples_of_each_window(spark, settings):
     """Blocking ones before the exchange, in the reasons of the rows that are held; others after it."""
     for day in (1, 2):
         land(settings, day, [row.replace(",7,", f",{day},") for row in PAIRS])

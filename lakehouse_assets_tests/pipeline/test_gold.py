@@ -91,7 +91,7 @@ def test_a_check_in_error_stops_no_other_and_never_passes(gold):
     assert quarantined.verdict == "quarantined"
 
 
-def test_a_late_check_that_fails_is_told(gold):
+def test_a_failed_deferred_check_is_recorded(gold):
     gold.change("update {silver} set value = 5 where sensor = 'a2'")
     decision = gold.publish(checks=[{"check": "unique", "columns": ["n"], "severity": "warning"}])
     assert [(o["check"], o["status"]) for o in decision.checks] == [("unique_n", "failed")]
@@ -152,7 +152,7 @@ def test_a_version_without_a_change_writes_nothing(gold):
 
 
 @pytest.mark.parametrize("why", ["sql", "grain", "many", "unnamed"])
-def test_what_makes_it_derive_the_whole(gold, monkeypatch, why):
+def test_these_changes_derive_the_whole_table(gold, monkeypatch, why):
     gold.change("update {silver} set value = 9 where sensor = 'a1'")
     gold.change("update {silver} set value = 9 where sensor = 'a2'")
     if why == "many":
@@ -166,7 +166,7 @@ def test_what_makes_it_derive_the_whole(gold, monkeypatch, why):
     assert gold.rows() == gold.derive_whole()
 
 
-def test_what_was_held_is_made_up_for_later(gold):
+def test_a_quarantined_day_is_derived_later(gold):
     strict = [{"check": "in_range", "column": "total", "max": 100, "on_fail": "quarantine_batch"}]
     assert gold.publish(checks=strict).recomputed is None
     before = gold.rows()
@@ -182,7 +182,7 @@ def test_what_was_held_is_made_up_for_later(gold):
     assert gold.rows() == gold.derive_whole()
 
 
-def test_a_grain_that_the_sql_does_not_keep_is_held(gold):
+def test_sql_that_breaks_the_grain_is_quarantined(gold):
     wrong = {"column": "day", "inputs": {"silver_readings": "sensor"}}
     gold.publish(grain=wrong)
     before = gold.rows()
@@ -194,7 +194,7 @@ def test_a_grain_that_the_sql_does_not_keep_is_held(gold):
 
 
 @pytest.mark.parametrize("at", ["log_done", "quarantine_done", "write_done"])
-def test_a_crash_is_made_up_for_by_the_next_run(gold, at):
+def test_the_next_run_completes_a_crashed_one(gold, at):
     gold.change("update {silver} set value = 9 where sensor = 'a1'")
 
     def stop(step: str) -> None:
@@ -208,7 +208,7 @@ def test_a_crash_is_made_up_for_by_the_next_run(gold, at):
     assert gold.rows() == gold.derive_whole()
 
 
-def test_its_key_is_unique_and_it_can_look_into_other_tables(gold):
+def test_gold_checks_its_key_and_other_tables(gold):
     decision = gold.publish(sql="select to_date(updated) as day, value as total, 1 as n from silver_readings", grain=None)
     assert decision.verdict == "quarantined"
     assert "key(s) (day) with more than one row" in decision.reasons[0].message
@@ -221,7 +221,7 @@ def test_its_key_is_unique_and_it_can_look_into_other_tables(gold):
     assert "3 of 3 group(s): sum(n) is not count(*) of readings" in gold_decision.reasons[0].message
 
 
-def test_a_star_is_what_the_contract_says(gold):
+def test_a_star_selects_the_columns_of_the_contract(gold):
     gold.change("alter table {silver} add columns (p_extracted_at timestamp, extraction_seq int, _content_hash string)")
     sql = "select * except (p_extracted_at) from silver_readings"
     assert gold.publish(sql=sql, key=["sensor"], grain=None).verdict == "published"

@@ -58,7 +58,7 @@ def gold(spark, settings):
     return new_gold
 
 
-def test_what_nobody_asked_for_is_held_by_default_and_taken_when_it_may_be(gold):
+def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):
     gold.silver("'a' AS sensor, 2 AS value, 'new' AS note")
     quarantined = gold.publish()
     assert (quarantined.verdict, [r.check for r in quarantined.reasons]) == ("quarantined", ["schema_matches_contract"])
@@ -92,7 +92,7 @@ def test_a_table_follows_sql_that_was_changed(gold):
     assert gold.table() == ({"sensor": "string", "text": "string"}, [{"sensor": "a", "text": "1"}])
 
 
-def test_what_was_decided_is_finished_in_the_same_shape(gold):
+def test_a_recovery_writes_the_decided_shape(gold):
     def stop(step: str) -> None:
         if step == "log_done":
             raise Killed

@@ -93,7 +93,7 @@ def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, 
     assert all("sensors has never been published" in r.message for r in decision.reasons)
 
 
-def test_others_are_tried_as_at_the_gate_where_a_key_has_nothing_to_look_into(spark, settings):
+def test_a_dry_run_equals_the_gate_without_a_reference_table(spark, settings):
     """That no key is found there says nothing of its rows."""
     more = [{"check": "not_null", "column": "sensor"}, {"check": "null_share", "column": "sensor", "max": 0.0}]
     more += [
@@ -129,7 +129,7 @@ def test_a_table_of_which_nothing_was_accepted_is_no_pass_and_wedges_nobody(spar
     assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
 
 
-def test_what_was_decided_is_decided_again_although_the_other_table_has_changed(spark, settings):
+def test_a_replay_gives_the_same_verdict_after_the_reference_table_changed(spark, settings):
     sensors(spark, settings, 1, "ab")
     land_readings(settings, 1, ["a", "x"])
     quarantined = decide_day(spark, settings, 1, spec(threshold=1.0))
@@ -145,7 +145,7 @@ def test_what_was_decided_is_decided_again_although_the_other_table_has_changed(
     assert len(silver(settings)) == 2
 
 
-def test_a_crash_after_the_decision_is_finished_with_what_it_saw(spark, settings):
+def test_a_recovery_uses_the_reference_version_of_the_decision(spark, settings):
     sensors(spark, settings, 1, "ab")
     land_readings(settings, 1, ["a", "x"])
 
@@ -177,7 +177,7 @@ NOTHING = {
 }
 
 
-def test_a_batch_without_clean_rows_is_compared_as_what_it_is(spark, settings):
+def test_a_batch_without_clean_rows_is_reconciled(spark, settings):
     """Beside a window that has some. The sensors are two, both in the north."""
     sensors(spark, settings, 1, "ab")
     land_readings(settings, 1, [])

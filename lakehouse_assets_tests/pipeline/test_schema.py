@@ -64,7 +64,7 @@ def verdicts(published) -> dict[int, str]:
     return {w.start.day: d.verdict for w, d in published.current.items()}
 
 
-def test_evolve_adds_columns_at_the_end_and_takes_no_more_than_a_range_of_windows(spark, settings):
+def test_evolve_adds_columns_at_the_end_within_a_range_of_windows(spark, settings):
     spec = typed(new_columns="evolve")
     land_typed(settings, 1, value=[1])
     land_typed(settings, 2, value=[2], note=pa.array(["x"]))
@@ -93,7 +93,7 @@ def test_evolve_adds_columns_at_the_end_and_takes_no_more_than_a_range_of_window
     assert_rebuilds(spark, settings, declared)
 
 
-def test_a_column_that_was_ignored_before_has_its_old_values_once_it_is_taken(spark, settings):
+def test_a_column_declared_later_gets_its_old_values(spark, settings):
     land_typed(settings, 1, value=[1], note=pa.array(["old"]))
     heal(spark, settings, [1], typed())
     assert "note" not in types_of(settings)
@@ -103,7 +103,7 @@ def test_a_column_that_was_ignored_before_has_its_old_values_once_it_is_taken(sp
     assert_rebuilds(spark, settings, typed(new_columns="evolve"))
 
 
-def test_widen_takes_a_wider_type_and_holds_any_other(spark, settings):
+def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
     spec = typed(type_changes="widen")
     big = 5_000_000_000
     land_typed(settings, 1, value=[1])
@@ -143,7 +143,7 @@ def test_a_type_that_changes_for_a_week_and_back_heals(spark, settings):
 
 
 @pytest.mark.parametrize(("mode", "fails"), [("quarantine", False), ("reject", True)])
-def test_what_is_held_is_whole_and_is_released_once_the_contract_takes_it(spark, settings, mode, fails):
+def test_a_rejected_batch_stays_complete_and_is_released_under_a_new_contract(spark, settings, mode, fails):
     spec = typed({**COLUMNS, "more": "string"}, new_columns=mode, missing_columns=mode, type_changes=mode)
     same = {"value": [1], "more": pa.array(["m"])}
     land_typed(settings, 1, **same)
@@ -169,7 +169,7 @@ def test_what_is_held_is_whole_and_is_released_once_the_contract_takes_it(spark,
     assert_rebuilds(spark, settings, loose)
 
 
-def test_a_name_in_another_letter_case_is_taken_once_the_contract_says_which_is_meant(spark, settings):
+def test_a_name_in_another_letter_case_needs_an_explicit_mapping(spark, settings):
     land_typed(settings, 1, value=[1])
     land_typed(settings, 2, Value=[2])
     assert verdicts(heal(spark, settings, [1, 2], typed())) == {1: "published", 2: "quarantined"}
@@ -179,7 +179,7 @@ def test_a_name_in_another_letter_case_is_taken_once_the_contract_says_which_is_
     assert_rebuilds(spark, settings, other)
 
 
-def test_text_that_cannot_be_cast_holds_its_row_or_by_mode_its_window(spark, settings):
+def test_text_that_cannot_be_cast_quarantines_its_row_or_its_window_by_mode(spark, settings):
     rows = ["a,1,10,2024-01-01T00:00:00Z", "b,1,ten,2024-01-01T00:00:00Z"]
     land(settings, 1, rows)
     land(settings, 2, ["a,2,1,2024-01-02T00:00:00Z"])
@@ -215,7 +215,7 @@ def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, se
     assert (counts.rows_published, counts.rows_quarantined) == (1, 4)
 
 
-def test_what_delta_or_json_cannot_hold_is_held_and_stays_out_however_it_is_let_in(spark, settings):
+def test_types_that_delta_or_json_cannot_store_stay_out_of_silver(spark, settings):
     """Keys of a map that are no text, a field's name with a space: of a new column, and of one that a batch has added."""
     spec = typed(new_columns="evolve")
     plain, odd = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int32()), ("b c", pa.int32())])
@@ -319,7 +319,7 @@ def test_nor_does_one_that_runs_later_or_alone_or_depends_on_it(spark, settings)
             assert tried.outcome.status == expected[check.id], (layer, check.id)
 
 
-def test_what_a_window_replaced_stays_replaced_for_those_after_a_change_of_the_contract(spark, settings):
+def test_replaced_rows_stay_replaced_after_a_contract_change(spark, settings):
     """One run: a window comes without a row that it had, the next has a new column, the one after it speaks of that row."""
     table = readings(schema={"new_columns": "evolve"})
     land(settings, 1, ["a,1,10,2024-01-09T00:00:00Z", "b,1,1,2024-01-01T00:00:00Z"])

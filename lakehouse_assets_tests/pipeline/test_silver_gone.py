@@ -28,7 +28,7 @@ def published(spark, settings):
     return silver(settings), Path(settings.path("silver", "readings"))
 
 
-def test_a_silver_that_is_gone_or_lacks_a_file_is_rebuilt_whole(spark, settings, published):
+def test_a_missing_or_damaged_silver_is_rebuilt_completely(spark, settings, published):
     before, folder = published
     shutil.rmtree(folder)
     assert (rebuild(runner(spark, settings)).rows, silver(settings)) == (3, before)

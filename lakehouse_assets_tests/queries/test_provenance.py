@@ -52,7 +52,7 @@ def test_a_version_has_the_decisions_of_its_commit_with_every_check(lake):
     assert {(c["check"], c["status"]) for c in decision.checks} >= {("not_empty", "passed"), ("in_range_value", "failed")}
 
 
-def test_a_version_that_applied_nothing_says_what_it_is(lake, spark):
+def test_a_version_without_decisions_is_described(lake, spark):
     path = lake.path("silver", "readings")
     with pytest.raises(RefusedError, match=r"version 0 of silver readings applied no decision: it is WRITE"):
         find_checked_decisions(lake, "readings", 0)
@@ -76,7 +76,7 @@ def test_a_rebuild_has_all_that_it_was_folded_from(lake, spark):
     assert "is a rebuild" in result.note
 
 
-def test_where_the_delta_log_was_cleaned_up_the_marks_tell(lake):
+def test_after_log_cleanup_the_marks_name_the_decisions(lake):
     path = lake.path("silver", "readings")
     version = version_of(lake, 1)
     DeltaTable(path).create_checkpoint()

@@ -78,14 +78,14 @@ def test_a_window_that_drifted_has_its_features_and_its_picture(pages):
     assert "2026-11-08 00:00: its features" not in text, "of an error there is nothing to show"
 
 
-def test_the_overview_names_every_table_and_what_is_asked_of_nothing(pages):
+def test_the_overview_lists_every_table_and_unmatched_rules(pages):
     text = pages["index.html"].text
     never = ("never audited: silver/new", "The critical rule planet_code", "fits no column of any table")
     for phrase in ("silver/firms", f"gold/{SCRIPT}/torn", "founded_year", *never):
         assert phrase in text, phrase
 
 
-def test_a_table_s_page_tells_it_all(pages):
+def test_a_table_page_shows_every_result(pages):
     text = " ".join(pages[page_path("silver/firms")].text.split())
     for phrase in (
         "80 of 1000 sampled rows fail", "inconclusive", "every row, after the sample left it open", "counted in full",
@@ -97,7 +97,7 @@ def test_a_table_s_page_tells_it_all(pages):
     assert "country_name_present lost its column" in text.partition("Since the last audit")[2]
 
 
-def test_what_changed_since_the_last_audit_is_said():
+def test_changes_since_the_last_audit_are_listed():
     before, now = firms(0), firms(1)
     worse = tuple({**r, "status": "fail"} if r["rule"] == "url_form" else r for r in now.results)
     now = firms(1, results=worse, total_raw_records=300_000)

@@ -55,7 +55,7 @@ def cells(text: str, feature: str) -> list[str]:
     return [cell.strip().replace("\\", "") for cell in line.strip("|").split(" | ")]
 
 
-def test_every_feature_is_told_the_strangest_first(state):
+def test_features_are_listed_by_strangeness(state):
     drift = judge_drift(measured(99, shift=2.0), *state.without_window(99), SPEC, window=99).to_dict()
     text = feature_table(drift)
     first = text.splitlines()[2]
@@ -72,7 +72,7 @@ def test_every_feature_is_told_the_strangest_first(state):
     assert describe_status(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
 
 
-def test_what_changed_of_categories_is_told_escaped(state):
+def test_changed_categories_are_listed_escaped(state):
     drift = judge_drift(
         measured(99, kinds=(("calm", 40), ("odd`|", 160))), *state.without_window(99), SPEC, window=99
     ).to_dict()
@@ -83,7 +83,7 @@ def test_what_changed_of_categories_is_told_escaped(state):
     assert "75.0% → 20.0%".replace("-", "\\-") in line.replace("\\", "")
 
 
-def test_how_far_it_can_be_believed():
+def test_the_status_states_its_calibration():
     state = BaselineState(SPEC)
     assert describe_status(judge_drift(measured(1), *state.without_window(1), SPEC).to_dict()).startswith("cold start")
     state.learn(1, measured(1), {})
@@ -93,7 +93,7 @@ def test_how_far_it_can_be_believed():
     assert "29 more until a window can be quarantined for" in text
 
 
-def test_what_a_baseline_holds(state):
+def test_a_baseline_is_summarized_by_feature(state):
     rows = {row["feature"]: row for row in feature_rows(state.baseline, [measured(seed) for seed in range(BASELINE_WINDOWS)])}
     level = np.concatenate([np.round(np.random.default_rng(seed).normal(100, 1, 200), 3) for seed in range(BASELINE_WINDOWS)])
     assert (rows["level"]["rows"], rows["level"]["windows"], rows["level"]["moved"]) == (
@@ -129,7 +129,7 @@ def test_the_two_features_that_changed_are_drawn(statistic):
     )
 
 
-def test_of_those_that_the_statistic_names():
+def test_the_farthest_pair_of_features_is_chosen():
     assert find_farthest_pair(together(0.1, 2), together(0.9), "pair b ~ c")[0].features == ("b", "c")
     assert find_farthest_pair(together(0.1, 2), together(0.9), "spread c")[0].features in {("a$", "c"), ("b", "c")}
     one = compute_relations({"a": np.arange(50.0)})

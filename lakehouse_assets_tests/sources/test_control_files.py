@@ -12,7 +12,7 @@ SOURCE = csv_source(control="c/{window:%Y-%m-%d}.json")
 DAYS = [day(1), day(2), day(3)]
 
 
-def test_a_control_file_is_part_of_what_has_arrived(tmp_path: Path) -> None:
+def test_a_control_file_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     def prints() -> dict[int, str]:
         return {w.start.day: text for w, text in FilesReader(SOURCE, str(tmp_path)).fingerprints(DAYS).items()}
 
@@ -29,7 +29,7 @@ def test_a_control_file_is_part_of_what_has_arrived(tmp_path: Path) -> None:
     assert prints() == changed
 
 
-def test_what_they_say(spark, tmp_path: Path) -> None:
+def test_control_files_give_totals(spark, tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     for window in DAYS:
         land(landing, f"t/{window.key}.csv", "a\n1\n")

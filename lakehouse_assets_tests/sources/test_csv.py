@@ -67,7 +67,7 @@ def test_case_differs_between_files(read) -> None:
 BAD_LINES = ["1", "1,2,3", '1,"open', '8,"a""', '9,"a"",1', "1,2,", "d\ufffdj\ufffd,2", "," * 250_000]
 
 
-def test_a_bad_line_is_kept_as_text_and_spares_the_others(read) -> None:
+def test_a_bad_line_becomes_a_corrupt_record_alone(read) -> None:
     extraction = read("\n".join(["a,b", "0,0", *BAD_LINES, "9,9"]))
     assert rows(extraction, "_corrupt_record", "a", "b") == sorted(
         [(None, "0", "0"), (None, "9", "9"), *[(line, None, None) for line in BAD_LINES]], key=repr
@@ -116,7 +116,7 @@ def test_no_rows(read) -> None:
     assert extraction.columns == {day(1): (), day(2): ("a", "b"), day(3): ("a", "b"), day(4): ()}
 
 
-def test_only_the_windows_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_the_requested_windows_are_read(spark: SparkSession, tmp_path: Path) -> None:
     land(tmp_path, "t/2024-03-01.csv", "a\n1\n")
     land(tmp_path, "t/2024-03-02.csv", "a\n2\n")
     reader = FilesReader(csv_source(), str(tmp_path))
@@ -162,7 +162,7 @@ def test_file_names(read, spark: SparkSession, tmp_path: Path) -> None:
     assert extraction.frame.count() == len(NAMES)
 
 
-def test_folders_that_look_like_partitions(spark: SparkSession, tmp_path: Path) -> None:
+def test_folder_names_never_become_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
     for number in (1, 2):
         land(tmp_path, f"day=2024-03-0{number}/a b/x.csv", f"day,b\n{number},x\n")
     source = csv_source(path="day={window:%Y-%m-%d}/*/x.csv")

@@ -116,7 +116,7 @@ def read_rows(extraction) -> list[tuple[datetime, str]]:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_range_of_windows_is_asked_of_the_server_by_its_bounds(spark, database, reader, partitions) -> None:
+def test_a_range_of_windows_is_filtered_by_the_server(spark, database, reader, partitions) -> None:
     fill(database)
     windows = [day(1), day(2), day(4)]
     before = len(database.statements())
@@ -177,7 +177,7 @@ def test_fingerprints_follow_the_rows(database, reader, kind) -> None:
         last = now
 
 
-def test_all_windows_are_asked_after_in_one_query(database, reader) -> None:
+def test_one_query_fingerprints_all_windows(database, reader) -> None:
     fill(database)
     look = reader()
     prints(look, 1)
@@ -195,7 +195,7 @@ def test_all_windows_are_asked_after_in_one_query(database, reader) -> None:
         ({"modified": "v"}, "no time"),
     ],
 )
-def test_what_the_database_does_not_have(database, reader, attributes, message) -> None:
+def test_missing_tables_and_columns_are_named(database, reader, attributes, message) -> None:
     fill(database)
     with pytest.raises(SourceError, match=message):
         reader(**attributes).fingerprints([day(1)])
@@ -249,7 +249,7 @@ def test_addresses_that_are_refused(url, message) -> None:
     assert "word@" not in str(caught.value) and "=word" not in str(caught.value)
 
 
-def test_who_waits_for_a_lock_waits_so_long_and_no_longer(database, reader) -> None:
+def test_waiting_for_a_lock_times_out(database, reader) -> None:
     reader()
     database.run("CREATE TABLE t (at timestamptz)", "INSERT INTO t VALUES ('2024-03-01')")
     settings = settings_of(database)
@@ -263,7 +263,7 @@ def test_who_waits_for_a_lock_waits_so_long_and_no_longer(database, reader) -> N
     assert hurried.fingerprints([day(1)]) == JdbcReader(source(), settings).fingerprints([day(1)])
 
 
-def test_an_answer_takes_so_long_and_no_longer(database, reader) -> None:
+def test_a_slow_query_times_out(database, reader) -> None:
     reader()
     database.run(
         "CREATE OR REPLACE FUNCTION slowly() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS "
@@ -275,7 +275,7 @@ def test_an_answer_takes_so_long_and_no_longer(database, reader) -> None:
     database.run("DROP VIEW slow")
 
 
-def test_a_connection_that_nobody_named() -> None:
+def test_an_unnamed_connection_is_refused() -> None:
     with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_JDBC_SHOP_URL"):
         JdbcReader(source(), Settings.from_environment({})).fingerprints([day(1)])
 
@@ -290,12 +290,12 @@ def test_a_connection_that_nobody_named() -> None:
         ({"overlap_minutes": 5}, "history: watermark only"),
     ],
 )
-def test_what_yaml_may_not_say(attributes, message) -> None:
+def test_invalid_yaml_is_refused(attributes, message) -> None:
     with pytest.raises(ValidationError, match=message):
         source(**attributes)
 
 
-def test_the_database_says_what_each_window_has(database, reader, spark) -> None:
+def test_the_database_gives_control_totals_of_each_window(database, reader, spark) -> None:
     database.run(
         'CREATE TABLE t (at timestamptz, amount numeric(12,2), "odd name" double precision, t text)',
         "INSERT INTO t VALUES ('2024-03-01T05:00Z', 1.50, 2, 'a'), ('2024-03-01T23:59:59Z', NULL, 'NaN', 'b'),"
@@ -320,7 +320,7 @@ def test_the_database_says_what_each_window_has(database, reader, spark) -> None
 
 
 @pytest.mark.parametrize(("control", "why"), [("sum(no)", "there is no column 'no'"), ("sum(v)", "v is text, and no number")])
-def test_what_the_database_could_not_say(spark, database, reader, control, why) -> None:
+def test_impossible_control_totals_are_refused(spark, database, reader, control, why) -> None:
     fill(database)
     with pytest.raises(SourceError, match=f"SHOP: t: source.control.figure: {why}"):
         reader(control={"figure": control}).read(spark, [day(1)])
@@ -341,7 +341,7 @@ def test_refused_control(attributes, why) -> None:
         source(**attributes)
 
 
-def test_a_content_fingerprint_is_of_the_whole_row_whatever_a_column_is_called(database, reader) -> None:
+def test_a_content_fingerprint_covers_all_columns_of_any_name(database, reader) -> None:
     database.run("CREATE TABLE t (at timestamptz, t text, v text)", "INSERT INTO t VALUES ('2024-03-01T05:00Z', 'same', 'a')")
     before = reader(fingerprint="content").fingerprints([day(1)])
     database.run("UPDATE t SET v = 'b'")

@@ -65,7 +65,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_a_line_that_is_no_object_is_kept_as_text(read, line: str) -> None:
+def test_a_line_that_is_no_object_becomes_a_corrupt_record(read, line: str) -> None:
     extraction = read(f'{{"a": 0}}\n{line}\n')
     assert rows(extraction, "_corrupt_record", "a") == sorted([(None, "0"), (line, None)], key=repr)
     assert extraction.problems == {}

@@ -46,7 +46,7 @@ def test_a_window_begins_where_the_one_before_it_ended() -> None:
     st.dictionaries(st.integers(0, 2), st.lists(st.integers(-30, 400), max_size=12), min_size=1),
     st.integers(1, 12),
 )
-def test_windows_of_which_nobody_is_asked_end_where_they_would(log: Log, days: int) -> None:
+def test_first_ranges_follow_the_message_times(log: Log, days: int) -> None:
     ranges = read_ranges(log, {}, days)
     ends = {p: len(times) for p, times in log.items()}
     low = {p: next((n for n, t in enumerate(times) if t >= 0), ends[p]) for p, times in log.items()}
@@ -56,7 +56,7 @@ def test_windows_of_which_nobody_is_asked_end_where_they_would(log: Log, days: i
         low = high
 
 
-def test_years_without_a_message_are_a_few_questions() -> None:
+def test_years_without_a_message_need_few_queries() -> None:
     questions = []
     windows = [window_at(START + timedelta(days=n), "daily") for n in range(3000)]
 

@@ -23,7 +23,7 @@ def prints(landing: Path, source: FilesSource | None = None) -> dict[int, str]:
     return {window.start.day: value for window, value in fingerprints.items()}
 
 
-def test_only_windows_that_exist_and_are_asked_for(tmp_path: Path) -> None:
+def test_only_existing_requested_windows_have_fingerprints(tmp_path: Path) -> None:
     for name in ("2024-03-01.csv", "2024-03-03.csv", "2024-03-09.csv", "2024-03-02.csv.tmp", "notes.txt"):
         land(tmp_path, f"t/{name}", "a\n1\n")
     (tmp_path / "t" / "folder").mkdir()
@@ -112,9 +112,7 @@ def test_names_that_spark_cannot_read_or_that_are_no_text(tmp_path: Path) -> Non
         assert refusals == ([refused] if root == str(tmp_path) else [])
 
 
-def test_what_has_the_name_of_a_file_and_is_none_is_refused_and_never_opened(
-    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_is_no_regular_file_is_refused_unopened(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a good file of another window. To open a pipe would wait for ever."""
     land(tmp_path, "t/2024-03-01.csv", "a\n1\n")
     (tmp_path / "t" / "2024-03-02.csv").mkdir()

@@ -120,7 +120,7 @@ def test_types_within_that_spark_does_not_read_are_the_files_own_mistake(spark, 
     assert message in bad
 
 
-def test_a_page_that_is_broken_is_found_by_the_scan(spark, tmp_path) -> None:
+def test_the_scan_finds_a_damaged_page(spark, tmp_path) -> None:
     land(tmp_path, "2024-03-01.parquet", id=[1])
     broken = land(tmp_path, "2024-03-02.parquet", id=[f"text {n}" for n in range(1000)])
     content = bytearray(broken.read_bytes())
@@ -134,7 +134,7 @@ def test_a_page_that_is_broken_is_found_by_the_scan(spark, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("option", [{"delimiter": ";"}, {"multiline": True}, {"encoding": "utf-8"}])
-def test_what_is_of_text_files_only(option) -> None:
+def test_text_file_options_are_refused_for_parquet(option) -> None:
     with pytest.raises(ValidationError, match="are of text files"):
         source(**option)
 

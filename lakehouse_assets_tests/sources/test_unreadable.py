@@ -72,7 +72,7 @@ def gz(path: Path, number: int, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("multiline", [False, True])
-def test_a_truncated_gzip_is_found_by_the_probe(spark: SparkSession, tmp_path: Path, multiline: bool) -> None:
+def test_the_probe_finds_a_truncated_gzip(spark: SparkSession, tmp_path: Path, multiline: bool) -> None:
     for number in range(1, 6):
         gz(tmp_path, number, gzip.compress(b"a,b\n1,2\n"))
     gz(tmp_path, 2, TRUNCATED)

@@ -21,7 +21,7 @@ def test_the_example() -> None:
 
 
 @given(st.lists(st.sets(st.integers(1, 9), min_size=1), min_size=1, max_size=6))
-def test_all_since_the_last_taking_and_an_overlap_of_it(runs) -> None:
+def test_each_window_reads_since_the_last_ingestion_with_an_overlap(runs) -> None:
     recorded: dict[datetime, str] = {}
     spans: list[tuple[datetime | None, datetime]] = []
     for days in runs:

@@ -220,7 +220,7 @@ def test_control_totals(parameters, own, source, status):
     json.dumps(judged.observed, allow_nan=False)
 
 
-def test_what_the_source_does_not_say_is_no_pass():
+def test_a_missing_control_total_never_passes():
     check = ANY.validate_python({"check": "control_total", "figure": "f"})
     with_totals = replace(CONTEXT, control=ControlTotals({"rows": 1.0, "amount": 2.0}))
     nothing = replace(CONTEXT, control=ControlTotals({}, "there is no x.json"))
@@ -344,7 +344,7 @@ def test_addresses_are_those_of_the_standard_library(text):
 
 
 @pytest.mark.parametrize("kind", ["url", "email", "uuid", "ip"])
-def test_a_form_is_known_quickly_whatever_the_text(kind, spark):
+def test_formats_are_checked_quickly_for_any_text(kind, spark):
     """Nearly right texts, as long as the form allows, are rejected within a second for a thousand rows."""
     check = ANY.validate_python({"check": kind, "column": "v"})
     assert isinstance(check, RowCheck)
@@ -370,7 +370,7 @@ def test_metrics_are_sql_that_spark_runs(spark):
     assert row["age_seconds"] == 4 * 3600
 
 
-def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_windows(spark):
+def test_uniqueness_of_other_columns_ignores_nulls_and_other_windows(spark):
     rows = [(1, START), (1, START), (2, START), (None, START), (None, START), (2, START + timedelta(days=1))]
     spark.createDataFrame(rows, "v int, p_extracted_at timestamp").createOrReplaceTempView("batch")
     unique = ANY.validate_python({"check": "unique", "columns": ["v"]})

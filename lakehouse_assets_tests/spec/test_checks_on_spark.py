@@ -150,7 +150,7 @@ def test_plain_filters_ride_along_under_any_name(query, failing, frame):
         ("select * from batch where a > 99 limit 1", 0),
     ],
 )
-def test_whole_batch_queries_run_over_the_view_that_they_are_given(query, rows, spark, frame):
+def test_batch_queries_run_over_their_view(query, rows, spark, frame):
     frame.createOrReplaceTempView(CONTEXT.batch_view)
     check = ANY.validate_python({"check": "sql", "name": "s", "sql": query})
     assert check.scope == "batch"

@@ -69,7 +69,7 @@ def described(state):
     return {key: (baseline.windows(key), repr(baseline.shape(key))) for key in baseline.keys} | {"history": len(state.history)}
 
 
-def test_what_is_written_is_what_is_read(settings):
+def test_profiles_read_back_as_written(settings):
     decisions = learnt(settings, 1)
     (entry,) = read_entries(settings, SPEC, decisions, 1)
     assert list(entry.measured) == measured(1)
@@ -86,7 +86,7 @@ def test_relations_of_a_feature_whose_meaning_changed_are_left_out(settings):
     assert not any(isinstance(one, Relations) for one in entry.measured)
 
 
-def test_a_version_knows_what_was_done_up_to_it(settings):
+def test_a_baseline_version_contains_the_operations_up_to_it(settings):
     """Learnt 1 and 2, pinned, learnt 3, reset, learnt 4, let go: each version is what it was then."""
     decisions = learnt(settings, 1, 2)
     log_baseline_event(settings, event("pin", 2, 1))
@@ -106,7 +106,7 @@ def test_a_version_knows_what_was_done_up_to_it(settings):
     assert sorted(pinned.values) == sorted({float(day + i) for day in (1, 2) for i in range(9)})
 
 
-def test_what_was_pinned_stays_when_a_window_of_it_is_replaced(settings):
+def test_a_pinned_baseline_survives_the_replacement_of_a_window(settings):
     decisions = learnt(settings, 1, 2)
     log_baseline_event(settings, event("pin", 2, 1))
     again = decided(3, p_extracted_at=decisions[0].p_extracted_at, extraction_seq=2)
@@ -137,7 +137,7 @@ def test_a_seed_counts_once_it_is_logged_and_until_the_window_itself_is_accepted
     assert read_entries(settings, SPEC, decisions, 2) == []
 
 
-def test_a_window_that_is_held_again_does_not_bring_its_seed_back(settings):
+def test_quarantining_a_window_again_does_not_restore_its_seed(settings):
     """Seeded 1 and 2; then 1 is accepted, and held; then both are seeded once more."""
     days = [datetime(2024, 1, day, tzinfo=UTC) for day in (1, 2)]
     entries = [Entry(at, 0, tuple(measured(day)), {}, True) for day, at in enumerate(days, 1)]
@@ -267,7 +267,7 @@ def test_of_texts_that_are_all_rare_nothing_counts(settings):
         assert contents(read_baseline(settings, SHORT, decisions, DAYS, spare)) == contents(full)
 
 
-def test_what_has_left_the_baseline_is_not_read(settings):
+def test_windows_beyond_the_baseline_are_not_read(settings):
     """Sketches that nobody could read, of windows that no longer count: no error says that they are not touched."""
     decisions = a_long_history(settings, 0)
     path = settings.path("baseline", "readings")

@@ -48,7 +48,7 @@ def test_real_decisions_have_a_row_for_each_check_passes_included(spark, setting
     assert "anna" not in str(rows)
 
 
-def test_a_release_is_projected_with_what_it_waived(spark, settings):
+def test_a_release_is_projected_with_its_waived_checks(spark, settings):
     land(settings, 1, ["a,1,500,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1])
     released = release(runner(spark, settings), window(1).start, None, waived=["in_range_value"], by="me", because="so")
@@ -56,7 +56,7 @@ def test_a_release_is_projected_with_what_it_waived(spark, settings):
     assert (row["decision_id"], row["check"], row["effect"]) == (released.decision_id, "in_range_value", "none")
 
 
-def test_twice_adds_nothing_and_a_deleted_table_is_made_again(settings):
+def test_repetition_adds_nothing_and_a_deleted_table_is_recreated(settings):
     write(settings, [decided(n) for n in (1, 2)])
     write(settings, [decided(1, "gold_days")])
     assert find_lagging_tables(settings) == ["gold_days", "readings"]
@@ -75,7 +75,7 @@ def test_twice_adds_nothing_and_a_deleted_table_is_made_again(settings):
     assert projected(settings) == before
 
 
-def test_what_is_applied_out_of_order_is_not_missed(settings):
+def test_decisions_applied_out_of_order_are_not_missed(settings):
     early, late = decided(1), decided(2)
     write(settings, [early], applied=False)
     write(settings, [late])
@@ -135,7 +135,7 @@ def test_killed_at_the_commit_the_next_call_completes_it(settings, kill, there):
     assert len(projected(settings)) == 4
 
 
-def test_its_failure_fails_no_step_and_is_made_up_for_by_the_sensor(spark, settings, monkeypatch):
+def test_a_failed_projection_fails_no_step_and_the_sensor_completes_it(spark, settings, monkeypatch):
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
 
     def full(*_, **__):

@@ -18,7 +18,7 @@ NOW = datetime(2024, 6, 2, 12, tzinfo=UTC)
 BEFORE = NOW - timedelta(days=1)
 
 
-def test_a_rewritten_extraction_stands_as_it_is_now(settings):
+def test_the_latest_record_of_a_rewritten_extraction_is_current(settings):
     for at, version, rows in ((NOW, 3, 10), (BEFORE, 4, 12)):
         record = ExtractionRecord("t", DAY, 1, f"print-{version}", rows, ("a",), version, f"run-{version}", at)
         record_extractions(settings, [record])
@@ -26,7 +26,7 @@ def test_a_rewritten_extraction_stands_as_it_is_now(settings):
     assert (newest.rows, newest.fingerprint) == (12, "print-4")
 
 
-def test_the_newest_record_counts_after_bronze_was_made_anew(settings):
+def test_the_newest_record_counts_after_bronze_was_recreated(settings):
     for version, rows in ((50, 10), (0, 12)):
         record_extractions(settings, [ExtractionRecord("t", DAY, 1, f"print-{version}", rows, ("a",), version, "run", NOW)])
     [newest] = extractions(settings, "t")
@@ -41,7 +41,7 @@ def test_a_windows_first_position_counts(settings):
 
 
 @pytest.mark.parametrize("second", [BEFORE, NOW])
-def test_acts_on_a_baseline_are_in_the_order_in_which_they_were_done(settings, second):
+def test_baseline_operations_keep_their_order(settings, second):
     log_baseline_event(settings, BaselineEvent("t", "pin", 7, NOW, "anna", "as it is", "run-1"))
     log_baseline_event(settings, BaselineEvent("u", "pin", 7, BEFORE, "anna", "as it is", "run-1"))
     log_baseline_event(settings, BaselineEvent("t", "reset", 7, second, "anna", "moved", "run-2"))

@@ -76,7 +76,7 @@ def test_an_error_of_a_disk(name, settings):
     assert "\n" not in str(disk_error)
 
 
-def test_what_sqlite_calls_an_error_of_the_disk_may_be_a_full_one(settings, monkeypatch):
+def test_a_sqlite_disk_error_may_be_a_full_disk(settings, monkeypatch):
     error = sqlite3.OperationalError("disk I/O error")
     assert "Have the disk looked at" in str(as_disk_error(error, settings))
     monkeypatch.setattr(disk_errors, "_free_space", lambda _: (0, 10_000_000, True))
@@ -92,12 +92,12 @@ def test_what_sqlite_calls_an_error_of_the_disk_may_be_a_full_one(settings, monk
         OSError(2, "No such file or directory"),
     ],
 )
-def test_a_value_with_these_words_is_no_disk(error, settings):
+def test_a_value_with_this_text_is_no_disk_error(error, settings):
     assert find_disk_fault(error) is None
     assert as_disk_error(error, settings) is None
 
 
-def test_what_is_written_under_a_tables_lock(settings):
+def test_disk_errors_under_a_table_lock_are_recognized(settings):
     with (
         pytest.raises(DiskError, match=r"No space left on device \(/lake/x\)"),
         table_lock(settings, "t"),

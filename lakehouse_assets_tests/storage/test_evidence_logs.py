@@ -11,7 +11,7 @@ from lakehouse_assets.storage import delta_files, evidence, logs
 from lakehouse_assets_tests import logbook
 
 
-def test_entries_are_what_the_log_has_and_each_file_is_read_once(settings, tmp_path, monkeypatch):
+def test_entries_equal_the_log_and_each_file_is_read_once(settings, tmp_path, monkeypatch):
     """A folder's name may have a space; files that are read already are not read again, and new ones are."""
     here = settings.model_copy(update={"root": str(tmp_path / "a lake of mine")})
     for number in range(1, 4):

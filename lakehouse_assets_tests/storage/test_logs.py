@@ -72,7 +72,7 @@ def test_processes_that_append_at_once_lose_nothing(settings):
         assert [record.bronze_version for record in logs.extractions(settings, name)] == list(range(10))
 
 
-def test_a_record_is_later_than_those_before_it_and_comes_back_whole(settings):
+def test_records_are_ordered_and_read_back_completely(settings):
     """Types, spellings and what a batch added to the contract are read as they were written."""
     record = ExtractionRecord("readings", MOMENT, 1, "print", 1, ("a",), 0, "run", MOMENT)
     later = replace(record, extraction_seq=2, types={"a": "int"}, respelled={"a": "A"})
@@ -86,7 +86,7 @@ def test_a_record_is_later_than_those_before_it_and_comes_back_whole(settings):
     assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}, {"b": "date"}]
 
 
-def test_the_evidence_of_a_few_is_what_the_whole_log_says(settings):
+def test_evidence_of_some_decisions_equals_the_full_log(settings):
     """One without any, one that was superseded, one whose deferred checks were logged afterwards, two tables."""
     full = {"drift": {"action": "hold"}, "profiles": ({"feature": "value"},)}
     first, second = logbook.decided(1, **full), logbook.decided(2, checks=())

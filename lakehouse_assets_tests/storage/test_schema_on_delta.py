@@ -60,7 +60,7 @@ def test_the_widenings_are_those_that_delta_does(spark, tmp_path):
     assert len(widened) >= 20
 
 
-def test_a_schema_is_enforced_unless_a_write_says_otherwise(spark, path):
+def test_a_schema_is_enforced_unless_a_write_overrides_it(spark, path):
     write(spark, path, "SELECT CAST(1 AS BIGINT) AS id, 'a' AS name, named_struct('x', 1) AS s")
     for wrong in (
         "SELECT CAST(2 AS BIGINT) AS id, 'b' AS name, named_struct('x', 2) AS s, 1.0D AS amount",
@@ -83,7 +83,7 @@ def test_a_schema_is_enforced_unless_a_write_says_otherwise(spark, path):
         write(spark, path, "SELECT CAST(4 AS BIGINT) AS id, 1 AS another")
 
 
-def test_what_merge_schema_makes_of_types_with_and_without_widening(spark, tmp_path):
+def test_merge_schema_changes_types_only_with_widening(spark, tmp_path):
     def after(name: str, old: str, new: str, widening: str) -> str:
         path = str(tmp_path / f"{name}-{widening}")
         features = {"delta.enableTypeWidening": widening, "delta.feature.timestampNtz": "supported"}
@@ -104,7 +104,7 @@ def test_what_merge_schema_makes_of_types_with_and_without_widening(spark, tmp_p
     assert after("h", "date", "timestamp_ntz", "false") == "refused"
 
 
-def test_a_table_takes_times_without_a_zone_once_that_was_said(spark, path):
+def test_a_table_accepts_timestamps_without_zone_after_the_feature_is_enabled(spark, path):
     write(spark, path, "SELECT 1 AS id")
     delta.allow_types(spark, path, ["array<timestamp_ntz>"])
     version = delta.version(path)

@@ -23,7 +23,7 @@ def before_java(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("before_java")
-def test_local_files_are_made_without_a_process_for_each(settings, tmp_path):
+def test_local_files_are_created_without_child_processes(settings, tmp_path):
     properties = session.spark_properties(settings)
     assert properties[session.CLASS_PATH] == str(tmp_path / "local.jar")
     assert properties[FILE_SYSTEM] == session.LOCAL_FILE_SYSTEM

@@ -32,7 +32,7 @@ def test_the_first_windows_are_measured_against_each_other():
 
 @settings(max_examples=20, deadline=None)
 @given(st.sets(st.integers(0, 29), max_size=12))
-def test_forgetting_is_as_never_having_learnt(dropped):
+def test_forgetting_equals_never_having_learnt(dropped):
     state, untouched = BaselineState(SPEC), BaselineState(SPEC)
     for i in range(30):
         profiles = [batch(np.random.default_rng(i))]
@@ -53,7 +53,7 @@ def test_a_window_is_not_judged_by_itself():
     assert state.without_window("unknown") == (state.baseline, state.history)
 
 
-def test_a_kept_profile_that_cannot_be_read_is_not_learnt_in_part():
+def test_an_unreadable_stored_profile_is_not_learnt_in_part():
     state = BaselineState(TWO)
     with pytest.raises(SketchError):
         state.learn(1, [profile([1.0]), Profile("g", "LGA", 1, sketch=b"garbage")], {})

@@ -55,7 +55,7 @@ def test_leaving_the_batch_out():
         compare_categories(batch, batch, batch_is_inside=True)
 
 
-def test_a_category_that_may_hide_among_the_others_is_not_called_new():
+def test_a_possibly_folded_category_is_not_new():
     distances = compare_categories(Categories({"a": 9.0, "z": 1.0}), Categories({"a": 900.0}, others=100.0))
     assert distances.new == ()
 
@@ -64,7 +64,7 @@ def many(first: int, size: int, rows: float = 1.0) -> dict[str, float]:
     return {f"{i:06}": rows for i in range(first, first + size)}
 
 
-def test_what_the_baseline_has_folded_is_not_called_new_nor_far_off():
+def test_folded_categories_are_neither_new_nor_distant():
     baseline = Categories(many(0, MOST_CATEGORIES, 50.0), others=5_000.0, windows=10)
     batch = Categories(many(0, MOST_CATEGORIES, 5.0) | many(2_000, 500), windows=1)
     distances = compare_categories(batch, baseline)
@@ -74,7 +74,7 @@ def test_what_the_baseline_has_folded_is_not_called_new_nor_far_off():
 
 
 @pytest.mark.parametrize("rows", [20.0, 150.0])
-def test_a_folded_category_that_is_frequent_now_is_seen_by_the_tail_and_called_new(rows):
+def test_a_folded_category_that_becomes_frequent_is_new(rows):
     baseline = Categories(many(0, MOST_CATEGORIES, 50.0), others=5_000.0, windows=10)
     batch = Categories(many(0, MOST_CATEGORIES, 5.0) | {"~new": rows}, others=500.0 - rows)
     distances = compare_categories(batch, baseline)

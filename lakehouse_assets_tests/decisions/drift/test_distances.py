@@ -81,7 +81,7 @@ def test_cases(batch, baseline, ks):
     assert compare_ecdfs(Ecdf.of(batch), Ecdf.of(baseline)).ks == ks
 
 
-def test_the_tail_is_seen_where_ks_is_blind():
+def test_the_tail_distance_detects_what_ks_misses():
     normal = stats.norm.ppf((np.arange(5000) + 0.5) / 5000)
     dirty = np.concatenate([normal[::5], np.full(20, 8.0)])
     actual = compare_ecdfs(Ecdf.of(dirty), Ecdf.of(normal))
@@ -95,7 +95,7 @@ def test_nothing_is_farther_than_a_silent_feature():
 
 @settings(max_examples=200, deadline=None)
 @given(SAMPLES, SAMPLES)
-def test_the_signed_distance_says_which_is_higher(batch, baseline):
+def test_the_signed_distance_shows_which_is_higher(batch, baseline):
     there, back = (compare_ecdfs(Ecdf.of(a), Ecdf.of(b)).signed for a, b in ((batch, baseline), (baseline, batch)))
     assert there == pytest.approx(-back, abs=1e-8)
     if min(batch) > max(baseline):
@@ -137,7 +137,7 @@ def test_a_large_sketch_is_within_its_error():
 
 
 @pytest.mark.parametrize("values", [[], [1.0, np.nan], [np.inf]])
-def test_what_is_no_distribution_is_refused(values):
+def test_an_invalid_distribution_is_refused(values):
     with pytest.raises(ValueError, match="finite"):
         Ecdf.of(values)
 

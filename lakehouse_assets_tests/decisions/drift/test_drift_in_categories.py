@@ -37,7 +37,7 @@ def test_clean_windows_of_many_categories_are_rarely_off(state):
 
 
 @pytest.mark.parametrize("fault", ["0.1 % becomes 5 %", "new, 3 % of rows"])
-def test_a_fault_among_many_categories_is_held(state, fault):
+def test_a_fault_among_many_categories_is_detected(state, fault):
     rng = np.random.default_rng(7)
     p_values = [judged(state, FAULTS[fault](rng, SCENE, SCENE.shares), SPEC) for _ in range(20)]
     assert sum(p <= SPEC.hold_at for p in p_values) >= 18
@@ -49,7 +49,7 @@ def test_the_first_windows_are_as_far_off_as_the_later_ones(state):
     assert early == pytest.approx(late, rel=0.2)
 
 
-def test_judged_again_by_the_profiles_as_they_are_kept(state):
+def test_a_stored_profile_gives_the_same_verdict(state):
     profile = FAULTS["new, 3 % of rows"](np.random.default_rng(8), SCENE, SCENE.shares)
     first = judge_drift([profile], state.baseline, state.history, SPEC).to_dict()
     stored = Profile.from_dict(json.loads(json.dumps(profile.to_dict())))

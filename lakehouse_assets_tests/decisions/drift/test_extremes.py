@@ -85,7 +85,7 @@ def test_a_value_whose_square_is_still_a_number_is_off_and_not_unknown(value):
     assert (verdict.status, verdict.action) == ("calibrated", "hold")
 
 
-def test_what_goes_wrong_within_is_an_error_of_this_window(monkeypatch):
+def test_an_internal_error_counts_for_its_window_alone(monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
@@ -175,7 +175,7 @@ def test_since_when_looks_back_to_one_side(shifts, day):
     assert find_drift_start(history_rows, {}, start, worst) == datetime(2024, 1, day, tzinfo=UTC)
 
 
-def test_what_is_too_new_to_be_judged_is_said():
+def test_features_too_new_to_judge_are_listed():
     """A station that has come to a table that is known for long."""
     rng, state = np.random.default_rng(5), BaselineState(ONE)
 

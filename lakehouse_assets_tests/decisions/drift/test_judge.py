@@ -53,7 +53,7 @@ def judge(state, *profiles, spec=SPEC):
         (150, "calibrated", "hold", (0, 0)),
     ],
 )
-def test_a_fault_by_what_is_known(windows, status, action, until):
+def test_the_verdict_depends_on_the_windows_known(windows, status, action, until):
     verdict = judge(learn_windows(windows), profile(np.random.default_rng(9).normal(5, 1, 40)))
     assert (verdict.status, verdict.action, verdict.windows_known) == (status, action, windows)
     assert (verdict.windows_until_warn, verdict.windows_until_hold) == until
@@ -71,14 +71,14 @@ def test_a_fault_by_what_is_known(windows, status, action, until):
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False)) == verdict.to_dict()
 
 
-def test_a_lasting_fault_is_held_every_day_and_the_truth_passes_after_it():
+def test_a_lasting_fault_is_quarantined_daily_and_clean_data_passes_afterwards():
     state, rng = learn_windows(120), np.random.default_rng(3)
     for day in range(200, 210):
         assert judge_drift([batch(rng, 2.0)], *state.without_window(day), SPEC).action == "hold"
     assert judge(state, batch(rng)).action == "pass"
 
 
-def test_clean_windows_are_rarely_held():
+def test_clean_windows_are_rarely_quarantined():
     rng, state, quarantined_count = np.random.default_rng(4), BaselineState(SPEC), 0
     for i in range(500):
         profiles = [batch(rng)]
@@ -89,7 +89,7 @@ def test_clean_windows_are_rarely_held():
     assert quarantined_count <= 500 * 0.03
 
 
-def test_nothing_is_held_before_hold_from_even_where_the_level_could_be_reached():
+def test_nothing_is_quarantined_before_hold_from():
     spec = DriftSpec(features=["f"], hold_at=0.05, hold_from=60)
     far = profile(np.random.default_rng(9).normal(5, 1, 40))
     assert judge(learn_windows(59, spec), far, spec=spec).action == "warn"
@@ -121,7 +121,7 @@ def test_the_same_twice_is_the_same():
     assert first == second
 
 
-def test_what_is_stored_can_be_read_back():
+def test_a_stored_verdict_reads_back():
     state = learn_windows(30)
     verdict = judge(state, batch(np.random.default_rng(5)))
     stored = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
@@ -139,7 +139,7 @@ def test_what_is_stored_can_be_read_back():
     ],
 )
 @pytest.mark.parametrize("windows", [0, 120])
-def test_an_error_holds_even_while_learning(windows, profiles, message):
+def test_an_error_quarantines_even_while_learning(windows, profiles, message):
     verdict = judge(learn_windows(windows), *profiles)
     assert (verdict.status, verdict.action, verdict.p_value) == ("error", "hold", None)
     assert message in verdict.message
@@ -172,7 +172,7 @@ def two_stations(windows=120):
     return state
 
 
-def test_the_culprit_is_named():
+def test_the_drifted_feature_and_stratum_are_named():
     verdict = judge(two_stations(), *by_station(np.random.default_rng(7), shift={"LGA": -3.0}), spec=TWO)
     assert verdict.action == "hold"
     assert verdict.message.startswith("g is ")
@@ -198,7 +198,7 @@ def with_a_new_station(windows):
 
 
 @pytest.mark.parametrize(("windows", "action"), [(10, "pass"), (25, "warn"), (90, "warn"), (99, "hold")])
-def test_a_new_stratum_is_learnt_then_warned_of_then_held(windows, action):
+def test_a_new_stratum_is_learnt_then_warned_of_then_quarantined(windows, action):
     state = with_a_new_station(windows)
     alone = TWO.model_copy(update={"lasting_at": 0.0})
     verdict = judge(state, *by_station(np.random.default_rng(7), ("EWR", "LGA", "JFK"), {"JFK": 5.0}), spec=alone)
@@ -219,7 +219,7 @@ def test_missing_values_are_warned_of_as_soon_as_anything_is(windows):
     assert judge(state, profile(values)).action == "pass"
 
 
-def test_fewer_rows_than_usual_are_told_as_that():
+def test_fewer_rows_than_usual_are_a_volume_drift():
     state = learn_windows(120, make=lambda rng: profile(rng.normal(size=1000)))
     verdict = judge(state, profile(np.random.default_rng(5).normal(size=20)))
     assert verdict.action != "pass"
@@ -238,7 +238,7 @@ def test_a_clean_window_of_fewer_rows_is_no_stranger(share):
     assert far.action == "hold"
 
 
-def test_many_features_do_not_keep_a_large_shift_from_being_warned_of():
+def test_many_features_do_not_hide_a_large_shift():
     names = [f"f{i}" for i in range(40)]
     spec, rng = DriftSpec(features=names, relations=False), np.random.default_rng(3)
     state = BaselineState(spec)
@@ -271,7 +271,7 @@ def test_a_constant_feature():
     assert judge(state, profile([7.5] * 30)).action == "hold"
 
 
-def test_what_is_too_small_to_matter_is_not_held():
+def test_a_negligible_shift_is_not_quarantined():
     # Every batch is the same ten thousand values, so that any change whatever is beyond all of them.
     values = np.arange(10_000.0)
     state = learn_windows(100, make=lambda rng: profile(values, k=65535))

@@ -66,13 +66,13 @@ def test_a_clean_window():
         ({"n": 3000}, "volume", "3,000 rows, where a window usually has 300"),
     ],
 )
-def test_what_is_off_is_held_and_named(parameters, feature, message):
+def test_a_drifted_batch_is_quarantined_and_its_feature_named(parameters, feature, message):
     verdict = judge(**parameters)
     assert (verdict.action, verdict.worst.feature) == ("hold", feature)
     assert message in verdict.message
 
 
-def test_a_little_more_or_less_of_everything_is_not_held():
+def test_small_changes_are_not_quarantined():
     assert judge(n=200).action == "pass"
     assert judge(missing=0.12).action == "pass"
 
@@ -93,7 +93,7 @@ def test_a_cold_start(policy, action):
     assert ("lakehouse baseline seed" in verdict.message) == (policy == "stop")
 
 
-def test_uncalibrated_it_only_warns_and_says_what_is_missing():
+def test_an_uncalibrated_judgement_only_warns_and_names_what_is_missing():
     state = learn_windows(5)
     verdict = judge(state, shares=(0.1, 0.1, 0.8))
     assert (verdict.status, verdict.action) == ("uncalibrated", "warn")
@@ -139,7 +139,7 @@ def test_a_baseline_that_has_left_its_reference_warns_and_no_longer_learns():
     assert not state.baseline.pinned
 
 
-def test_what_is_pinned_outlives_a_window_that_is_replaced():
+def test_a_pinned_reference_outlives_a_replaced_window():
     state = learn_windows(30)
     state.pin()
     before = state.baseline.reference

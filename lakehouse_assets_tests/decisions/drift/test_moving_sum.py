@@ -40,7 +40,7 @@ def test_a_small_shift_that_lasts_adds_up():
     assert find_largest_sum(results(0.0), history(noise(200)), SPEC, 200).p_value > SPEC.lasting_at
 
 
-def test_it_says_since_when():
+def test_the_largest_sum_names_its_start():
     rows = noise(200)
     rows[-7:, 0] = -0.125
     largest = find_largest_sum(results(-0.125), history(rows), SPEC, 200)
@@ -48,14 +48,14 @@ def test_it_says_since_when():
     assert largest.mean < 0
 
 
-def test_what_is_too_small_to_matter_is_no_evidence():
+def test_a_negligible_shift_is_no_evidence():
     rows = noise(200, scale=0.001)
     rows[-2:, 0] = 0.01
     assert find_largest_sum(results(0.01), history(rows), SPEC, 200).p_value == 1.0
     assert find_largest_sum(results(0.01), history(rows), SPEC.model_copy(update={"min_effect": 0.0}), 200).p_value < 0.02
 
 
-def test_a_late_window_is_seen_among_its_neighbours_in_time():
+def test_a_late_window_is_compared_with_its_neighbours_in_time():
     rows = noise(200)
     rows[100:102, 0] = 0.125
     labels = [*range(102), *range(103, 201)]  # window 102 comes late, when 200 is known
@@ -65,7 +65,7 @@ def test_a_late_window_is_seen_among_its_neighbours_in_time():
 
 
 @pytest.mark.parametrize(("windows", "spec"), [(48, SPEC), (200, SPEC.model_copy(update={"lasting_at": 0.0}))])
-def test_too_short_a_history_says_nothing(windows, spec):
+def test_too_short_a_history_gives_no_result(windows, spec):
     assert find_largest_sum(results(9.0), history(noise(windows)), spec, windows) is None
 
 
@@ -82,7 +82,7 @@ def test_the_rate_of_false_alarms_is_as_stated():
     assert alarms <= 30
 
 
-def test_windows_that_follow_each_other_in_the_history_are_what_is_usual():
+def test_successive_windows_of_the_history_are_the_reference():
     # The same shift, in a history that wanders by itself: nothing to report.
     rng = np.random.default_rng(9)
     walk = np.zeros((400, 2))

@@ -81,7 +81,7 @@ def test_missing_values_that_vary_from_window_to_window_are_no_surprise():
 
 
 @pytest.mark.parametrize(("missing", "rows", "past"), [(5, 0, [(1, 2)]), (5, 10, []), (5, 10, [(0, 0)])])
-def test_nothing_known_is_no_surprise(missing, rows, past):
+def test_an_empty_history_gives_no_evidence(missing, rows, past):
     assert missing_surprisal(missing, rows, past) == 0.0
 
 

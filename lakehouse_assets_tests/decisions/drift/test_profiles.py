@@ -40,7 +40,7 @@ def test_json_there_and_back(original):
     assert Profile.from_dict(stored) == original
 
 
-def test_what_json_does_not_know_becomes_none():
+def test_values_without_json_become_none():
     document = Profile("f", None, 1, mean=math.nan, std=math.inf, minimum=-math.inf).to_dict()
     assert (document["mean"], document["std"], document["minimum"]) == (None, None, None)
     json.dumps(document, allow_nan=False)
@@ -70,7 +70,7 @@ def test_an_empty_sketch_is_an_error_only_where_there_are_values():
         read_sketch(Profile("f", None, 2, sketch=empty))
 
 
-def test_a_kept_sketch_that_is_not_base64():
+def test_a_stored_sketch_that_is_not_base64_is_an_error():
     with pytest.raises(SketchError, match="base64"):
         Profile.from_dict({**profile([1.0]).to_dict(), "sketch": "%%%"})
 
@@ -84,13 +84,13 @@ def test_pooling_is_as_if_measured_together():
 
 
 @pytest.mark.parametrize("profiles", [[], [profile([], nulls=1), profile([], nulls=2)]], ids=["nothing", "no values"])
-def test_pooling_what_has_no_values(profiles):
+def test_pooling_profiles_without_values_gives_none(profiles):
     assert pool_moments(profiles) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("k", [8, 200, 4096])
 @pytest.mark.parametrize("sizes", [(), (1,), (2,), (7,), (300,), (60_000,), (5_000, 1, 40_000)])
-def test_what_a_sketch_kept_is_what_its_library_reads(k, sizes):
+def test_sketch_items_match_the_library(k, sizes):
     sketch, rng = kll_doubles_sketch(k), np.random.default_rng(len(sizes))
     for size in sizes:
         other = kll_doubles_sketch(k)

@@ -47,7 +47,7 @@ def test_merged_is_as_measured_together(parts):
 
 @settings(max_examples=200, deadline=None)
 @given(ROWS, ROWS)
-def test_taking_a_part_out_leaves_the_rest(part, rest):
+def test_subtracting_a_part_leaves_the_rest(part, rest):
     remainder = of(part).plus(of(rest)).minus(of(part))
     assert remainder.mean == pytest.approx(of(rest).mean, abs=1e-6)
     assert remainder.comoments == pytest.approx(of(rest).comoments, rel=1e-6, abs=1e-3)
@@ -75,7 +75,7 @@ def test_others_features_cannot_be_merged():
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e6, 1e-6, 9.0)])
-def test_a_broken_correlation_is_seen_whatever_the_units(units):
+def test_a_broken_correlation_is_detected_in_any_units(units):
     baseline, batch, same = of(draw(50_000) * units), of(draw(5000, 0.7, 1) * units), of(draw(5000, 0.8, 2) * units)
     far, near = compare_relations(batch, baseline), compare_relations(same, baseline)
     pair = far.statistics["pair a ~ b"]
@@ -103,7 +103,7 @@ def test_the_distance_of_the_means_is_mahalanobis():
         (draw(100), np.ones((100, 3))),  # nothing varies
     ],
 )
-def test_what_cannot_be_said_is_not(batch, baseline):
+def test_undefined_distances_are_none(batch, baseline):
     assert compare_relations(of(batch), of(baseline)) is None
 
 
@@ -129,7 +129,7 @@ def test_a_constant_and_a_repeated_column_are_no_obstacle():
 
 
 @pytest.mark.parametrize(("shift", "deviation"), [(0.1, 1.0), (0.0, np.sqrt(1.2)), (0.02, 1.0), (1.0, 2.0)])
-def test_the_normal_distance_is_what_large_samples_have(shift, deviation):
+def test_the_normal_distance_matches_large_samples(shift, deviation):
     x = np.linspace(-8, 8, 200_001)
     f, g = stats.norm.cdf(x), stats.norm.cdf(x, shift, deviation)
     expected = (np.abs(g - f) / np.sqrt(np.maximum(f * (1 - f), 0.01))).max()

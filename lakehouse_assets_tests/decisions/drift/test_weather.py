@@ -94,7 +94,7 @@ def demo() -> tuple[dict[str, DriftVerdict], BaselineState]:
     return verdicts | {f"true {k}": v for k, v in judge_all({key: days[key] for key in FAULTY}, state).items()}, state
 
 
-def test_the_example_is_whole():
+def test_the_example_is_complete():
     days = true_days()
     assert len(days) == 364
     for key in FAULTY:
@@ -102,7 +102,7 @@ def test_the_example_is_whole():
 
 
 @pytest.mark.parametrize("key", FAULTY)
-def test_each_faulty_day_is_held_and_named(demo, key):
+def test_each_faulty_day_is_quarantined_and_named(demo, key):
     verdict = demo[0][key]
     assert (verdict.action, verdict.status) == ("hold", "calibrated")
     assert verdict.message.startswith("pressure_kpa_offset is 0.0")
@@ -114,7 +114,7 @@ def test_late_and_corrected_days_pass(demo, key):
     assert demo[0][key].action == "pass"
 
 
-def test_the_demo_holds_little_else(demo):
+def test_the_demo_quarantines_little_else(demo):
     verdicts = demo[0]
     others = [key for key, verdict in verdicts.items() if verdict.action == "hold" and key not in FAULTY]
     # Two false alarms: JFK's pressure and humidity went together as they had not before, and EWR really read 0.05 kPa too high.
@@ -138,7 +138,7 @@ def test_a_clean_year_and_a_fault_in_every_day_after_the_hundredth():
     assert sum(noticed) >= 0.99 * 264
 
 
-def test_a_fault_that_lasts_is_held_to_the_end():
+def test_a_lasting_fault_is_quarantined_to_the_end():
     days, state = true_days(), BaselineState(SPEC)
     keys = list(days)
     judge_all({key: days[key] for key in keys[:200]}, state)

@@ -155,11 +155,11 @@ def test_damage_of_a_log(name):
 
 
 @pytest.mark.parametrize("name", CRASHES)
-def test_what_is_no_damage(name):
+def test_these_differences_are_no_damage(name):
     assert differ(*CRASHES[name]) == []
 
 
-def test_rows_that_are_kept_of_a_replaced_extraction_need_their_bronze_and_their_quarantine():
+def test_remaining_rows_of_a_replaced_extraction_need_bronze_and_quarantine():
     first = decision(3, 3, (3, 2, 0, 1, 0))
     partly_kept = replace(first, number=4, counts=Counts(3, 1, 1, 1, 0), superseded_by=SECOND.decision_id)
     record = {
@@ -172,7 +172,7 @@ def test_rows_that_are_kept_of_a_replaced_extraction_need_their_bronze_and_their
     assert differ(record, {**complete, "quarantine": INVENTORY.quarantine}) == [("quarantine", "fewer", 3)]
 
 
-def test_a_finding_names_the_place_the_window_and_the_way_out():
+def test_a_finding_names_table_window_and_the_way_out():
     findings = compare_evidence("t", RECORD, replace(INVENTORY, bronze={}, quarantine={}))
     text = format_findings(findings)
     assert "bronze/t 2024-01-01 00:00 #1: 0 rows are there, 3 are on record" in text
@@ -181,6 +181,6 @@ def test_a_finding_names_the_place_the_window_and_the_way_out():
     assert "more: lakehouse verify --table t" in many and many.count("Mend:") == 2
 
 
-def test_without_its_profiles_a_table_goes_on_and_its_windows_are_held():
+def test_missing_profiles_do_not_stop_the_table():
     assert [f.stops for f in compare_evidence("t", RECORD, replace(INVENTORY, profiles={}))] == [False, False]
     assert all(f.stops for f in compare_evidence("t", RECORD, replace(INVENTORY, bronze={})))

@@ -19,14 +19,14 @@ def marked(missing, named=(), snapshot=False):
     return [decision.number for decision in executed]
 
 
-def test_what_changes_silver_is_marked_once_a_commit_names_it():
+def test_a_decision_is_marked_once_a_silver_commit_names_it():
     assert marked([PUBLISHED, QUARANTINED, WITHDRAWN, EMPTY]) == [2, 4]
     assert marked([PUBLISHED, QUARANTINED, WITHDRAWN, EMPTY], snapshot=True) == [2]
     assert marked([PUBLISHED, WITHDRAWN], [PUBLISHED, WITHDRAWN]) == [1, 3]
     assert marked([]) == []
 
 
-def test_numbers_that_nothing_keeps():
+def test_missing_decision_numbers_are_listed():
     assert find_missing_numbers([PUBLISHED, WITHDRAWN]) == [2]
     assert find_missing_numbers([PUBLISHED], last=3) == [2, 3]
     assert find_missing_numbers([]) == []

@@ -72,7 +72,7 @@ def test_names_that_differ_in_case_only_are_rejected_whatever_the_modes_and_both
     assert outcomes_by_path(twins) == {"note": "widened", "Note": "rejected"}
 
 
-def test_a_difference_says_what_was_promised_what_arrived_and_what_to_do():
+def test_a_difference_names_both_types_and_the_advice():
     differences = compare_columns({"a": "int", "b": "string"}, {"a": "string", "c": "date"})
     assert [(d.path, d.promised, d.arrived) for d in differences.differences] == [
         ("a", "int", "string"), ("c", "", "date"), ("b", "string", ""),
@@ -83,7 +83,7 @@ def test_a_difference_says_what_was_promised_what_arrived_and_what_to_do():
     assert "missing_columns: keep" in advice["b"]
 
 
-def test_what_a_text_has_for_a_type_differs_from_none():
+def test_an_unknown_type_never_differs():
     differences = compare({"a": parse_type("int"), "b": None}, {"a": None, "b": parse_type("date")}, SchemaPolicy())
     assert differences.differences == ()
 
@@ -92,7 +92,7 @@ def test_what_a_text_has_for_a_type_differs_from_none():
     "text",
     ["struct<a: int", "array<>", "", "struct<a: int, A: int>", "int>", "map<int>", "struct<a:>", "struct<`a: int>", "1x"],
 )
-def test_what_is_no_type_is_refused(text):
+def test_an_invalid_type_is_refused(text):
     with pytest.raises(ValueError, match=r"no type|letter case apart"):
         parse_type(text)
 

@@ -43,7 +43,7 @@ def outcomes(spec, record, ever=(), casts=None, readers=None):
     return {outcome.check: outcome for outcome in results}
 
 
-def test_a_plan_has_what_the_contract_is_afterwards_and_what_the_decision_keeps():
+def test_a_plan_has_the_next_contract_and_the_columns_to_record():
     result = plan(EVOLVES, batch(1, {"value": "bigint", "my_x20_note": "date"}))
     assert types(result.after) == {**BASE, "value": "bigint", "my_x20_note": "date"}
     assert result.after.columns["my_x20_note"].source_name == "my note"
@@ -63,7 +63,7 @@ def test_without_evolve_and_widen_a_batch_makes_nothing_of_the_contract(policy):
     assert (types(result.after), result.evolved, result.changes) == (BASE, {}, False)
 
 
-def test_the_contract_is_what_the_accepted_decisions_among_these_add_up_to():
+def test_the_effective_contract_adds_the_accepted_decisions():
     first, wider = decided(1, {"note": "int"}), decided(2, {"note": "bigint", "value": "bigint"})
     assert types(effective_table(EVOLVES, [wider, first])) == {**BASE, "value": "bigint", "note": "bigint"}
     quarantined = replace(wider, verdict="quarantined")
@@ -83,7 +83,7 @@ def test_the_contract_is_what_the_accepted_decisions_among_these_add_up_to():
     assert types(effective_table(declared, [first, wider])) == {**BASE, "value": "string", "note": "string"}
 
 
-def test_what_changes_the_contract_is_judged_alone():
+def test_a_batch_that_changes_the_contract_is_judged_alone():
     plain, more = batch(1, {}), batch(2, {"note": "date"})
     same, last = batch(3, {}), batch(4, {})
     assert count_batches_together(EVOLVES, [], [plain, more, same, last]) == 1
@@ -92,7 +92,7 @@ def test_what_changes_the_contract_is_judged_alone():
     assert types(staged_table(EVOLVES, [], [more])) == {**BASE, "note": "date"}
 
 
-def test_a_new_column_that_has_the_name_of_another_is_held():
+def test_a_new_column_with_the_name_of_another_is_quarantined():
     spec = readings(columns={**BASE, "amount": {"type": "int", "from": "sum"}}, schema={"new_columns": "evolve"})
     result = plan(spec, batch(1, names=("sum", "amount")))
     assert [(d.path, d.outcome) for d in result.comparison.differences] == [("amount", "quarantined")]
@@ -101,7 +101,7 @@ def test_a_new_column_that_has_the_name_of_another_is_held():
 
 
 @pytest.mark.parametrize("promised", [{}, {"more": "struct<a: int>"}])
-def test_fields_that_delta_refuses_are_held_and_never_taken(promised):
+def test_fields_that_delta_refuses_are_always_quarantined(promised):
     spec = readings(columns={**BASE, **promised}, schema={"new_columns": "evolve"})
     result = plan(spec, batch(1, {"more": "struct<a: int, `b c`: int>"}))
     assert [(d.column, d.outcome) for d in result.comparison.differences] == [("more", "quarantined")]
@@ -111,13 +111,13 @@ def test_fields_that_delta_refuses_are_held_and_never_taken(promised):
         readings(columns={**BASE, "more": "struct<`b c`: int>"})
 
 
-def test_what_has_only_been_null_is_taken_once_it_has_a_type():
+def test_a_null_column_is_added_when_it_has_a_type():
     result = plan(EVOLVES, batch(1, {"note": "void", "more": "struct<a: void, b: array<void>>"}))
     assert result.evolved == {"more": "struct<a: string, b: array<string>>"}
     assert plan(EVOLVES, batch(2, {"note": "date"})).evolved == {"note": "date"}
 
 
-def test_what_a_text_has_no_type_for_is_held_by_its_values_where_the_mode_says_so():
+def test_text_columns_are_quarantined_by_their_values_in_strict_modes():
     casts = {"value": 2}
     assert outcomes(EVOLVES, batch(1), casts=casts) == {}
     strict = readings(columns=BASE, schema={"type_changes": "reject"})
@@ -128,7 +128,7 @@ def test_what_a_text_has_no_type_for_is_held_by_its_values_where_the_mode_says_s
     assert outcomes(strict, batch(1, {}), casts=casts) == {}
 
 
-def test_a_column_with_a_format_is_made_of_text():
+def test_a_column_with_a_format_expects_text():
     columns = {**BASE, "value": {"type": "date", "format": "dd.MM.yyyy"}}
     spec = readings(columns=columns, checks=[], schema={"type_changes": "reject"})
     assert outcomes(spec, batch(1, {"value": "string"})) == {}
@@ -160,12 +160,12 @@ def test_a_name_in_another_letter_case_is_rejected_where_it_matters():
     assert outcomes(explicit, batch(1, respelled={"value": "Value"})) == {}
 
 
-def test_a_batch_of_no_rows_says_nothing_of_a_schema():
+def test_an_empty_batch_has_no_schema_differences():
     assert outcomes(readings(columns=BASE), batch(1, lacking=["value"], rows=0)) == {}
     assert plan(EVOLVES, batch(1, {"note": "date"}, rows=0)).evolved == {}
 
 
-def test_who_reads_a_column():
+def test_readers_of_a_column_are_listed():
     sql = "select sensor, avg(value) as mean from silver_readings group by sensor"
     spec = readings(
         columns=BASE, drift={"features": ["value"]},

@@ -30,7 +30,7 @@ def test_a_column_is_added_without_touching_rows_only_at_the_end_and_where_there
     assert plan_steps([("id", "int")], [("a", "int"), ("id", "int")]) == [("add", "a", "int", True)]
 
 
-def test_what_does_not_differ_needs_no_step_and_what_differs_in_order_or_values_one():
+def test_only_differences_in_order_or_values_need_a_step():
     same = [("id", "int"), ("a", "int")]
     assert plan_steps(same, same) == []
     assert plan_steps(same, same[::-1]) == [("rewrite", "*", "", True)]
@@ -38,7 +38,7 @@ def test_what_does_not_differ_needs_no_step_and_what_differs_in_order_or_values_
 
 
 @pytest.mark.parametrize(("rename", "message"), [(("x", "new"), "no column 'x'"), (("old", "x"), "'x' has to be declared")])
-def test_a_rename_of_what_is_not_there_is_refused(rename, message):
+def test_a_rename_of_a_missing_column_is_refused(rename, message):
     with pytest.raises(ValueError, match=message):
         plan_steps(renames=[rename])
 

@@ -44,7 +44,7 @@ def shown(specs, decisions) -> dict[str, dg.AssetCheckResult]:
 
 
 @pytest.mark.parametrize("why", ["grain", "key", "few"])
-def test_what_holds_a_gold_table_is_red(why):
+def test_a_check_that_quarantines_gold_fails(why):
     results = shown(gold_check_specs(GOLD), {"whole table": decided(outcome("few"), outcome(why, "failed", "batch"))})
     assert {name for name, result in results.items() if not result.passed} == {why}
     assert results[why].severity == dg.AssetCheckSeverity.ERROR
@@ -56,7 +56,7 @@ def test_a_table_without_parts_has_no_check_of_them():
     assert names == ["few", "key"]
 
 
-def test_where_nothing_was_derived_the_checks_say_what_the_last_derivation_s_said():
+def test_without_a_new_derivation_the_checks_repeat_the_last_results():
     before = decided(outcome("few", "failed", "report"))
     published = GoldPublished(decided(number=2, recomputed=()), True, {}, before)
     results = {str(result.check_name): result for result in gold_check_results(GOLD, published, "tables/days/defs.yaml")}
@@ -67,7 +67,7 @@ def test_where_nothing_was_derived_the_checks_say_what_the_last_derivation_s_sai
     assert not any("since" in str(result.description) for result in gold_check_results(GOLD, now, "x"))
 
 
-def test_what_was_judged_nowhere_has_not_passed():
+def test_a_check_judged_in_no_window_has_not_passed():
     spec = readings(drift={"features": ["value"]}, checks=[{"check": "not_empty"}, {"check": "row_count", "min": 1}])
     cast = Outcome("cast_value", "cast", "critical", "passed", "none", 0, "")
     built_in = [outcome("readable_row"), cast, outcome("key_not_null")]

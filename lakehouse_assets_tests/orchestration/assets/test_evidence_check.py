@@ -57,7 +57,7 @@ def verify(definitions, instance) -> dg.AssetCheckEvaluation:
     return record.event.dagster_event.event_specific_data
 
 
-def test_every_night_the_check_says_what_is_missing_and_the_alert_goes_out_once(settings, sent):
+def test_the_nightly_check_lists_missing_evidence_and_alerts_once(settings, sent):
     definitions = build_definitions(settings, [LakehouseTable(SPEC, Path("nowhere"))])
     assert "verify_nightly" in {schedule.name for schedule in definitions.schedules}
     with dg.DagsterInstance.ephemeral() as instance:

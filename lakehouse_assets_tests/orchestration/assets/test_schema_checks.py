@@ -38,7 +38,7 @@ def materialized(world, asset: str) -> set[str]:
     return set(world.instance.get_materialized_partitions(dg.AssetKey(asset)))
 
 
-def test_what_is_rejected_fails_its_window_and_no_other_and_says_what_reads_the_column(spark, tmp_path):
+def test_a_rejected_column_fails_its_window_alone_and_names_its_readers(spark, tmp_path):
     world = world_of(spark, tmp_path, spec(schema={"new_columns": "reject", "missing_columns": "reject"}))
     land(world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
     land(world.settings, 2, ["a,2,2024-01-02T00:00:00Z"], header="sensor,hour,updated")

@@ -125,7 +125,7 @@ def test_each_lake_has_a_cursor_of_its_own(settings, instance):
     assert len(other.tick()) == 3, "what the one has asked for is not what the other has"
 
 
-def test_what_conditions_were_evaluated_to_is_kept_for_a_week(tmp_path, monkeypatch):
+def test_condition_evaluations_are_stored_for_a_week(tmp_path, monkeypatch):
     with dg.DagsterInstance.local_temp(str(tmp_path)) as real:
         purged = []
         monkeypatch.setattr(real.schedule_storage, "purge_asset_evaluations", purged.append)
@@ -136,7 +136,7 @@ def test_what_conditions_were_evaluated_to_is_kept_for_a_week(tmp_path, monkeypa
         delete_old_evaluations(without, now)
 
 
-def test_gold_that_its_inputs_have_left_behind_is_asked_for(settings, instance, tmp_path):
+def test_stale_gold_is_requested(settings, instance, tmp_path):
     """An input changed while gold was derived: its condition takes the end of that run for an answer to it."""
     (tmp_path / "joined.sql").write_text("select sensor, count(*) as n from silver_readings group by sensor")
     gold = {"name": "joined", "sql": "joined.sql", "key": ["sensor"]}

@@ -68,7 +68,7 @@ def clockwork(settings):
     return Clockwork(settings)
 
 
-def test_a_table_waits_while_one_that_it_looks_into_has_something_to_do(clockwork):
+def test_a_table_waits_for_its_reference_tables(clockwork):
     clockwork.report(["source_sensors"], "2024-01-01")
     clockwork.report(["source_readings"], "2024-02-07")
     assert clockwork.tick() == {**of(OWN, "2024-01-01"), "bronze_readings": {"2024-02-07"}}
@@ -93,7 +93,7 @@ def test_it_does_not_wait_for_windows_that_never_arrive_and_is_not_judged_again_
     assert clockwork.tick() == {}, "sensors changed; readings that were judged stay judged"
 
 
-def test_one_that_fails_holds_up_nobody(clockwork):
+def test_a_failing_table_delays_no_other(clockwork):
     clockwork.report(["source_sensors"], "2024-01-01")
     clockwork.report(["source_readings"], "2024-02-07")
     clockwork.tick()

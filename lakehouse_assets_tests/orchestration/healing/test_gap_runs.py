@@ -29,7 +29,7 @@ ALL = YEAR.windows(datetime(2025, 1, 1, tzinfo=UTC))
 
 
 @given(st.sets(st.integers(0, 365), min_size=1), st.sets(st.integers(0, 365)))
-def test_ranges_hold_what_is_wanted_once_and_pass_over_what_is_at_rest_only(wanted, others):
+def test_ranges_contain_each_pending_window_once_and_bridge_settled_ones_only(wanted, others):
     pending, between = {ALL[n] for n in wanted}, {ALL[n] for n in others}
     ranges = bridge_gaps(pending, between)
     every = [each for one in ranges for each in one]
@@ -113,7 +113,7 @@ def test_scattered_gaps_take_one_run_and_the_conditions_ask_for_none_of_them(sho
     assert sensor.ticks() == []
 
 
-def test_where_it_cannot_be_told_or_healing_is_switched_off_the_events_are_reported_all_the_same(shop, settings, monkeypatch):
+def test_events_are_reported_even_with_healing_off_or_unknown(shop, settings, monkeypatch):
     shop.arrives(range(1, 32))
     assert shop.run_days(1, 31)
     shop.tick()
@@ -147,7 +147,7 @@ def test_whether_healing_is_switched_on(status, heals):
         assert automation_is_on(real)
 
 
-def test_what_changes_while_a_run_passes_over_it_is_asked_for_in_the_end(shop, settings):
+def test_a_window_that_changes_during_a_bridging_run_is_requested_afterwards(shop, settings):
     shop.arrives(range(1, 32))
     shop.tick()
     assert shop.run_days(1, 31)
@@ -162,7 +162,7 @@ def test_what_changes_while_a_run_passes_over_it_is_asked_for_in_the_end(shop, s
     assert shop.next() == {}
 
 
-def test_what_is_not_settled_is_not_passed_over(shop, settings):
+def test_a_range_never_bridges_an_unsettled_window(shop, settings):
     shop.arrives(range(1, 32))
     assert shop.run_days(1, 31)
     ranges = [
@@ -172,7 +172,7 @@ def test_what_is_not_settled_is_not_passed_over(shop, settings):
     assert ranges == [("03", "10"), ("15", "27")]
 
 
-def test_a_run_that_failed_leaves_its_windows_to_be_asked_for_one_gap_at_a_time(shop, settings):
+def test_after_a_failed_run_each_gap_is_requested_separately(shop, settings):
     sensor = PolledSource(shop, settings)
     shop.arrives(range(1, 32))
     shop.tick()
@@ -187,7 +187,7 @@ def test_a_run_that_failed_leaves_its_windows_to_be_asked_for_one_gap_at_a_time(
     assert {frozenset(windows) for windows in requested.values()} == {frozenset(window(day).key for day in LATE)}
 
 
-def test_the_command_takes_them_together_too(shop, settings, tmp_path):
+def test_the_command_bridges_gaps_too(shop, settings, tmp_path):
     tables = [LakehouseTable(SPEC, tmp_path)]
     for days, expected in (
         (set(range(1, 32)) - {*LATE}, [(1, 2, 2), (4, 8, 5), (11, 14, 4), (16, 20, 5), (22, 26, 5), (28, 31, 4)]),
@@ -213,7 +213,7 @@ def test_the_command_takes_them_together_too(shop, settings, tmp_path):
         ((1, 3, 5, 7, 9), {"checks": [{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}]}, 0),
     ],
 )
-def test_who_asks(shop, settings, days, changes, requests):
+def test_gap_requests_follow_the_settings_of_the_table(shop, settings, days, changes, requests):
     shop.arrives(range(1, 32))
     assert shop.run_days(1, 31)
     spec = SPEC.model_validate({**SPEC.model_dump(by_alias=True), **changes})

@@ -112,7 +112,7 @@ def of(*days: int) -> dict[str, set[str]]:
     return {name: {window(day).key for day in days} for name in OWN}
 
 
-def test_one_bad_window_among_many_is_left_alone_in_the_end_and_the_others_are_in(shop):
+def test_one_bad_window_stops_in_the_end_and_the_others_are_published(shop):
     shop.arrives(range(1, 21))
     shop.poisoned = {7}
     assert shop.tick() == of(*range(1, 21))
@@ -157,7 +157,7 @@ def test_a_changed_window_that_fails_is_tried_again(shop):
     assert shop.next() == {}
 
 
-def test_what_the_condition_overlooks_is_asked_for_six_hours_later(shop):
+def test_a_window_that_the_condition_missed_is_requested_six_hours_later(shop):
     """A change in the seconds in which a run of the window ends: to a condition both happened at once."""
     shop.arrives([3, 4])
     shop.tick()
@@ -183,7 +183,7 @@ def test_a_run_that_has_the_window_is_waited_for_and_one_that_was_ended_counts(s
     assert shop.next() == {1: "retry", 2: "daemon"}
 
 
-def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, settings, tmp_path):
+def test_a_command_skips_stopped_windows_unless_named(shop, settings, tmp_path):
     """`lakehouse run` tries what waits for its time, and a range that fails at once again in parts, as one try; then it goes
     on with the next.
     """
@@ -243,7 +243,7 @@ def test_where_nothing_failed_the_lake_is_read_once_an_hour(shop, monkeypatch):
     assert len(read) == 4
 
 
-def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop, monkeypatch):
+def test_the_sensor_requests_contiguous_ranges(shop, monkeypatch):
     shop.arrives([1, 2, 3, 4, 5, 9])
     shop.poisoned = {1, 9}
     assert not shop.run_days(1, 5)
@@ -282,7 +282,7 @@ def test_heal_status(shop, monkeypatch):
     assert "2024-01-06..2024-01-31" in shown
 
 
-def test_a_release_that_was_killed_half_way_is_to_be_carried_out(shop):
+def test_heal_status_lists_a_half_applied_release(shop):
     shop.arrives([1, 2])
     assert shop.run_days(1, 2)
     assert (shop.next(), shop.tick_retries()) == ({}, 0)

@@ -24,7 +24,7 @@ from lakehouse_assets_tests.support import land, readings, window
 NOW = datetime(2024, 1, 3, tzinfo=UTC)
 
 
-def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
+def test_a_source_without_a_connection_is_reported_and_skipped(settings):
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     shop = {"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at"}
     specs = [
@@ -40,7 +40,7 @@ def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
     assert "LAKEHOUSE_JDBC_SHOP_URL" in first.warnings[0] and "LAKEHOUSE_KAFKA_BOOTSTRAP" in first.warnings[1]
 
 
-def test_a_source_that_fails_as_nobody_thought_is_passed_over_and_none_of_its_words_are_told(settings, monkeypatch):
+def test_an_unexpected_source_error_is_skipped_and_its_text_hidden(settings, monkeypatch):
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     specs = [readings(name="odd"), readings()]
 
@@ -56,7 +56,7 @@ def test_a_source_that_fails_as_nobody_thought_is_passed_over_and_none_of_its_wo
     assert poll.warnings == ["odd: its source could not be polled (ValueError)"]
 
 
-def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings):
+def test_a_poll_that_takes_too_long_continues_at_the_next_tick(settings):
     """Each source is looked at in its turn, and a window is reported at the second look at its own source."""
     here = readings().source.model_dump()
     specs = [readings(name=name, source={**here, "path": "readings/{window:%Y-%m-%d}.csv"}) for name in ("a", "b", "c")]
@@ -85,7 +85,7 @@ def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings
         assert poll_sources(instance, settings, specs[:1], {}, NOW, first_table="c").tables == specs[:1]
 
 
-def test_a_source_that_takes_too_long_keeps_the_others_from_being_watched_once(settings, monkeypatch):
+def test_a_slow_source_delays_the_others_once(settings, monkeypatch):
     """Dagster gives a tick up after a minute, with its cursor; so the next one leaves out what has taken so long."""
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     specs = [readings(name="fast"), readings(name="slow")]
@@ -141,7 +141,7 @@ DAYS = [window(day) for day in range(1, 6)]
         ([], 6.01, [1, 2, 3, 4, 5]),
     ],
 )
-def test_what_is_overdue(arrived, hours, expected):
+def test_overdue_windows_are_listed(arrived, hours, expected):
     now = DAYS[-1].end + timedelta(hours=hours)
     over = [each for each in DAYS if each.end <= now]
     overdue = overdue_windows(over, {window(day).key for day in arrived}, now, timedelta(hours=6))
@@ -152,7 +152,7 @@ def extraction(**more):
     return {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert", **more}
 
 
-def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
+def test_a_stopped_source_is_reported_until_it_continues(settings, monkeypatch):
     """Reported once when it stops, again when more is overdue, and once when it goes on. Never without the setting."""
     now = datetime(2024, 1, 3, 5, tzinfo=UTC)
 
@@ -195,7 +195,7 @@ def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
         assert [passed for _ in range(4) for passed, _ in tick()] == [True]
 
 
-def test_only_a_table_that_says_when_has_the_check(settings, tmp_path):
+def test_only_a_table_with_overdue_after_has_the_check(settings, tmp_path):
     def checks(spec) -> set[str]:
         graph = build_definitions(settings, [LakehouseTable(spec, tmp_path)]).resolve_asset_graph()
         return {key.name for key in graph.asset_check_keys if key.asset_key.to_user_string() == "source_readings"}

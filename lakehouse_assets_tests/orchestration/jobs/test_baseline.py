@@ -46,7 +46,7 @@ def run_baseline_job(world, job, **more):
     return run_job(world.definitions, world.instance, job, {**AUTHOR, **more})
 
 
-def test_release_and_teach_is_a_way_out_of_a_cold_start(world):
+def test_a_release_with_teach_ends_a_cold_start(world):
     assert verdicts(world) == ["quarantined", "quarantined"]
     config = {**AUTHOR, "window": "2024-01-01", "override": ["drift"], "teach": "yes"}
     run_job(world.definitions, world.instance, "release_quarantine", config)
@@ -63,7 +63,7 @@ def test_release_and_teach_is_a_way_out_of_a_cold_start(world):
     assert run_baseline_job(world, "reset_baseline")["windows"] == 2
 
 
-def test_a_release_whose_process_died_before_it_could_say_so_is_told_once(world):
+def test_a_release_of_a_dead_process_is_reported_once(world):
     spec, author = world.tables[0].spec, {name: AUTHOR[name] for name in ("by", "because")}
     key = dg.AssetKey("silver_readings")
     run = replace(runner(world.spark, world.settings, spec), clock=lambda: datetime.now(UTC))
@@ -83,7 +83,7 @@ def test_a_release_whose_process_died_before_it_could_say_so_is_told_once(world)
             run_job(world.definitions, world.instance, "release_quarantine", other)
 
 
-def test_a_seed_is_the_other_and_the_check_shows_what_it_compared(world, tmp_path):
+def test_a_seed_also_ends_a_cold_start_and_the_check_shows_its_comparison(world, tmp_path):
     path = str(tmp_path / "old")
     days = "timestampadd(DAY, cast(floor(id / 100) AS int), timestamp'2023-12-01') AS taken"
     world.spark.range(2500).selectExpr("concat('s', id % 9) AS sensor", "10 + randn(3) AS value", days).write.format(
