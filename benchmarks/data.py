@@ -116,10 +116,10 @@ def _bell(name: str) -> Column:
     return (total - 2.0) * (3.0**0.5)
 
 
-def write_bronze(spark: SparkSession, settings: Settings, count: int, ingested: list[Window], cadence: Cadence) -> None:
+def write_bronze(spark: SparkSession, settings: Settings, count: int, all_windows: list[Window], cadence: Cadence) -> None:
     """Bronze as `layers.bronze` leaves it: the same columns in the same order, partitioned by window, a hash per row."""
     names = sorted(COLUMNS)
-    inputs = rows(spark, count, len(ingested), cadence)
+    inputs = rows(spark, count, len(all_windows), cadence)
     cells = [F.concat(F.lit(f"{name}="), F.col(name)) for name in names]
     frame = inputs.select(
         "p_extracted_at",
@@ -130,7 +130,7 @@ def write_bronze(spark: SparkSession, settings: Settings, count: int, ingested: 
         F.lit(None).cast("string").alias("_corrupt_record"),
         *names,
     )
-    if len(ingested) > 1:
+    if len(all_windows) > 1:
         frame = frame.repartition("p_extracted_at")
     delta.append(frame, settings.path("bronze", "readings"), partition_by=["p_extracted_at"])
 
@@ -160,11 +160,11 @@ def write_wide(spark: SparkSession, path: str, count: int, each: int) -> None:
     frame.select(*cells, batch, F.lit(1).alias("extraction_seq")).write.parquet(path)
 
 
-def records(ingested: list[Window], count: int, spec: TableSpec) -> list[ExtractionRecord]:
+def records(all_windows: list[Window], count: int, spec: TableSpec) -> list[ExtractionRecord]:
     """What the log of extractions would say of that bronze."""
-    each = count // len(ingested)
+    each = count // len(all_windows)
     return [
-        ExtractionRecord(spec.name, w.start, 1, "seeded", each, tuple(sorted(COLUMNS)), 0, "bench", w.end) for w in ingested
+        ExtractionRecord(spec.name, w.start, 1, "seeded", each, tuple(sorted(COLUMNS)), 0, "bench", w.end) for w in all_windows
     ]
 
 

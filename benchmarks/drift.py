@@ -170,11 +170,11 @@ def _sketched(rng: np.random.Generator, rows: int, shift: float = 0.0) -> Profil
 
 def large(pool: ProcessPoolExecutor, rows: int) -> Iterator[Rate]:
     """Windows so large that only the sketch's rank error is left of chance: that error is the same at any number of rows."""
-    quarantined = list(pool.map(partial(_large_one, rows), range(4)))
+    counts_by_run = list(pool.map(partial(_large_one, rows), range(4)))
     for shift, bounds in ((0.02, (None, 0.0)), (0.1, (1.0, None))):
-        hits = sum(outcomes[shift] for outcomes in quarantined)
+        hits = sum(outcomes[shift] for outcomes in counts_by_run)
         note = f"sketches of {rows:,} rows, whose error is that of 10⁸"
-        yield Rate(f"held, shift of {shift:g} sd in very large windows", hits, 10 * len(quarantined), *bounds, note)
+        yield Rate(f"held, shift of {shift:g} sd in very large windows", hits, 10 * len(counts_by_run), *bounds, note)
 
 
 def _large_one(rows: int, seed: int) -> dict[float, int]:
@@ -211,8 +211,12 @@ def evidence(runs: int, windows: int, pool: ProcessPoolExecutor) -> Iterator[Rat
     name = f"evidence over windows, {windows:,} clean windows, α {SPEC.lasting_at:g}"
     yield Rate(name, sum(f[0] for f in outcomes), sum(f[1] for f in outcomes), None, SPEC.lasting_at * 1.1)
     shifts = list(pool.map(_slow_one, range(2 * runs)))
-    detected = [shift for shift in shifts if shift is not None]
-    note = f"found at {min(detected):.2f} to {max(detected):.2f} sd, median {np.median(detected):.2f}" if detected else ""
+    detected_shifts = [shift for shift in shifts if shift is not None]
+    note = (
+        f"found at {min(detected_shifts):.2f} to {max(detected_shifts):.2f} sd, median {np.median(detected_shifts):.2f}"
+        if detected_shifts
+        else ""
+    )
     hits = sum(shift is not None and shift < 0.35 for shift in shifts)
     yield Rate("slow drift of 0.005 sd a window, found before 0.35 sd", hits, len(shifts), 1.0, None, note)
 

@@ -54,17 +54,17 @@ def measure_profiles(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measur
 def year() -> tuple[int, int, int, int, int]:
     """Clean windows held, and warned of; 0.1 kPa held at once; a lasting 0.05 kPa found within 3 windows; windows judged."""
     state, inputs = BaselineState(SPEC), days()
-    keys, quarantined, warned, once, within = list(inputs), 0, 0, 0, 0
+    keys, quarantined_count, warned, once, within = list(inputs), 0, 0, 0, 0
     for i, key in enumerate(keys):
         profiles = measure_profiles(inputs[key])
         verdict = judge(profiles, state, key)
         if i >= FIRST:
-            quarantined, warned = quarantined + (verdict.action == "hold"), warned + (verdict.action == "warn")
+            quarantined_count, warned = quarantined_count + (verdict.action == "hold"), warned + (verdict.action == "warn")
             once += judge(measure_profiles(inputs[key], 0.1), state, key).action == "hold"
             within += _detects_within(state, {day: inputs[day] for day in keys[i : i + 3]})
         if verdict.action != "hold":
             state.learn(key, profiles, verdict.statistics)
-    return quarantined, warned, once, within, len(keys) - FIRST
+    return quarantined_count, warned, once, within, len(keys) - FIRST
 
 
 def judge(profiles: list[Measurement], state: BaselineState, key: str) -> DriftVerdict:

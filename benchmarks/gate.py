@@ -39,10 +39,10 @@ def paired(lab: Lab, name: str, spec: TableSpec, many: int, limit: float) -> Res
     """The gate over so many windows of this table beside the plain write."""
     count, cadence = lab.sized(ROWS, 1000), spec.extraction.cadence
     settings = lab.settings(name.replace(",", "").replace(" ", "-"))
-    ingested = windows(many, cadence)
+    all_windows = windows(many, cadence)
     lab.say(f"{name}: writing bronze")
-    write_bronze(lab.spark, settings, count, ingested, cadence)
-    extractions = records(ingested, count, spec)
+    write_bronze(lab.spark, settings, count, all_windows, cadence)
+    extractions = records(all_windows, count, spec)
     plain = settings.path("plain")
 
     def gate(step: Callable[[str], None]) -> None:

@@ -62,15 +62,15 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     def hand(step: Callable[[str], None]) -> None:
         results["by hand"] = by_hand(lab.spark.read.parquet(path), step)
 
-    def measure_peer(peer: PeerRequest) -> Sample:
-        sample, results[peer.peer.title] = peer.measure()
+    def measure_peer(client: PeerRequest) -> Sample:
+        sample, results[client.peer.title] = client.measure()
         return sample
 
     a, b = (Side(label, timed(work, lab.cpu), lab.clear) for label, work in (("12 rules, 3 sketches", ours), ("by hand", hand)))
     with ExitStack() as open_peers:
         there = [peer for peer in PEERS.values() if peer.ready]
-        requests = [open_peers.enter_context(PeerRequest(peer, job, lab.folder / f"{peer.name}.log")) for peer in there]
-        sides = [a, b, *[Side(one.peer.title, partial(measure_peer, one), lab.clear) for one in requests]]
+        clients = [open_peers.enter_context(PeerRequest(peer, job, lab.folder / f"{peer.name}.log")) for peer in there]
+        sides = [a, b, *[Side(one.peer.title, partial(measure_peer, one), lab.clear) for one in clients]]
         a_samples, *others = run_rounds(sides, lab.pairs, lambda text: lab.say(f"rules: {text}"))
     agree(results, [check.id for check in spec.checks])
     sizes = {"rows": count, "columns": len(COLUMNS), "rules": len(RULES)}

@@ -29,20 +29,18 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     landing = Path(settings.landing)
     lab.say("gap_requests: writing the files")
     write_csv(lab.spark, landing / "hourly", landing / "whole", count, WINDOWS)
-    ingested = windows(WINDOWS, "hourly")
-    late = ingested[APART - 1 :: APART][:GAPS]
+    all_windows = windows(WINDOWS, "hourly")
+    late = all_windows[APART - 1 :: APART][:GAPS]
     lab.say(f"gap_requests: a lake of the other {WINDOWS - len(late)}")
-    _heal(lab, before, [window for window in ingested if window not in late])
+    _heal(lab, before, [window for window in all_windows if window not in late])
 
     def lake() -> None:
         lab.clear(settings.root)
         shutil.copytree(before.root, settings.root)
         lab.clear()
 
-    requested = bridge_gaps(late, ingested)
-    a = Side(
-        f"{len(requested)} run(s), as asked", _timed(lab, lambda: sum(_heal(lab, settings, some) for some in requested)), lake
-    )
+    ranges = bridge_gaps(late, all_windows)
+    a = Side(f"{len(ranges)} run(s), as asked", _timed(lab, lambda: sum(_heal(lab, settings, some) for some in ranges)), lake)
     b = Side("one run of the same windows", _timed(lab, lambda: _heal(lab, settings, late)), lake)
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"gap_requests: {text}"))
     sizes = {"rows": count, "windows": WINDOWS, "gaps": len(late)}

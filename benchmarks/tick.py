@@ -166,10 +166,10 @@ def _least(tick: Callable[[], int], ticks: int) -> float:
     spent = []
     for _ in range(2 + ticks):
         began = time.process_time()
-        requested = tick()
+        requested_windows = tick()
         spent.append(time.process_time() - began)
-    if requested:
-        raise SystemExit(f"{tick.__name__} asked for {requested} windows that are done")
+    if requested_windows:
+        raise SystemExit(f"{tick.__name__} asked for {requested_windows} windows that are done")
     return round(min(spent[2:]), 3)
 
 

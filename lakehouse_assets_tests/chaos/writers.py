@@ -34,12 +34,12 @@ def race(folder: Path, times: int) -> tuple[int, int]:
     both = [
         subprocess.Popen([*command, name, str(times // 2)], stdout=subprocess.PIPE, text=True) for name in ("left", "right")
     ]
-    acknowledged = sum(len(process.communicate(timeout=3600)[0].splitlines()) for process in both)
+    acknowledged_appends = sum(len(process.communicate(timeout=3600)[0].splitlines()) for process in both)
     assert [process.returncode for process in both] == [0, 0]
     table = DeltaTable(settings_of(folder).path("ops", "extractions"))
     rows = table.to_pyarrow_table(columns=["fingerprint", "extraction_seq"]).to_pylist()
-    assert table.version() + 1 == acknowledged, "each append is a version of its own"
-    return acknowledged, len({(row["fingerprint"], row["extraction_seq"]) for row in rows})
+    assert table.version() + 1 == acknowledged_appends, "each append is a version of its own"
+    return acknowledged_appends, len({(row["fingerprint"], row["extraction_seq"]) for row in rows})
 
 
 if __name__ == "__main__":

@@ -125,14 +125,14 @@ def test_contiguous_windows_share_a_row_and_quarantined_ones_have_their_own():
 def test_windows_that_cannot_be_ingested_stop_and_delay_no_other(arrived, poisoned, retries):
     """Every window but the poisoned ones is in when trying ends, though they began in one run."""
     failures: dict[int, list[datetime]] = {n: [] for n in arrived}
-    ingested: set[int] = set()
+    ingested_days: set[int] = set()
     alone: set[int] = set()
     now, first, runs = NOW, True, 0
     while True:
         statuses = window_statuses(
             [
                 complete_day(n)
-                if n in ingested
+                if n in ingested_days
                 else day(n, has_arrived=True, failed_at=tuple(failures[n]), has_failed_alone=n in alone)
                 for n in arrived
             ],
@@ -149,12 +149,12 @@ def test_windows_that_cannot_be_ingested_stop_and_delay_no_other(arrived, poison
                 for n in days:
                     failures[n].append(now)
             else:
-                ingested |= set(days)
+                ingested_days |= set(days)
         left = [h.due_at for h in statuses if h.next_step == "retry" and h.due_at]
         if not ranges and not left:
             break
         now = max(now, min(left, default=now)) if not ranges else now + timedelta(minutes=1)
-    assert ingested == arrived - poisoned
+    assert ingested_days == arrived - poisoned
     assert all(retries + 1 <= len(failures[n]) <= max(retries + 1, 2) for n in arrived & poisoned)
     assert {h.window.start.day for h in statuses if h.next_step == "stopped"} == arrived & poisoned
     assert now - NOW < timedelta(days=8)

@@ -141,11 +141,11 @@ def test_4_unknown_references_are_counted_and_quarantine_nothing_valid(world):
     assert outcomes["foreign_key_tail_number"]["failed_rows"] == unknown > 0
     assert outcomes["foreign_key_dest"]["failed_rows"] == sum(e["dest"] in UNKNOWN_DESTINATIONS for e in first) > 0
     assert outcomes["foreign_key_carrier"]["failed_rows"] == 0
-    quarantined = [d for d in world.current_decisions("flights").values() if d.counts.rows_quarantined]
+    quarantined_decisions = [d for d in world.current_decisions("flights").values() if d.counts.rows_quarantined]
     fast = [at for at, e in landed(world) if too_fast(e)]
-    assert [(d.batch, d.counts.rows_quarantined) for d in quarantined] == [((at, 1), 1) for at in fast]
+    assert [(d.batch, d.counts.rows_quarantined) for d in quarantined_decisions] == [((at, 1), 1) for at in fast]
     assert fast == [datetime(2013, 7, 2, tzinfo=UTC)]
-    assert {r.check for d in quarantined for r in d.reasons if r.effect == "rows"} == {"possible_speed"}
+    assert {r.check for d in quarantined_decisions for r in d.reasons if r.effect == "rows"} == {"possible_speed"}
 
 
 def test_5_gold_counts_the_rows_of_silver(world):

@@ -29,7 +29,7 @@ LANDED = {
     "by_month": ["2023-10", "2023-12", "2024-02", "2024-03"],
 }
 # Those that the table's calendar knows: a file of no window of it is nobody's.
-INGESTED = {
+INGESTED_PARTITIONS = {
     "by_hour": ["2024-01-01-22:00", "2024-01-02-01:00"],
     "by_day": ["2024-01-01", "2024-01-02"],
     "by_week": ["2023-12-27", "2024-01-10"],
@@ -62,14 +62,14 @@ def test_a_failing_table_delays_no_other_and_heals_alone(spark, tmp_path):
     assert "by_week" not in str(failed.value)
     for name in ("by_hour", "by_week", "by_month"):
         keys = world.instance.get_materialized_partitions(dg.AssetKey(f"silver_{name}"))
-        assert sorted(keys) == INGESTED[name]
-        assert len(rows_of(world.settings.path("silver", name))) == len(INGESTED[name])
+        assert sorted(keys) == INGESTED_PARTITIONS[name]
+        assert len(rows_of(world.settings.path("silver", name))) == len(INGESTED_PARTITIONS[name])
 
     blocked.unlink()
     report = world.run()
     # What has failed together is tried in smaller parts.
     assert report.ranges == [("by_day", day, day, 1) for day in ("2024-01-01", "2024-01-02")]
-    assert sorted(world.instance.get_materialized_partitions(dg.AssetKey("silver_by_day"))) == INGESTED["by_day"]
+    assert sorted(world.instance.get_materialized_partitions(dg.AssetKey("silver_by_day"))) == INGESTED_PARTITIONS["by_day"]
     assert world.run().ranges == []
 
 

@@ -41,10 +41,10 @@ def test_1_only_arrived_windows_are_requested(world):
     run = ForegroundRun(world.definitions, world.instance, world.settings, world.tables)
     run.report_sources([t.spec for t in world.tables])
     assert (run.report.reported, run.report.unreachable) == (361, [])
-    requested = keys(world.tick())
+    requested_windows = keys(world.tick())
     arrived = {f.stem for f in Path(world.settings.landing, "weather").glob("*.csv")}
-    assert set(requested) == {"bronze_weather", "silver_weather", "baseline_weather"}
-    assert all(requested[name] == arrived for name in requested)
+    assert set(requested_windows) == {"bronze_weather", "silver_weather", "baseline_weather"}
+    assert all(requested_windows[name] == arrived for name in requested_windows)
 
 
 def test_2_the_year_with_its_gap_takes_one_run_per_range(world, compiled):
@@ -125,8 +125,8 @@ def test_4_ticks_and_validation_start_no_jvm(world):
 
 
 def test_5_few_clean_windows_are_quarantined(world):
-    quarantined = [start for (start, _), d in world.current_decisions().items() if d.verdict == "quarantined"]
-    clean = [start for start in quarantined if f"{start:%Y-%m-%d}" not in FAULTY]
+    quarantined_starts = [start for (start, _), d in world.current_decisions().items() if d.verdict == "quarantined"]
+    clean = [start for start in quarantined_starts if f"{start:%Y-%m-%d}" not in FAULTY]
     assert len(clean) <= 0.05 * 264
 
 

@@ -173,10 +173,13 @@ def test_a_release_states_whether_it_joins_the_baseline_and_drift_states_its_sta
     heal(spark, settings, range(1, 22), table)
     heal(spark, settings, [22, 23], table)
     heal(spark, settings, [24, 25, 26], table)
-    quarantined = [of(settings, day) for day in range(22, 27)]
-    assert {decision.verdict for decision in quarantined} == {"quarantined"}
-    assert [decision.drift["since"] and decision.drift["since"][:10] for decision in quarantined] == [None, *["2024-01-22"] * 4]
-    assert "since 2024-01-22" in quarantined[-1].drift["message"]
+    quarantined_decisions = [of(settings, day) for day in range(22, 27)]
+    assert {decision.verdict for decision in quarantined_decisions} == {"quarantined"}
+    assert [decision.drift["since"] and decision.drift["since"][:10] for decision in quarantined_decisions] == [
+        None,
+        *["2024-01-22"] * 4,
+    ]
+    assert "since 2024-01-22" in quarantined_decisions[-1].drift["message"]
     request = {"waived": ["drift"], "by": "ann", "because": "so it is now"}
     assert not release(runner(spark, settings, table), window(22).start, None, **request).teaches
     released = release(runner(spark, settings, table), window(23).start, None, **request, teach=True)

@@ -120,11 +120,11 @@ def test_one_bad_window_stops_in_the_end_and_the_others_are_published(shop):
     assert shop.tick_retries() == 0, "ten minutes first"
     assert set(shop.next().values()) == {"retry"}
     assert shop.tick(timedelta(hours=7)) == {}, "what failed is the sensor's"
-    requested = []
+    pending_counts = []
     for hours in (1, 3, 10, 30, 100):
         shop.later = timedelta(hours=hours)
-        requested.append(shop.tick_retries())
-    assert requested == [4, 3, 2, 1, 0]
+        pending_counts.append(shop.tick_retries())
+    assert pending_counts == [4, 3, 2, 1, 0]
     assert shop.sizes == [20, 5, 5, 5, 5, 2, 2, 1, 1, 1, 1]
     assert shop.next() == {7: "stopped"}
     assert shop.check() is False
