@@ -121,7 +121,7 @@ def test_max_loss_is_a_bound_that_may_be_reached(spark, settings, lost):
     assert current_decision(settings, 1, 2).accepted == (lost == 5)
 
 
-def test_a_quarantined_row_keeps_what_is_published_of_its_key(spark, settings):
+def test_a_quarantined_row_is_never_absent(spark, settings):
     """Quarantined twice, then released; quarantined, then clean; quarantined and discarded; absent."""
     spec = table()
     land(settings, 1, rows(1, {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}))
@@ -196,7 +196,7 @@ def test_append_mode_counts_rows_and_keeps_equal_quarantined_ones(spark, setting
     law_two(settings)
 
 
-def test_a_snapshot_deletes_neither_what_is_quarantined_nor_too_much(spark, settings):
+def test_a_snapshot_deletes_neither_quarantined_keys_nor_too_many(spark, settings):
     extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "snapshot"}
     spec = table(extraction=extraction)
     days = {
@@ -206,8 +206,8 @@ def test_a_snapshot_deletes_neither_what_is_quarantined_nor_too_much(spark, sett
         4: {"a": 4, "b": 999, "c": 4},  # d is deleted
         6: {"a": 6, "c": 6},  # b is deleted
     }
-    for day, found in days.items():
-        land(settings, day, rows(day, found))
+    for day, cells in days.items():
+        land(settings, day, rows(day, cells))
     heal(spark, settings, [1, 2, 3, 4], spec)
     assert [current_decision(settings, day, 1).accepted for day in (1, 2, 3, 4)] == [True, True, False, True]
     assert values(settings) == {"a": 4.0, "b": 1.0, "c": 4.0}
@@ -230,7 +230,7 @@ def test_a_snapshot_deletes_neither_what_is_quarantined_nor_too_much(spark, sett
         assert (again.verdict, again.counts, again.reasons) == (decision.verdict, decision.counts, decision.reasons)
 
 
-def test_a_late_snapshot_does_not_delete_what_later_ones_have_in_quarantine(spark, settings):
+def test_a_late_snapshot_keeps_keys_that_later_ones_have_in_quarantine(spark, settings):
     """Day 3 has nearly all keys in quarantine, so that they stand by day 1 alone; then day 2 arrives, with one key."""
     extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "snapshot"}
     spec = table(extraction=extraction)
@@ -243,7 +243,7 @@ def test_a_late_snapshot_does_not_delete_what_later_ones_have_in_quarantine(spar
     assert values(settings) == {"a": 3.0, "b": 1.0, "c": 1.0, "d": 1.0}
 
 
-def test_maintenance_keeps_what_published_rows_of_an_earlier_extraction_need(spark, settings):
+def test_maintenance_keeps_the_bronze_of_published_rows(spark, settings):
     spec = table(maintenance={"quarantine_days": 1})
     land(settings, 1, [*rows(1, {"a": 1, "b": 2, "c": 3}), *rows(1, {"d": 999})])
     heal(spark, settings, [1], spec)
@@ -257,7 +257,7 @@ def test_maintenance_keeps_what_published_rows_of_an_earlier_extraction_need(spa
     same_after_rebuild(spark, settings, spec)
 
 
-def test_a_second_act_on_an_accepted_redelivery_is_not_compared_with_what_it_replaced(spark, settings):
+def test_a_second_release_of_a_redelivery_skips_the_comparison_with_its_predecessor(spark, settings):
     """Six of ten keys were given up by a person; later a quarantined row is released, and the window is judged again."""
     spec = table()
     land(settings, 1, rows(1, {f"s{i}": i for i in range(10)}))
@@ -268,15 +268,15 @@ def test_a_second_act_on_an_accepted_redelivery_is_not_compared_with_what_it_rep
     assert values(settings) == {"s0": 1.0, "s1": 1.0, "s2": 1.0, "s3": 3.0}
     rejudge(runner(spark, settings, spec), [window(1)], by="me", because="once more")
     assert values(settings) == {"s0": 1.0, "s1": 1.0, "s2": 1.0, "s3": 3.0}
-    act = {"waived": ["in_range_value"], "by": "me", "because": "right"}
-    release(runner(spark, settings, spec), window(1).start, None, **act)
+    request = {"waived": ["in_range_value"], "by": "me", "because": "right"}
+    release(runner(spark, settings, spec), window(1).start, None, **request)
     assert values(settings) == {"s0": 1.0, "s1": 1.0, "s2": 1.0, "s3": 999.0}
     assert current_decision(settings, 1, 1).counts.rows_published == 0
     same_after_rebuild(spark, settings, spec)
     law_two(settings)
 
 
-def test_what_was_wholly_replaced_never_comes_back(spark, settings):
+def test_a_fully_replaced_extraction_never_comes_back(spark, settings):
     """A bad row of the first two deliveries; their quarantine is forgotten by maintenance before the third comes."""
     spec = table(maintenance={"quarantine_days": 1})
     for value in (1, 2, 3):
@@ -287,7 +287,7 @@ def test_what_was_wholly_replaced_never_comes_back(spark, settings):
         same_after_rebuild(spark, settings, spec)
 
 
-def test_rows_that_have_moved_to_another_window_are_not_lost(spark, settings):
+def test_rows_that_moved_to_another_window_survive(spark, settings):
     """As in a database where an updated row is of the day of its update: the day that it leaves is delivered with less."""
     spec = table()
     land(settings, 1, rows(1, {"a": 1, "b": 1, "c": 1}))
