@@ -54,9 +54,9 @@ def run(
     for name in names or ():
         if name not in BENCHMARKS:
             raise typer.BadParameter(f"there is no {name!r}; there are {', '.join(BENCHMARKS)}")
-    seen = machine()
-    if seen["load_average"] > seen["cores"] / 2:
-        err.print(f"load average {seen['load_average']}: other work is running, which blurs the times", style="yellow")
+    machine_facts = machine()
+    if machine_facts["load_average"] > machine_facts["cores"] / 2:
+        err.print(f"load average {machine_facts['load_average']}: other work is running, which blurs the times", style="yellow")
     folder = Path(tempfile.mkdtemp(prefix="lakehouse-bench-", dir=work))
     lab = Lab(folder, pairs, scale, memory, conf, lambda text: err.print(text, style="dim", markup=False))
     results: list[Result] = []
@@ -66,11 +66,11 @@ def run(
                 for result in benchmark(lab):
                     results.append(result)
                     if json_file:  # after each: a long run that is stopped leaves what it has found
-                        outcomes = as_json(seen, {"pairs": pairs, "scale": scale}, results)
+                        outcomes = as_json(machine_facts, {"pairs": pairs, "scale": scale}, results)
                         json_file.write_text(json.dumps(outcomes, indent=2) + "\n")
     finally:
         lab.close()
-    draw(out, seen, results)
+    draw(out, machine_facts, results)
 
 
 if __name__ == "__main__":

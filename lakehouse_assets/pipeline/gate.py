@@ -216,9 +216,10 @@ def results(target: Target[Any]) -> None:
 Step = Callable[[Target[Any]], None]
 JUDGING: tuple[Step, ...] = (stage, measure, decide)
 APPLYING: tuple[Step, ...] = (quarantine, write, profiles, deferred_checks, mark_applied)
+PUBLISHING: tuple[Step, ...] = (log, *APPLYING)
 RECOVERING: tuple[Step, ...] = (stage, *APPLYING)
 # The steps of each set of batches; `recover` runs before all of them, `results` after them.
-PASS: tuple[Step, ...] = (*JUDGING, log, *APPLYING)
+PASS: tuple[Step, ...] = (*JUDGING, *PUBLISHING)
 STEPS: tuple[Step, ...] = (recover, *PASS, results)
 # Before a person's operation: what a killed run left.
 COMPLETING: tuple[Step, ...] = (recover, results)

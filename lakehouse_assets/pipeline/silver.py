@@ -30,7 +30,17 @@ from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
 from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import hold_without_baseline, refuse_damaged
-from lakehouse_assets.pipeline.gate import COMPLETING, PASS, RECOVERING, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.gate import (
+    COMPLETING,
+    JUDGING,
+    PUBLISHING,
+    RECOVERING,
+    Target,
+    locked,
+    recover,
+    results,
+    run_steps,
+)
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
@@ -43,13 +53,16 @@ from lakehouse_assets.storage.baseline_state import read_baseline
 @dataclass
 class SilverTarget(Target[Run]):
     """Extractions of one table, which one contract stages together. ``rules``: the contract that judges them; None: today's.
-    ``inputs``: the decisions of other tables up to which checks see their silver; None: as it is now.
+    ``inputs``: the decisions of other tables up to which checks see their silver; None: as it is now. ``postponing``: batches
+    that lack too many keys are left to a pass of their own, after the others of the run. ``postponed``: their extractions.
     """
 
     records: Sequence[ExtractionRecord] = ()
     request: JudgementRequest = field(default_factory=JudgementRequest)
     rules: TableSpec | None = None
     inputs: Mapping[str, int] | None = None
+    postponing: bool = field(init=False, default=False)
+    postponed: list[ExtractionRecord] = field(init=False, default_factory=list)
     replaced_by: ReplacedBy = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,7 +130,14 @@ class SilverTarget(Target[Run]):
         """Profile the drift features, and compare second deliveries with the rows that they would replace."""
         self.measure_drift()
         self.numbers = hold_without_baseline(self.run, self.log, self.numbers)
-        self.replaced_by = measure_replaced(self.staging, self.staged, self.batches, self.log)
+        self.measure_replaced()
+
+    def measure_replaced(self, from_bronze: bool = False) -> None:
+        """Compare second deliveries and snapshots with the rows that they would replace."""
+        rows_in = {batch: numbers.rows_in for batch, numbers in self.numbers.items()}
+        self.replaced_by = measure_replaced(
+            self.staging, self.staged, rows_in, self.log, from_bronze=from_bronze, alone=not self.postponing
+        )
 
     def measure_drift(self) -> None:
         """Profile the features. A batch of which they cannot be measured is in error."""
@@ -128,11 +148,16 @@ class SilverTarget(Target[Run]):
                 self.numbers[batch] = replace(numbers, errors={**numbers.errors, "drift": message})
 
     def decide(self) -> list[Decision]:
-        """Decide window by window: what a batch would replace depends on the decisions before it."""
+        """Decide window by window: what a batch would replace depends on the decisions before it. A row that moves to another
+        window of the run is lost if that window is not accepted, so a batch that lacks too many keys waits for the others.
+        """
         run, knowledge, decisions = self.run, self.read_knowledge(), []
         for record in sorted(self.records, key=lambda r: r.p_extracted_at):
             batch = record.batch
             replaced = self.replaced_by(batch, knowledge.decisions)
+            if self.postponing and replaced and replaced.undecided:
+                self.postponed.append(record)
+                continue
             evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
             decisions += decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
         return decisions
@@ -209,11 +234,17 @@ def judge_and_apply(
     """Judge, log and apply, under the table's lock. Returns the applied decisions, and failing values by check."""
     new: list[Decision] = []
     samples: dict[str, list[str]] = {}
-    while waiting:
+    postponed: list[ExtractionRecord] = []
+    while waiting or postponed:
         # A batch that changes the contract is published before those after it are cast by the changed contract.
-        count = evolution.count_batches_together(run.spec, log, waiting)
-        target = SilverTarget(run, list(log), records=waiting[:count], request=request or JudgementRequest())
-        run_steps(target, PASS)
+        count = evolution.count_batches_together(run.spec, log, waiting) if waiting else 0
+        records = waiting[:count] or [postponed.pop(0)]
+        target = SilverTarget(run, list(log), records=records, request=request or JudgementRequest())
+        target.postponing = bool(waiting) and len(waiting) + len(postponed) > 1
+        run_steps(target, JUDGING)
+        if target.decisions:
+            run_steps(target, PUBLISHING)
+        postponed += target.postponed
         log, waiting = target.log, waiting[count:]
         new += target.own
         samples = {**target.samples, **samples}

@@ -22,7 +22,7 @@ from lakehouse_assets.pipeline import gate, mend
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets_tests.chaos.play import POINTS, WITHIN
-from lakehouse_assets_tests.support import heal, land, readings, runner, window
+from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, window
 
 MODULES: list[ModuleType] = [
     *(importlib.import_module(module.name) for module in pkgutil.iter_modules(operations.__path__, f"{operations.__name__}.")),
@@ -75,10 +75,6 @@ def test_every_step_of_an_operation_is_a_kill_point(module):
 
 def test_steps_within_the_gate_are_kill_points():
     assert set(step_names(gate)) | {"before_write"} == {point for points in WITHIN.values() for point in points}
-
-
-class Killed(BaseException):
-    """A kill: no `except Exception` sees it."""
 
 
 def test_a_recovery_within_an_operation_reports_each_of_its_steps(spark, settings):

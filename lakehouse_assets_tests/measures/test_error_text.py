@@ -80,7 +80,7 @@ def test_an_error_as_text(error, open_, closed):
     assert masked_text(error) == error_text(error, personal=True) == closed
 
 
-def test_of_an_error_without_its_text_the_place_is_told():
+def test_an_error_without_text_names_its_location():
     with pytest.raises(ValueError, match="secret") as raised:
         step_of(personal=False)(int)("secret")
     assert masked_text(raised.value).startswith(f"ValueError: {MASKED} (at orchestration/step_boundary.py:")
@@ -97,7 +97,7 @@ def chain(error: BaseException | None) -> str:
 
 @pytest.mark.parametrize("kind", ["spark", "ours", "ours in an except", "generator", "interrupted"])
 @pytest.mark.parametrize("personal", [True, False])
-def test_what_a_step_raises(kind, personal):
+def test_a_step_raises_masked_errors(kind, personal):
     @step_of(personal)
     def function() -> None:
         if kind == "spark":

@@ -18,17 +18,13 @@ from lakehouse_assets.operations.restore_logs import GIVING_UP, RESTORING, Accep
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver
+from lakehouse_assets_tests.support import Killed, heal, land, readings, rows_of, runner, silver
 
 RANGE = {"check": "in_range", "column": "value", "min": -100, "max": 100}
 SPEC = readings(checks=[RANGE])
 WIDER = readings(checks=[{**RANGE, "max": 200}])
 LOSS = AcceptedLoss("ann", "the backup is gone")
 AT = datetime(2024, 6, 1, tzinfo=UTC)
-
-
-class Killed(BaseException):
-    """A kill: no `except Exception` sees it."""
 
 
 def kill_at(point: str) -> Callable[[str], None]:

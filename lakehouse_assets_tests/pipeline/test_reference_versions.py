@@ -14,7 +14,7 @@ from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
+from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, silver, window
 
 SITES = readings(
     name="sites",
@@ -25,10 +25,6 @@ SITES = readings(
     checks=[],
 )
 SPEC = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sites", "to": ["id"], "name": "known_site"}])
-
-
-class Killed(BaseException):
-    """A kill: no `except Exception` sees it."""
 
 
 def arrive(settings, day: int, ids: str) -> None:

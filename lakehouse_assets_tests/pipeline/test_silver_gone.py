@@ -15,7 +15,7 @@ from lakehouse_assets.operations.release import release
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import delta
-from lakehouse_assets_tests.laws.test_operations import Killed, killed_at
+from lakehouse_assets_tests.laws.test_operations import Killed, kill_at
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
 
@@ -28,7 +28,7 @@ def published(spark, settings):
     return silver(settings), Path(settings.path("silver", "readings"))
 
 
-def test_a_silver_that_is_gone_or_lacks_a_file_is_rebuilt_whole(spark, settings, published):
+def test_a_missing_or_damaged_silver_is_rebuilt_completely(spark, settings, published):
     before, folder = published
     shutil.rmtree(folder)
     assert (rebuild(runner(spark, settings)).rows, silver(settings)) == (3, before)
@@ -38,7 +38,7 @@ def test_a_silver_that_is_gone_or_lacks_a_file_is_rebuilt_whole(spark, settings,
     # With a decision that is still to be applied to it: a release that was killed.
     again = {"waived": ["in_range_value"], "by": "me", "because": "x"}
     with pytest.raises(Killed):
-        release(runner(spark, settings, step=killed_at("log_done")), window(2).start, None, **again)
+        release(runner(spark, settings, step=kill_at("log_done")), window(2).start, None, **again)
     for file in folder.glob("*.parquet"):
         file.unlink()
     assert rebuild(runner(spark, settings)).rows == 4
