@@ -190,15 +190,12 @@ def _restore_decisions(run: Run) -> int:
     missing = [d for name, d in committed.decisions.items() if name not in logged]
     missing.sort(key=lambda d: (d.number, d.superseded_by is not None))
     every = [*logged.values(), *missing]
-    executed = find_executed(missing, every, committed.applied, snapshot=run.spec.extraction.mode == "snapshot")
-    # The next run completes any other decision without a mark.
-    unmarked = {d.decision_id: d for d in (*executed, *ledger.lost_marks(every))}
-    if not missing and not unmarked:
+    candidates = [*missing, *(d for d in ledger.lost_marks(every) if d.decision_id in logged)]
+    # The next run completes any other decision without a mark: silver may be older than its decisions.
+    executed = find_executed(candidates, every, committed.applied, snapshot=run.spec.extraction.mode == "snapshot")
+    if not missing and not executed:
         return 0
-    marks = [
-        logs.mark_row(d, *committed.applied.get(name, (None, d.decided_at)))
-        for name, d in sorted(unmarked.items(), key=lambda item: item[1].number)
-    ]
+    marks = [logs.mark_row(d, *committed.applied.get(d.decision_id, (None, d.decided_at))) for d in executed]
     if committed.last is not None:
         earlier = [mark for mark in (read_last_mark(run.settings, run.table), find_last_mark(marks)) if mark]
         marks.append(version_row(run.table, run.run_id, run.clock(), committed.last[0], None, earlier))

@@ -59,6 +59,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
         bronze={batch: rows for batch, (rows, _) in bronze.items()},
         written={batch: at for batch, (_, at) in bronze.items()},
         positions=positions,
+        in_silver={name for entry in silver for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]},
         quarantine={key[0]: rows for key, rows in files["quarantine"].column_counts(["decision_id"]).items()},
         changes=_changes(silver, mark, tables["silver"]),
         named=[name for entry in (*silver, *quarantine) for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]],

@@ -41,16 +41,19 @@ def rows(day: int, **values: float) -> list[str]:
 
 @pytest.fixture(scope="module")
 def history(spark, tmp_path_factory) -> Settings:
-    """A lake of four decisions in three runs: one is partly quarantined, one was replaced, and the rules changed at last."""
+    """A lake of four decisions in three runs, with quarantined rows in each: one was replaced, and the rules changed at last.
+    `older` has silver as the first run left it.
+    """
     home = tmp_path_factory.mktemp("history")
     (home / "landing").mkdir()
     settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
     land(settings, 1, rows(1, a=1, b=2, c=3))
     land(settings, 2, rows(2, a=5, q=999))
     heal(spark, settings, [1, 2], SPEC)
-    land(settings, 1, rows(1, a=10, b=20))
+    shutil.copytree(settings.path("silver", "readings"), home / "older")
+    land(settings, 1, rows(1, a=10, b=20, y=999))
     heal(spark, settings, [1], SPEC)
-    land(settings, 3, rows(3, d=150))
+    land(settings, 3, rows(3, d=150, z=999))
     heal(spark, settings, [3], WIDER)
     return settings
 
@@ -111,6 +114,21 @@ def test_lost_marks_of_completed_runs_are_noticed_and_restored(spark, lake):
     heal(spark, lake, [1, 2, 3], WIDER)
     assert silver(lake) == before
     assert ledger.unapplied(logs.decisions(lake, "readings")) == []
+
+
+def test_decisions_that_an_older_silver_lacks_are_applied(spark, lake):
+    """Quarantine's commits have them all; a mark for those that silver does not have would hide that their rows are missing."""
+    before = silver(lake)
+    shutil.rmtree(lake.path("ops", "decisions"))
+    shutil.rmtree(lake.path("silver", "readings"))
+    shutil.move(lake.dagster_home / "older", lake.path("silver", "readings"))
+    restore_logs(runner(None, lake, WIDER))
+    assert [d.number for d in ledger.unapplied(logs.decisions(lake, "readings"))] == [3, 4]
+    assert findings_of(lake, WIDER) == []
+    heal(spark, lake, [1, 2, 3], WIDER)
+    assert silver(lake) == before
+    proof = rebuild(runner(spark, lake, WIDER))
+    assert (proof.gained, proof.lost) == (0, 0)
 
 
 def unknown_decisions(settings: Settings) -> None:

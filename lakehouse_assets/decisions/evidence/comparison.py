@@ -91,7 +91,8 @@ def find_orphaned_profiles(profiles: Iterable[str], decisions: Collection[str]) 
 def find_executed(
     missing: Sequence[Decision], every: Sequence[Decision], named: Collection[str], *, snapshot: bool
 ) -> list[Decision]:
-    """Return those lost decisions that may be marked as applied. ``every``: all decisions of the table, these included.
+    """Return those of the ``missing`` decisions, or of decisions whose marks are missing, that may be marked as applied.
+    ``every``: all decisions of the table, these included.
 
     A decision that changes silver (published, replaced or withdrawn rows, or an accepted snapshot) was executed once a commit
     of silver names it. The others have nothing left to do.

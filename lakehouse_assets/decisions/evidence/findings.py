@@ -70,7 +70,7 @@ class Inventory:
     """The content of the tables. ``written``: when each batch's newest bronze file was written. ``changes``: of silver since
     the version on record; None where its log has lost some. ``profiles``: windows by decision or seed. ``named``: decisions
     that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last written. ``positions``: windows
-    with one.
+    with one. ``in_silver``: those of ``named`` that commits of silver name.
     """
 
     tables: Mapping[Layer, TableState] = field(default_factory=dict)
@@ -82,6 +82,7 @@ class Inventory:
     named: Collection[str] = ()
     last_event: datetime | None = None
     positions: Collection[datetime] = ()
+    in_silver: Collection[str] = ()
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ from lakehouse_assets.decisions.evidence.findings import Finding, Inventory, Log
 
 
 def compare_entries(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
-    """Yield lost marks and lost positions. Without its mark a decision would be applied again, after later ones."""
+    """Yield lost marks and lost positions. Without its mark a decision would be applied again: silver would go back to it."""
     for decision in ledger.lost_marks(record.decisions):
-        text = f"decision {decision.number} has no mark, and a later run has completed it"
+        if decision.decision_id not in inventory.in_silver:
+            continue  # silver may be older: the next run applies it
+        text = f"decision {decision.number} has no mark, though silver has it and a later run has followed"
         mend = describe_mend(table, "ops/decisions")
         yield Finding(table, "ops/decisions", "older", text, mend, decision.p_extracted_at, decision.extraction_seq)
     yield from _compare_positions(table, record, inventory)
