@@ -138,7 +138,10 @@ def quarantine(target: Target[Any]) -> None:
     if not decisions:
         return
     rows, path = target.quarantined_rows(decisions), target.run.settings.path("quarantine", target.run.table)
-    metadata = commit_metadata.encode_decisions("quarantine", decisions, decisions)
+    ids = {decision.decision_id for decision in decisions}
+    # Restored from here without what it supersedes, a decision would leave two extractions of its window accepted.
+    superseded = [d for d in target.log if d.superseded_by in ids]
+    metadata = commit_metadata.encode_decisions("quarantine", decisions, [*decisions, *superseded])
     where = f"decision_id IN ({', '.join(literal(d.decision_id) for d in decisions)})" if target.again else None
     delta.append(rows, path, user_metadata=metadata, replacing=where)
 
