@@ -164,7 +164,7 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
 
 
 def _find_unrecorded(bronze: TableFiles, batches: Mapping[Batch, tuple[int, datetime]], record: LoggedEvidence) -> set[Batch]:
-    """Return undecided extractions with other rows than on record, of which bronze has a commit that is newer than the record."""
+    """Return undecided extractions with other rows than on record that bronze has a newer commit of."""
     decided = {decision.batch for decision in record.decisions}
     others = [e for e in record.extractions if e.batch not in decided and batches.get(e.batch, (0,))[0] != e.rows]
     recorded = {extraction.batch: extraction.bronze_version for extraction in others}
