@@ -7,15 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.migration import Step, irreversible, migration
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.pipeline.fold import fold, foldable
+from lakehouse_assets.pipeline.fold_difference import find_differences
 from lakehouse_assets.pipeline.mend import mend_silver
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import completed_before
@@ -73,24 +72,15 @@ def _compared(run: Run, folded: DataFrame, rows: int) -> tuple[int, int, bool]:
     if not delta.exists(run.path("silver")):
         return 0, rows, False
     before = run.spark.read.format("delta").load(run.path("silver"))
-    had = dict(before.dtypes)
-    # Of a column of another type nothing can be compared: that alone is a reason to write.
-    shared = [name for name, kind in folded.dtypes if had.get(name) == kind]
+    only_before, only_folded = find_differences(before, folded)
     try:
-        lost = _comparable(before, shared).exceptAll(_comparable(folded, shared)).count()
+        lost = only_before.count()
     except SCAN_ERRORS as error:
         if find_disk_fault(error):
             raise
         run.step(f"silver cannot be read, and is written anew: {error_text(error, run.personal)}")
         return 0, rows, False
-    gained = _comparable(folded, shared).exceptAll(_comparable(before, shared)).count()
-    return lost, gained, folded.dtypes == before.dtypes
-
-
-def _comparable(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """These columns, of which Spark compares all: a map it does not, nor what has one within."""
-    kinds = dict(rows.dtypes)
-    return rows.select(*[F.to_json(identifier(c)) if "map<" in kinds[c] else F.col(identifier(c)) for c in columns])
+    return lost, only_folded.count(), folded.dtypes == before.dtypes
 
 
 def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> list[Step]:

@@ -27,6 +27,7 @@ from lakehouse_assets.pipeline.table_source import only_in_bronze, remembers, se
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.lock import table_lock
 
 
@@ -162,11 +163,11 @@ def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs
 def _record(
     run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]
 ) -> list[ExtractionRecord]:
-    """Put these windows' extractions on record, with the fingerprints of what was read."""
+    """Put these windows' extractions on record, with the fingerprints of what was read and the rows that were committed."""
     if not prints:
         return []
-    path = run.path("bronze")
-    extracted, version, at = TableFiles(path).extractions(), delta.version(path), run.clock()
+    at = run.clock()
+    extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
     records = [
         _recordable(
             run.spec,
@@ -175,9 +176,9 @@ def _record(
                 p_extracted_at=window.start,
                 extraction_seq=seqs[window],
                 fingerprint=print_,
-                rows=extracted.get((window.start, seqs[window]), (0, at))[0],
+                rows=extracted[window.start, seqs[window]][0],
                 columns=tuple(extraction.columns.get(window, ())),
-                bronze_version=version,
+                bronze_version=extracted[window.start, seqs[window]][1],
                 run_id=run.run_id,
                 extracted_at=at,
                 lacking=tuple(extraction.lacking.get(window, ())),

@@ -92,6 +92,10 @@ class Target(ABC, Generic[AnyRun]):
     def write(self) -> int | None:
         """Publish what is accepted, in one commit. Returns the table's version that has it."""
 
+    def count_published_rows(self) -> int | None:
+        """The rows of the published table, for the mark; None without statistics."""
+        return version_marks.count_rows(self.run.published_path)
+
     def staged_batch(self, decision: Decision) -> Batch:
         """The batch of a decision, as the staged rows name it."""
         return decision.batch
@@ -200,7 +204,7 @@ def deferred_outcomes(target: Target[Any]) -> dict[str, list[gate.Outcome]]:
 def mark_applied(target: Target[Any]) -> None:
     """The last commit of a batch: its decision is completely in the tables."""
     run, version = target.run, target.version
-    rows = None if version is None else version_marks.count_rows(run.published_path)
+    rows = None if version is None else target.count_published_rows()
     logs.mark_applied(run.settings, target.own, version, run.clock(), rows)
 
 

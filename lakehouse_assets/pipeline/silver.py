@@ -29,7 +29,7 @@ from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
 from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.measures.stage import row_rules
-from lakehouse_assets.pipeline.evidence import hold_without_baseline, refuse_damaged
+from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
 from lakehouse_assets.pipeline.gate import JUDGING, PUBLISHING, RECOVERING, Target, locked, recover, results, run_steps
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
@@ -141,6 +141,7 @@ class SilverTarget(Target[Run]):
         """Decide window by window: what a batch would replace depends on the decisions before it. A row that moves to another
         window of the run is lost if that window is not accepted, so a batch that lacks too many keys waits for the others.
         """
+        refuse_other_rows(self.run, self.records, self.numbers)
         run, knowledge, decisions = self.run, self.read_knowledge(), []
         for record in sorted(self.records, key=lambda r: r.p_extracted_at):
             batch = record.batch
@@ -174,6 +175,10 @@ class SilverTarget(Target[Run]):
     def write(self) -> int:
         """Merge or fold."""
         return write_silver(self.run, self.own, self.staged, self.log, again=self.again)
+
+    def count_published_rows(self) -> int | None:
+        """Silver's rows. Raises EvidenceError if another program changed them since the last mark."""
+        return count_silver_rows(self.run)
 
     def deferred(self, decision: Decision) -> tuple[CheckContext, list[str]]:
         """The bounds of its window, and the columns that its files lack."""
