@@ -23,6 +23,7 @@ class ExtractionRecord:
     """One extraction of one window into bronze. ``columns``: of any of its files; empty without a header. ``lacking``: columns
     that some file lacks. ``types``: Spark types, if the source has types. ``respelled``: columns in other letter case than in
     bronze, with the source's spelling. ``control``: the source's control totals; None if the table asks for none.
+    ``position``: that of the window in `ops/positions`; None if the source can repeat its windows.
     """
 
     table: str
@@ -38,6 +39,7 @@ class ExtractionRecord:
     types: dict[str, str] = field(default_factory=dict)
     respelled: dict[str, str] = field(default_factory=dict)
     control: ControlTotals | None = None
+    position: str | None = None
 
     @property
     def batch(self) -> Batch:

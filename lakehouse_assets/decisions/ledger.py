@@ -119,6 +119,14 @@ def unapplied(decisions: Iterable[Decision]) -> list[Decision]:
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)
 
 
+def lost_marks(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return decisions without a mark that a later run has completed: before a run decides, it applies what others left."""
+    own = [decision for decision in decisions if decision.superseded_by is None]
+    last = {decision.run_id: decision.number for decision in sorted(own, key=lambda d: d.number)}
+    newest_runs = sorted(last.items(), key=lambda run: run[1])[-2:]
+    return [d for d in unapplied(own) if any(run_id != d.run_id and number > d.number for run_id, number in newest_runs)]
+
+
 def latest_extractions(records: Iterable[ExtractionRecord]) -> dict[datetime, ExtractionRecord]:
     """Each window's newest extraction."""
     return {record.p_extracted_at: record for record in sorted(records, key=lambda record: record.extraction_seq)}

@@ -36,6 +36,9 @@ from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.evidence import required_profiles
 from lakehouse_assets.storage.lock import table_lock
 
+# `_apply_once` names its step by the request.
+PIN, UNPIN, RESET, SEED = ("pin_logged",), ("unpin_logged",), ("reset_logged",), ("seed_written", "seed_logged")
+
 
 @dataclass(frozen=True)
 class BaselineVersion:

@@ -22,6 +22,7 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
 LAYERS = ("bronze", "silver", "quarantine")
+STEPS = tuple(f"{layer}_{done}" for layer in LAYERS for done in ("compacted", "vacuumed"))
 
 
 @dataclass(frozen=True)

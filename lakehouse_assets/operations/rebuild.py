@@ -26,6 +26,11 @@ from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
+# Of damaged or lost silver, `silver_mended` follows; without a difference, neither is reached.
+REBUILD = ("silver_rebuilt", "silver_mended")
+# Columns without a value yet are added without a rebuild.
+MIGRATE = ("silver_rebuilt", "migrated")
+
 
 @dataclass(frozen=True)
 class Rebuilt:

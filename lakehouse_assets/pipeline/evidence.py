@@ -116,11 +116,15 @@ def refuse_damaged_inputs(settings: Settings, inputs: Collection[str]) -> None:
     """Raise EvidenceError where a silver table that gold reads is not what is on record. ``inputs``: as the SQL names them."""
     for name in sorted(inputs):
         layer, _, table = name.partition("_")
-        if layer != "silver":
-            continue
-        findings = _findings(settings, table, drift=False)
-        if stopping := [f for f in findings if f.stops and f.place not in ("bronze", "quarantine")]:
-            raise damaged(stopping)
+        if layer == "silver":
+            refuse_damaged_table(settings, table, unread=("bronze", "quarantine"))
+
+
+def refuse_damaged_table(settings: Settings, table: str, unread: Collection[Layer]) -> None:
+    """Raise EvidenceError if a table that another one reads is damaged, except in layers that are not read."""
+    findings = _findings(settings, table, drift=False)
+    if stopping := [finding for finding in findings if finding.stops and finding.place not in unread]:
+        raise damaged(stopping)
 
 
 def gold_lies_whole(settings: Settings, table: str) -> bool:

@@ -23,7 +23,7 @@ from lakehouse_assets.measures.frames import batches_sql
 from lakehouse_assets.pipeline import read_windows
 from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.table_source import only_in_bronze, remembers, settled_source
+from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles
@@ -168,6 +168,7 @@ def _record(
         return []
     at = run.clock()
     extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
+    positions = recorded_positions(run.spec, run.settings)
     records = [
         _recordable(
             run.spec,
@@ -185,6 +186,7 @@ def _record(
                 types=dict(extraction.types.get(window, {})),
                 respelled=dict(extraction.respelled.get(window, {})),
                 control=extraction.control.get(window),
+                position=positions.get(window.start),
             ),
         )
         for window, print_ in sorted(prints.items())
@@ -231,8 +233,10 @@ def write_bronze(
 ) -> None:
     """Write rows of these extractions in one commit with their fingerprints. ``replacing``: in place of bronze's own."""
     batches: dict[Batch, str] = {(window.start, seq): prints[window] for window, seq in sorted(seqs.items())}
+    recorded = recorded_positions(run.spec, run.settings)
+    positions: dict[Batch, str] = {(w.start, seq): recorded[w.start] for w, seq in seqs.items() if w.start in recorded}
     rows, path = bronze_rows(frame, seqs), run.path("bronze")
     if len(seqs) > 1:
         rows = rows.repartition("p_extracted_at")
-    metadata, where = commit_metadata.encode_fingerprints(batches), batches_sql(batches) if replacing else None
+    metadata, where = commit_metadata.encode_fingerprints(batches, positions), batches_sql(batches) if replacing else None
     delta.append(rows, path, partition_by=["p_extracted_at"], user_metadata=metadata, replacing=where)

@@ -225,6 +225,8 @@ RECOVERING: tuple[Step, ...] = (stage, *APPLYING)
 # The steps of each set of batches; `recover` runs before all of them, `results` after them.
 PASS: tuple[Step, ...] = (*JUDGING, *PUBLISHING)
 STEPS: tuple[Step, ...] = (recover, *PASS, results)
+# Before a person's operation: what a killed run left.
+COMPLETING: tuple[Step, ...] = (recover, results)
 
 
 @contextmanager

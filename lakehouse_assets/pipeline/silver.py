@@ -30,7 +30,17 @@ from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
 from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
-from lakehouse_assets.pipeline.gate import JUDGING, PUBLISHING, RECOVERING, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.gate import (
+    COMPLETING,
+    JUDGING,
+    PUBLISHING,
+    RECOVERING,
+    Target,
+    locked,
+    recover,
+    results,
+    run_steps,
+)
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
@@ -202,8 +212,7 @@ def completed_before(run: Run) -> Iterator[None]:
     staged files. So an operation that is refused or done already leaves nothing unfinished either.
     """
     with locked(run):
-        for step in (recover, results):
-            step(SilverTarget(run))
+        run_steps(SilverTarget(run), COMPLETING)
         yield
 
 

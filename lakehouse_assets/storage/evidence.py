@@ -18,6 +18,7 @@ from lakehouse_assets.storage import commit_metadata
 from lakehouse_assets.storage.baseline import BaselineEvent, baseline_events
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS, decisions_from_rows, extractions_from_rows
+from lakehouse_assets.storage.source_positions import measure_positions
 from lakehouse_assets.storage.version_marks import Mark, abandoned_decisions, find_last_mark, read_last_mark
 
 # How many of the newest commits of silver and quarantine are read for the decisions that they name.
@@ -40,6 +41,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
         return LoggedEvidence(), Inventory(tables)
     entries = files["ops/decisions"].entries(DECISIONS.schema, table, {"checks", "drift", "profiles"})
     extracted = files["ops/extractions"].entries(EXTRACTIONS.schema, table)
+    tables["ops/positions"], positions = measure_positions(settings, table, extracted)
     decisions, mark = decisions_from_rows(entries), find_last_mark(entries)
     record, inventory = LoggedEvidence(decisions=decisions), Inventory()
     if drift:
@@ -59,6 +61,8 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
         tables=tables,
         bronze={batch: rows for batch, (rows, _) in bronze.items()},
         unrecorded=_find_unrecorded(files["bronze"], bronze, record),
+        positions=positions,
+        in_silver={name for entry in silver for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]},
         quarantine={key[0]: rows for key, rows in files["quarantine"].column_counts(["decision_id"]).items()},
         changes=_changes(files["silver"], silver, mark),
         named=[name for entry in (*silver, *quarantine) for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]],

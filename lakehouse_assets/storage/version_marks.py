@@ -88,6 +88,13 @@ def _find_rebuild(path: str) -> tuple[int, int | None] | None:
 def mark_version(settings: Settings, table: str, run_id: str, at: datetime, version: int, rows: int | None) -> None:
     """Record a version after all existing marks, whatever the clock says."""
     last = read_last_mark(settings, table)
-    at = max(at, last.at + timedelta(microseconds=1)) if last else at
+    DECISIONS.append(settings, [version_row(table, run_id, at, version, rows, [last] if last else [])])
+
+
+def version_row(
+    table: str, run_id: str, at: datetime, version: int, rows: int | None, earlier: Collection[Mark]
+) -> dict[str, Any]:
+    """Return the row that records a version, with a time after the ``earlier`` marks."""
+    at = max([at, *(mark.at + timedelta(microseconds=1) for mark in earlier)])
     mark = {"silver_version": version, "silver_rows": rows, "applied_at": at}
-    DECISIONS.append(settings, [entry(table, REBUILT, run_id=run_id, **mark)])
+    return entry(table, REBUILT, run_id=run_id, **mark)

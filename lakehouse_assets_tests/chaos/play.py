@@ -3,6 +3,7 @@
 Belongs here: the operations, their kill points, the comparison. Does not: starting processes (strike), or how many (__main__).
 """
 
+import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,14 +13,18 @@ from typing import Any
 
 from delta.tables import DeltaTable
 
+from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.operations import baseline
-from lakehouse_assets.operations.maintain import LAYERS, maintain
-from lakehouse_assets.operations.rebuild import migrate, rebuild
+from lakehouse_assets.operations import maintain as maintenance
+from lakehouse_assets.operations.maintain import maintain
+from lakehouse_assets.operations.rebuild import MIGRATE, REBUILD, migrate, rebuild
 from lakehouse_assets.operations.release import DISCARD, REJUDGE, RELEASE, discard, rejudge, release
+from lakehouse_assets.operations.restore_logs import RESTORING, restore_logs
 from lakehouse_assets.pipeline import gate
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.mend import MEND, mend
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.settings import Settings
@@ -43,7 +48,8 @@ WITHIN = {gate.measure: ("rules_measured",), gate.write: ("before_write",)}
 
 def points_of(steps: Sequence[gate.Step]) -> tuple[str, ...]:
     """The names that `Run.step` receives in these steps, in order."""
-    return tuple(point for step in steps for point in (*WITHIN.get(step, ()), f"{step.__name__}_done"))
+    points = [point for step in steps for point in (*WITHIN.get(step, ()), f"{step.__name__}_done")]
+    return tuple(dict.fromkeys(points))
 
 
 # Where an operation is killed. With a + : some moments after that step, together with its Java, in the middle of what follows.
@@ -52,14 +58,18 @@ POINTS: dict[str, tuple[str, ...]] = {
         "extracting", "extracting+", "bronze_committed", "extraction_recorded", "extraction_recorded+",
         *points_of(gate.STEPS), "log_done+", "before_write+", "write_done+",
     ),
-    "release": points_of(RELEASE),
-    "discard": points_of(DISCARD),
-    "rejudge": (*points_of(REJUDGE), "before_write+"),
-    "maintain": (*(f"{layer}_{what}" for layer in LAYERS for what in ("compacted", "vacuumed")), "silver_compacted+"),
-    "rebuild": ("silver_rebuilt", "silver_mended"),
-    "migrate": ("silver_rebuilt", "migrated"),
-    "seed": ("seed_written", "seed_logged"),
-    "pin": ("pin_logged",),
+    "release": points_of((*gate.COMPLETING, *RELEASE)),
+    "discard": points_of((*gate.COMPLETING, *DISCARD)),
+    "rejudge": (*points_of((*gate.COMPLETING, *REJUDGE)), "before_write+"),
+    "maintain": (*points_of(gate.COMPLETING), *maintenance.STEPS, "silver_compacted+"),
+    "rebuild": (*points_of(gate.COMPLETING), *REBUILD),
+    "migrate": (*points_of(gate.COMPLETING), *MIGRATE),
+    "seed": (*points_of(gate.COMPLETING), *baseline.SEED),
+    "pin": (*points_of(gate.COMPLETING), *baseline.PIN),
+    "unpin": (*points_of(gate.COMPLETING), *baseline.UNPIN),
+    "reset": (*points_of(gate.COMPLETING), *baseline.RESET),
+    "mend": MEND,
+    "restore_logs": RESTORING,
 }  # fmt: skip
 
 
@@ -105,6 +115,10 @@ def run_operation(run: Run, name: str) -> None:
         "migrate": lambda: migrate(replace(run, spec=WIDER)),
         "seed": lambda: baseline.seed(run, table, None, **request),
         "pin": lambda: baseline.pin(run, **request),
+        "unpin": lambda: baseline.unpin(run, **request),
+        "reset": lambda: baseline.reset(run, **request),
+        "mend": lambda: mend(run),
+        "restore_logs": lambda: restore_logs(run),
     }
     operations[name]()
 
@@ -117,13 +131,41 @@ def begin(spark: Any, settings: Settings, name: str, seed: int) -> None:
         run_operation(run_of(spark, settings), "run")
     if name == "run" and len(steps) > 1:
         land(settings, steps[-1])
-    if name == "rebuild":
-        spoil(spark, settings)
+    if name in PREPARED:
+        PREPARED[name](spark, settings)
 
 
 def spoil(spark: Any, settings: Settings) -> None:
     """Take rows out of silver behind the project's back, for a rebuild to have something to do."""
     DeltaTable.forPath(spark, settings.path("silver", "readings")).delete("hour = 1")
+
+
+def damage(spark: Any, settings: Settings) -> None:
+    """Remove a window's rows from bronze, all of quarantine, and rows of silver: each can be written again."""
+    bronze = DeltaTable.forPath(spark, settings.path("bronze", "readings"))
+    bronze.delete(f"p_extracted_at = {literal(start_of(QUARANTINED))}")
+    shutil.rmtree(settings.path("quarantine", "readings"))
+    spoil(spark, settings)
+
+
+def lose_logs(_: Any, settings: Settings) -> None:
+    """Remove the logs that commits can restore."""
+    for log in ("decisions", "extractions"):
+        shutil.rmtree(settings.path("ops", log))
+
+
+def pin_baseline(spark: Any, settings: Settings) -> None:
+    """Pin the baseline, for an unpin to have something to remove."""
+    run_operation(run_of(spark, settings), "pin")
+
+
+# Before these, the lake is not as a run leaves it.
+PREPARED: dict[str, Callable[[Any, Settings], None]] = {
+    "rebuild": spoil,
+    "unpin": pin_baseline,
+    "mend": damage,
+    "restore_logs": lose_logs,
+}
 
 
 def end(spark: Any, settings: Settings, name: str, step: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

@@ -6,19 +6,20 @@
 import pytest
 
 from lakehouse_assets_tests.chaos.files import EveryFile, is_commit
-from lakehouse_assets_tests.chaos.play import POINTS
+from lakehouse_assets_tests.chaos.play import POINTS, PREPARED
 from lakehouse_assets_tests.chaos.strike import prepare_lake
 
 SEED = 1
 # What each writes at least: the logs before and after, the results, and what it is about.
 COMMITS = {"run": 6, "release": 5, "discard": 4, "rejudge": 4, "maintain": 1, "rebuild": 1, "migrate": 3, "seed": 2, "pin": 1}
+COMMITS |= {"unpin": 1, "reset": 1, "mend": 3, "restore_logs": 2}
 
 
 @pytest.fixture(scope="module")
 def before(spark, tmp_path_factory):
     """The lake before a run, the one that a rebuild has something to do in, and the one before any other operation."""
     home = tmp_path_factory.mktemp("before")
-    return {name: prepare_lake(spark, home / name, name, SEED) for name in ("run", "rebuild", "release")}
+    return {name: prepare_lake(spark, home / name, name, SEED) for name in ("run", "release", *PREPARED)}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lakehouse_assets_tests.chaos.play import POINTS, end, run_of, run_operation
+from lakehouse_assets_tests.chaos.play import POINTS, PREPARED, end, run_of, run_operation
 from lakehouse_assets_tests.chaos.strike import Ground, copy_lake, prepare_lake
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import jvm_for_children
@@ -26,7 +26,10 @@ POINTS_STRUCK = {
     "maintain": ["quarantine_compacted"],
 }
 # Of an operation with no step of its own: in this process they are killed at each commit (test_kill_files).
-ALSO = {"rebuild": ["silver_rebuilt"], "migrate": ["silver_rebuilt"], "seed": ["seed_written"], "pin": ["pin_logged"]}
+ALSO = {
+    "rebuild": ["silver_rebuilt"], "migrate": ["silver_rebuilt"], "seed": ["seed_written"], "pin": ["pin_logged"],
+    "unpin": ["unpin_logged"], "reset": ["reset_logged"], "mend": ["quarantine_mended"], "restore_logs": ["decisions_restored"],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,7 @@ EXHAUSTIVE = {"run", "discard", "rejudge", "maintain", *ALSO}
     ],
 )
 def test_a_killed_operation_completes_when_repeated(name, spark, jvm, before, tmp_path):
-    began = None if name == "rebuild" else before["run" if name == "run" else "release"]
+    began = None if name in PREPARED else before["run" if name == "run" else "release"]
     ground = Ground(spark, tmp_path, name, SEED, began)
     for point in {**POINTS_STRUCK, **ALSO}[name]:
         assert ground.strike(point, 1, jvm) == 1, f"{name} never came to {point}"

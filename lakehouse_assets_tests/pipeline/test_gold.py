@@ -10,12 +10,13 @@ import pytest
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import silver_schemas
 from lakehouse_assets.contracts.lineage import read_gold
-from lakehouse_assets.pipeline import gold_rows
+from lakehouse_assets.pipeline import gate, gold_rows
 from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.check_results import find_lagging_tables
+from lakehouse_assets_tests.chaos.play import points_of
 from lakehouse_assets_tests.support import Killed, readings, rows_of
 
 SQL = """
@@ -193,7 +194,15 @@ def test_sql_that_breaks_the_grain_is_quarantined(gold):
     assert gold.rows() == before
 
 
-@pytest.mark.parametrize("at", ["log_done", "quarantine_done", "write_done"])
+POINTS = points_of(gate.STEPS)
+LOGGED = POINTS[POINTS.index("log_done") :]
+# At the others the tables on disk are as at one of these, or one before the log: those are left to `make test-all`.
+STRUCK = {"decide_done", "log_done", "quarantine_done", "write_done", "mark_applied_done"}
+
+
+@pytest.mark.parametrize(
+    "at", [pytest.param(at, marks=[] if at in STRUCK else [pytest.mark.exhaustive(seconds=15)]) for at in POINTS]
+)
 def test_the_next_run_completes_a_crashed_one(gold, at):
     gold.change("update {silver} set value = 9 where sensor = 'a1'")
 
@@ -204,7 +213,8 @@ def test_the_next_run_completes_a_crashed_one(gold, at):
     with pytest.raises(Killed):
         gold.publish(step=stop)
     gold.change("update {silver} set value = 9 where sensor = 'a2'")
-    assert gold.publish().recomputed == ("2024-01-02",)
+    # A decision that was logged is completed first; without one, both days are still to do.
+    assert gold.publish().recomputed == (("2024-01-02",) if at in LOGGED else ("2024-01-01", "2024-01-02"))
     assert gold.rows() == gold.derive_whole()
 
 

@@ -12,13 +12,14 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence import findings
 from lakehouse_assets.decisions.evidence.differences import find_damage, make_count_finding, make_finding, state_of
 from lakehouse_assets.decisions.evidence.findings import UNNAMED, Finding, Inventory, Kind, LoggedEvidence
+from lakehouse_assets.decisions.evidence.log_entries import compare_entries
 from lakehouse_assets.decisions.evidence.silver import compare_silver
 
 
 def compare_evidence(table: str, record: LoggedEvidence, inventory: Inventory) -> list[Finding]:
     """Return every difference. If a log is damaged, return only that: nothing else can be compared without it."""
     damage = find_damage(table, inventory, "ops/decisions", "ops/extractions")
-    logs = [*damage, *_find_lost_entries(table, record, inventory)]
+    logs = [*damage, *_find_lost_entries(table, record, inventory), *compare_entries(table, record, inventory)]
     if logs:
         return logs
     return [
@@ -74,7 +75,8 @@ def find_orphaned_profiles(profiles: Iterable[str], decisions: Collection[str]) 
 def find_executed(
     missing: Sequence[Decision], every: Sequence[Decision], named: Collection[str], *, snapshot: bool
 ) -> list[Decision]:
-    """Return those lost decisions that may be marked as applied. ``every``: all decisions of the table, these included.
+    """Return those of the ``missing`` decisions, or of decisions whose marks are missing, that may be marked as applied.
+    ``every``: all decisions of the table, these included.
 
     A decision that changes silver (published, replaced or withdrawn rows, or an accepted snapshot) was executed once a commit
     of silver names it. The others have nothing left to do.

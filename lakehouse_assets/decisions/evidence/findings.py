@@ -11,9 +11,11 @@ from typing import Literal
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 
-Layer = Literal["bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/baselines"]
+Layer = Literal[
+    "bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/positions", "ops/baselines"
+]
 Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled", "foreign"]
-LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/baselines")
+LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/positions", "ops/baselines")
 # Only the drift check needs these: without them windows are quarantined, and nothing else stops.
 DRIFT_LAYERS: tuple[Layer, ...] = ("baseline", "ops/baselines")
 SHOWN = 10
@@ -68,11 +70,11 @@ class LoggedEvidence:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The content of the tables. ``unrecorded``: undecided extractions that this project has
-    written to bronze once more since their record. ``changes``: of silver since
-    the version on record. ``profiles``: windows by decision or seed. ``doubled``: decisions and seeds that have a profile more
-    than once. ``named``: decisions that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last
-    written.
+    """The content of the tables. ``unrecorded``: undecided extractions that this project has written to bronze once more since
+    their record. ``changes``: of silver since the version on record. ``profiles``: windows by decision or seed. ``doubled``:
+    decisions and seeds that have a profile more than once. ``named``: decisions that the newest commits name. ``last_event``:
+    of `ops/baselines`, when profiles were last written. ``positions``: windows with one. ``in_silver``: those of ``named`` that
+    commits of silver name.
     """
 
     tables: Mapping[Layer, TableState] = field(default_factory=dict)
@@ -84,6 +86,8 @@ class Inventory:
     changes: Sequence[Change] = ()
     named: Collection[str] = ()
     last_event: datetime | None = None
+    positions: Collection[datetime] = ()
+    in_silver: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ def describe_mend(table: str, place: Layer) -> str:
         "baseline": f"{backup}; or {reset}, after which it learns anew",
         "ops/decisions": restore,
         "ops/extractions": restore,
+        "ops/positions": restore,
         "ops/baselines": f"{backup}; or say it again: {reset}, then seed or pin it",
     }[place]
 
