@@ -163,10 +163,12 @@ def main() -> None:
 
         if (ours := as_disk_error(error, Settings.from_environment())) is not None:
             _exit_with(ours)
+        from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
+
+        if (damage := as_evidence_error(error)) is not None:
+            _exit_with(damage)
         if not common.may_be_personal():
             raise
-        from lakehouse_assets.measures.error_text import masked_text
-
         # A traceback ends with the texts of the error and its causes: it is shown without them.
         common.err.print("".join(traceback.format_tb(error.__traceback__)), end="", highlight=False)
         common.err.print(f"error: {masked_text(error)}", style="red", highlight=False)

@@ -125,7 +125,7 @@ class GoldTarget(Target[GoldRun]):
 
     def decide(self) -> list[Decision]:
         """One decision, in which the versions of the inputs stand for a window."""
-        numbers, outcomes = BatchNumbers(), self.shape.outcomes()
+        numbers, outcomes = BatchNumbers(), self.shape.outcomes(self.staged)
         for batch in self.batches:
             numbers = self.numbers[batch]
             outcomes = gold_outcomes(self.run.spec, self.context, numbers, self.run.pii, self._rows_outside()) + outcomes

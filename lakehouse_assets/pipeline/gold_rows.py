@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.schema.comparison import Comparison, compare
 from lakehouse_assets.decisions.schema.gate import NAMED, schema_outcome
+from lakehouse_assets.measures.typed import inside_calendar
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -100,14 +101,14 @@ class Shape:
         """Whether the table gets other columns or types, so that all of it has to be derived."""
         return self.comparison is not None and self.comparison.outcome == "widened"
 
-    def outcomes(self) -> list[Outcome]:
-        """What the decision says of it; nothing where it is as it was."""
+    def outcomes(self, rows: DataFrame) -> list[Outcome]:
+        """What the decision says of it, and of dates that no light reader can read; nothing where it is as it was."""
         differ = [d for d in (self.comparison.differences if self.comparison else ()) if d.outcome != "accepted"]
         if not differ:
-            return []
+            return _calendar_outcomes(rows)
         pairs = ", ".join(f"{d.path}: {d.promised or 'no column'} → {d.arrived or 'no column'}" for d in differ[:NAMED])
         text = f"what the SQL yields is not what the table has, though the SQL is the same: {pairs}"
-        return [schema_outcome(CHECK, differ, text)]
+        return [schema_outcome(CHECK, differ, text), *_calendar_outcomes(rows)]
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows as they are written."""
@@ -146,6 +147,23 @@ def yielded(rows: DataFrame) -> dict[str, SparkType]:
     return {
         f["name"]: type_of_json(f["type"]) for f in fields if not f["name"].startswith("_") and f["name"] not in BATCH_COLUMNS
     }
+
+
+def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
+    """Return the outcome for rows with a date or moment outside the years 1 to 9999, by column: Python's readers, deltalake and
+    pyarrow among them, could not open the table. Nothing without such rows.
+    """
+    by_column = {name: inside_calendar(kind, identifier(name)) for name, kind in yielded(rows).items()}
+    conditions = {name: inside for name, inside in by_column.items() if inside is not None}
+    if not conditions:
+        return []
+    (counts,) = rows.agg(*[F.count_if(~F.expr(inside)) for inside in conditions.values()]).collect()
+    beyond = {name: count for name, count in zip(conditions, counts, strict=True) if count}
+    if not beyond:
+        return []
+    named = ", ".join(f"{name} ({count} row(s))" for name, count in beyond.items())
+    text = f"dates outside the years 1 to 9999, which no Python reader can open: {named}; mend the SQL"
+    return [Outcome("calendar", "calendar", "critical", "failed", "batch", max(beyond.values()), text)]
 
 
 def shape_of(run: GoldRun, rows: DataFrame, log: Sequence[Decision]) -> Shape:

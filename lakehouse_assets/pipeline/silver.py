@@ -22,6 +22,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, decide
+from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema import evolution
@@ -143,6 +144,8 @@ class SilverTarget(Target[Run]):
         """Profile the features. A batch of which they cannot be measured is in error."""
         if drift := self.staging.spec.drift:
             self.profiles, errors = profile_batches(self.staged, drift, self.batches, personal=self.staging.personal)
+            if mask := name_mask(self.staging.spec):
+                self.profiles = {batch: list(map(mask.measurement, own)) for batch, own in self.profiles.items()}
             for batch, message in errors.items():
                 numbers = self.numbers[batch]
                 self.numbers[batch] = replace(numbers, errors={**numbers.errors, "drift": message})

@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
+from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 from lakehouse_assets.decisions.drift.verdict import read_statistics
 from lakehouse_assets.errors import ConfigError
@@ -164,8 +165,10 @@ def _make_entries(
     rows: Mapping[Source, Sequence[Row]],
     complete: Collection[tuple[Source, Key]] | None = None,
 ) -> list[Entry]:
-    """``complete``: the rows that were read with their distributions; None: all."""
-    now = feature_meanings(spec.ruleset())
+    """``complete``: the rows that were read with their distributions; None: all. Names that were recorded before the table had
+    personal columns are masked too.
+    """
+    now, mask = feature_meanings(spec.ruleset()), name_mask(spec)
     entries = []
     for window in windows:
         own = rows.get(window.source, ())
@@ -181,6 +184,9 @@ def _make_entries(
             for key, values in read_statistics({"statistics": json.loads(stored)}).items()
             if key not in changed and window.meanings.get(key[0]) == now.get(key[0])
         }
+        if mask:
+            measured = tuple(map(mask.measurement, measured))
+            statistics = {mask.key(key): values for key, values in statistics.items()}
         entries.append(Entry(window.source[1], window.number, measured, statistics, window.seeded))
     return entries
 

@@ -222,18 +222,6 @@ def schema_types(path: str, number: int | None = None) -> list[tuple[str, str]]:
     return [(field["name"], sql_type(type_of_json(field["type"]))) for field in schema["fields"]]
 
 
-def with_comments(frame: DataFrame, path: str) -> DataFrame:
-    """Return the frame with the comments that a person put on the table's columns, so that an overwrite keeps them."""
-    fields = json.loads(open_table(path).schema().to_json())["fields"]
-    texts = {field["name"]: (field.get("metadata") or {}).get("comment") for field in fields}
-    comments = {name: {"comment": text} for name, text in texts.items() if text}
-    if not comments:
-        return frame
-    return frame.select(
-        *[frame[identifier(f.name)].alias(f.name, metadata=f.metadata | comments.get(f.name, {})) for f in frame.schema]
-    )
-
-
 def schema_changes(path: str) -> list[tuple[int, datetime, str, list[tuple[str, str]]]]:
     """Return version, time, operation and columns of each commit that states the table's schema, oldest first. No JVM.
 

@@ -143,12 +143,12 @@ DRIFT = readings(checks=[], drift={"features": ["value"]})
 def learned(settings: Settings, day: int) -> None:
     """A window without a row joins the baseline."""
     logs.record_extractions(settings, [ExtractionRecord("readings", window(day).start, 1, "f", 0, (), 0, "run", AT)])
-    given = {"verdict": "published", "counts": Counts(), "reasons": (), "teaches": True, "ruleset": DRIFT.ruleset()}
+    values = {"verdict": "published", "counts": Counts(), "reasons": (), "teaches": True, "ruleset": DRIFT.ruleset()}
     profile = Profile("value", None, 3, nulls=3)
-    made = logbook.decided(day, profiles=(profile.to_dict(),), drift={"statistics": []}, **given)
-    logs.log_decisions(settings, [made])
-    write_profiles(settings, "readings", [made])
-    logs.mark_applied(settings, [made], None, AT)
+    decision = logbook.decided(day, profiles=(profile.to_dict(),), drift={"statistics": []}, **values)
+    logs.log_decisions(settings, [decision])
+    write_profiles(settings, "readings", [decision])
+    logs.mark_applied(settings, [decision], None, AT)
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["older", "lost"])
@@ -166,10 +166,10 @@ def test_baseline_requests(settings, tmp_path, older):
     lose(settings, "baselines")
     if older:
         shutil.copytree(tmp_path / "older", settings.path("ops", "baselines"))
-    found = [f for f in findings_of(settings, DRIFT) if f.place == "ops/baselines"]
-    assert [finding.kind for finding in found] == ["older" if older else "lost"]
-    assert not found[0].stops
-    assert "lakehouse baseline reset readings" in found[0].mend
+    findings = [f for f in findings_of(settings, DRIFT) if f.place == "ops/baselines"]
+    assert [finding.kind for finding in findings] == ["older" if older else "lost"]
+    assert not findings[0].stops
+    assert "lakehouse baseline reset readings" in findings[0].mend
     baseline.reset(runner(None, settings, DRIFT), by="ann", because="the pin was lost")
     assert [f for f in findings_of(settings, DRIFT) if f.place == "ops/baselines"] == []
     assert baseline_events(settings, "readings")[-1].kind == "reset"

@@ -52,7 +52,7 @@ def table(settings: Settings, layer: str = "silver") -> DeltaTable:
     return DeltaTable(settings.path(layer, "readings"))
 
 
-def found(settings: Settings) -> list[tuple[str, str]]:
+def list_findings(settings: Settings) -> list[tuple[str, str]]:
     return [(finding.place, finding.kind) for finding in findings_of(settings, SPEC)]
 
 
@@ -64,7 +64,7 @@ def test_commits_that_change_no_row_pass(lake):
     table(lake).delete("sensor = 'nobody'")
     operations = {entry["operation"] for entry in table(lake).history()}
     assert {"OPTIMIZE", "SET TBLPROPERTIES"} <= operations
-    assert found(lake) == []
+    assert list_findings(lake) == []
 
 
 def test_a_changed_cell_is_noticed_and_a_rebuild_ends_the_finding(lake, spark):
@@ -81,9 +81,9 @@ def test_a_changed_cell_is_noticed_and_a_rebuild_ends_the_finding(lake, spark):
     with pytest.raises(EvidenceError, match="another program changed its rows"):
         publish(runner(None, lake, SPEC), [window(1)])
     rebuild(runner(spark, lake, SPEC))
-    assert (silver(lake), found(lake), compare_row_hashes(lake, SPEC, spark)) == (expected, [], [])
+    assert (silver(lake), list_findings(lake), compare_row_hashes(lake, SPEC, spark)) == (expected, [], [])
     table(lake).restore(table(lake).version() - 2)
-    assert found(lake) == [("silver", "foreign")]
+    assert list_findings(lake) == [("silver", "foreign")]
 
 
 def test_the_log_of_an_idle_table_is_lost(lake):
@@ -127,14 +127,14 @@ def test_a_mark_does_not_hide_rows_that_another_program_deletes_meanwhile(lake, 
     extract(run, [window(3)])
     with pytest.raises(EvidenceError, match="another program made version"):
         publish(run, [window(3)])
-    assert found(lake) == [("silver", "fewer")]
+    assert list_findings(lake) == [("silver", "fewer")]
     assert len(ledger.unapplied(logs.decisions(lake, "readings"))) == 1
     # Once more within the rebuild, between its commit and its mark.
     with pytest.raises(EvidenceError):
         rebuild(runner(spark, lake, SPEC, delete_at(lake, "silver_rebuilt", "silver", "sensor = 'b'")))
-    assert ("silver", "fewer") in found(lake)
+    assert ("silver", "fewer") in list_findings(lake)
     rebuild(runner(spark, lake, SPEC))
-    assert found(lake) == [] and ledger.unapplied(logs.decisions(lake, "readings")) == []
+    assert list_findings(lake) == [] and ledger.unapplied(logs.decisions(lake, "readings")) == []
     keys = [(row["sensor"], row["hour"]) for row in silver(lake)]
     assert sorted(keys) == [*((name, hour) for name in "abc" for hour in (1, 2)), ("d", 3)]
 
@@ -146,9 +146,9 @@ def test_the_record_of_an_extraction_has_the_rows_that_were_committed(lake, spar
     )
     record = next(r for r in logs.extractions(lake, "readings") if r.p_extracted_at == window(3).start)
     assert record.rows == 3
-    assert found(lake) == [("bronze", "fewer")]
+    assert list_findings(lake) == [("bronze", "fewer")]
     assert mend(runner(spark, lake, SPEC)).extractions == 1
-    assert found(lake) == []
+    assert list_findings(lake) == []
 
 
 def test_rows_that_bronze_loses_before_they_are_staged_are_not_judged(lake, spark):
@@ -168,6 +168,6 @@ def test_doubled_profiles_are_noticed_and_written_once(lake):
         delta.append_arrow(table(lake, "baseline").to_pyarrow_table(), lake.path("baseline", "readings"))
         if compacted:
             table(lake, "baseline").optimize.compact()
-        assert found(lake) == [("baseline", "doubled")] * 2
+        assert list_findings(lake) == [("baseline", "doubled")] * 2
         refuse_damaged(runner(None, lake, SPEC))
-        assert (found(lake), rows_of(lake.path("baseline", "readings"), columns)) == ([], expected)
+        assert (list_findings(lake), rows_of(lake.path("baseline", "readings"), columns)) == ([], expected)

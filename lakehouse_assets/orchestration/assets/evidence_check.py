@@ -17,6 +17,7 @@ from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import findings_of
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
 
@@ -55,7 +56,8 @@ def _result(findings: Sequence[Finding]) -> dg.AssetCheckResult:
     if findings:
         cells = [(f.where, f.message, f.mend) for f in findings]
         metadata["evidence"] = dg.MetadataValue.md(markdown_table(("where", "finding", "mend"), cells, SHOWN))
-    return dg.AssetCheckResult(passed=not findings, severity=dg.AssetCheckSeverity.ERROR, description=text, metadata=metadata)
+    shown = escape_controls(text)
+    return dg.AssetCheckResult(passed=not findings, severity=dg.AssetCheckSeverity.ERROR, description=shown, metadata=metadata)
 
 
 def evidence_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefinition:

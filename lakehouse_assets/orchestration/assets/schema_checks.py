@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.schema.comparison import HOLDING
 from lakehouse_assets.decisions.schema.gate import differences_of, rejected
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.queries.schema_status import read_schema_history, read_schema_status, table_differences
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
@@ -34,7 +35,8 @@ def diff_table(rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
 
 def _table(header: Sequence[str], rows: Iterable[dict[str, Any]]) -> dg.TableMetadataValue:
     schema = dg.TableSchema([dg.TableColumn(name, "int" if name == "version" else "string") for name in header])
-    return dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)
+    shown = [{name: escape_controls(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows]
+    return dg.MetadataValue.table([dg.TableRecord(row) for row in shown], schema)
 
 
 def _row(where: str, difference: Mapping[str, Any]) -> dict[str, str]:
@@ -65,7 +67,8 @@ def schema_failure(name: str, by_window: Mapping[str, Decision]) -> dg.Failure:
              for r in rows[:20]]  # fmt: skip
     more = [f"… and {len(rows) - 20} more"] if len(rows) > 20 else []
     text = f"{name}: schema rejected in {', '.join(by_window)}; the rows are in quarantine"
-    return dg.Failure("\n".join([text, *lines, *more]), metadata={"diff": diff_table(rows)}, allow_retries=False)
+    shown = escape_controls("\n".join([text, *lines, *more]))
+    return dg.Failure(shown, metadata={"diff": diff_table(rows)}, allow_retries=False)
 
 
 def silver_schema_check(settings: Settings, spec: TableSpec, readers: Readers) -> dg.AssetChecksDefinition:
@@ -113,7 +116,8 @@ def _result(
 ) -> dg.AssetCheckResult:
     metadata |= {"diff": diff_table(rows)} if rows else {}
     metadata |= {"schema_versions": _history_table(path)} if delta.exists(path) else {}
-    return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, description=text, metadata=metadata)
+    shown = escape_controls(text)
+    return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, description=shown, metadata=metadata)
 
 
 def _history_table(path: str) -> dg.TableMetadataValue:

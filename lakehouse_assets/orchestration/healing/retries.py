@@ -27,6 +27,7 @@ from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
 from lakehouse_assets.reports.healing_status import status_rows
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
@@ -164,7 +165,8 @@ def _stopped_result(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.Ass
         "no window has used up its tries"
     )  # fmt: skip
     text += f"; {retried} that failed are tried again" if retried else ""
-    return dg.AssetCheckResult(passed=not stopped, severity=dg.AssetCheckSeverity.ERROR, description=text, metadata=metadata)
+    shown = escape_controls(text)
+    return dg.AssetCheckResult(passed=not stopped, severity=dg.AssetCheckSeverity.ERROR, description=shown, metadata=metadata)
 
 
 def stopped_evaluation(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.AssetCheckEvaluation:

@@ -21,6 +21,7 @@ from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.reports.audit_site import page_path
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import AUDIT_PORT, Settings
 
@@ -135,7 +136,7 @@ def _result(settings: Settings, record: AuditRecord) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=record.verdict in ("passed", "passed_with_infos"),
         severity=dg.AssetCheckSeverity.ERROR if has_stopped else dg.AssetCheckSeverity.WARN,
-        description=record.verdict.replace("_", " ") + (f": {_why(record)}" if has_stopped else ""),
+        description=record.verdict.replace("_", " ") + (f": {escape_controls(_why(record))}" if has_stopped else ""),
         metadata=_metadata(settings, record),
     )
 
