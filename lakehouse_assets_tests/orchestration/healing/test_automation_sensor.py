@@ -19,9 +19,9 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable, gold
 from lakehouse_assets.orchestration.healing import automation as sensors
 from lakehouse_assets.orchestration.healing.retries import plan_retries
 from lakehouse_assets.orchestration.jobs.maintenance import delete_old_evaluations
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.healing.test_conditions import OWN, READINGS, SENSORS, Broken
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 MONTHS = ("2024-01-01", "2024-02-01", "2024-03-01")
 
