@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
+from lakehouse_assets.contracts.new_project import ProjectPlan, plan_project
 from lakehouse_assets.errors import ConfigError, LakehouseError, ProjectMissing
 from lakehouse_assets.orchestration.assets.component import load_tables
 from lakehouse_assets.project import ProjectConfig, read_config
@@ -162,3 +164,69 @@ def test_the_page_on_configuration_lists_each_key_with_its_default():
     assert {name: text.strip("`") for name, text in written.items()} == {
         name: "none" if value is None else str(value) for name, value in defaults.items()
     }
+
+
+def test_new_makes_a_project_that_dagster_loads(tmp_path, command, monkeypatch):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    folder = tmp_path / "My-Shop"
+    assert command(tmp_path, "new", str(folder)) is None
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    source = {"__init__.py", "definitions.py", "defs/__init__.py"}
+    assert written == {".env", ".gitignore", "dagster.yaml", "pyproject.toml", *(f"src/my_shop/{name}" for name in source)}
+    assert (folder / ".env").read_text() == f"DAGSTER_HOME={folder}\n"
+    assert (folder / "dagster.yaml").read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
+    assert Settings.from_environment({}, start=folder).tables == folder / "src" / "my_shop" / "defs"
+    assert command(folder, "check", "validate") is None
+
+
+def test_new_changes_nothing_that_exists_and_shows_what_to_add(tmp_path, command, monkeypatch):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    (tmp_path / "shop").mkdir()
+    dg = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "shop"\n'
+    before = {
+        "pyproject.toml": f'[project]\nname = "shop"\n{dg}',
+        "dagster.yaml": "run_retries: {enabled: true}\n",
+        ".env": "A=1\n",
+        "shop/definitions.py": "# theirs\n",
+    }
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+    plan = plan_project(tmp_path, None)
+    assert {path.relative_to(tmp_path).as_posix() for path in plan.files} == {
+        ".gitignore", "shop/__init__.py", "shop/defs/__init__.py"
+    }  # fmt: skip
+    assert plan.additions[tmp_path / "pyproject.toml"] == '[tool.lakehouse]\ntables = "shop/defs"\n'
+    assert set(yaml.safe_load(plan.additions[tmp_path / "dagster.yaml"])) == {
+        "concurrency", "run_monitoring", "sensors", "retention"
+    }  # fmt: skip
+    assert command(tmp_path, "new") is None
+    assert {name: (tmp_path / name).read_text() for name in before} == before
+    (tmp_path / "pyproject.toml").write_text(before["pyproject.toml"] + plan.additions[tmp_path / "pyproject.toml"])
+    (tmp_path / "dagster.yaml").write_text(before["dagster.yaml"] + plan.additions[tmp_path / "dagster.yaml"])
+    (tmp_path / ".env").write_text(before[".env"] + plan.additions[tmp_path / ".env"])
+    assert plan_project(tmp_path, None) == ProjectPlan({}, {})
+    assert Settings.from_environment({}, start=tmp_path).tables == tmp_path / "shop" / "defs"
+
+
+def test_new_leaves_an_instance_of_ones_own_alone(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    plan = plan_project(tmp_path / "shop", tmp_path / "home")
+    assert not {path.name for path in plan.files} & {"dagster.yaml", ".env"}
+    assert set(plan.additions) == {tmp_path / "home" / "dagster.yaml"}
+
+
+@pytest.mark.parametrize("name", ["3d", "class", "...", "Ü"])
+def test_new_refuses_a_folder_whose_name_is_no_modules(tmp_path, command, name):
+    refused = command(tmp_path, "new", str(tmp_path / name))
+    assert refused.exit_code == 2
+    assert "choose a folder like my_project" in str(refused)
+    assert not list(tmp_path.iterdir())
+
+
+def test_new_refuses_what_it_cannot_read_or_write(tmp_path, command):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in str(command(tmp_path, "new", str(tmp_path / "file")))
+    (tmp_path / "pyproject.toml").write_text("[tool")
+    assert "cannot be read as TOML" in str(command(tmp_path, "new"))
+    assert command(tmp_path, "new", "/proc/shop").exit_code == 3

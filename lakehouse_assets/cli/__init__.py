@@ -17,6 +17,7 @@ from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.checks import check_app
 from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.heal import heal_app
+from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.verify import verify
@@ -35,6 +36,7 @@ app.add_typer(schema_app, name="schema")
 app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command()(audit_docs)
+app.command()(new)
 app.command()(verify)
 
 
