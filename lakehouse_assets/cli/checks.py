@@ -57,7 +57,7 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
 @check_app.command("validate")
 def check_validate() -> None:
     """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
-    from lakehouse_assets.orchestration.assets.component import golds_of
+    from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
     tables = common.select_tables()

@@ -21,7 +21,7 @@ from lakehouse_assets.contracts.sharing import resolve_attributes
 from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files, source_map_of, table_mistakes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.table_assets import table_definitions
+from lakehouse_assets.orchestration.project_definitions import ProjectDefinitions, project_definitions
 from lakehouse_assets.settings import Settings, template_variables
 
 OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
@@ -95,9 +95,28 @@ class LakehouseTable(dg.Component):
         return cls(TableSpec.model_validate(resolve_attributes(own, shared).attributes), folder, source_map)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return this table's assets alone; `build_definitions` adds what all tables share."""
-        golds = {gold.name: self.query_of(gold, []) for gold in self.spec.gold}
-        return table_definitions(self.spec, golds, Settings.from_environment())
+        """Return this table's assets. The project's first table also brings what all tables share."""
+        tree, settings = context.component_tree, Settings.from_environment(start=self.folder)
+        if not self.folder.resolve().is_relative_to(tables_folder(settings)):
+            raise ConfigError(
+                f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
+                f" {settings.project} (tool.lakehouse.tables in its pyproject.toml; LAKEHOUSE_PROJECT, where it is set, chooses it)"
+            )
+        of_project = _definitions_of(tree, settings)
+        own = of_project.of_tables[self.spec.name]
+        names = {table.spec.name for table in tree.get_all_components(of_type=LakehouseTable)}
+        is_first = self.spec.name == min(names, default=self.spec.name)
+        return dg.Definitions.merge(own, of_project.shared) if is_first else own
+
+
+# Of the last component tree: all tables are read once for it.
+_last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
+
+
+def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
+    if not _last or _last[0][0] is not tree:
+        _last[:] = [(tree, project_definitions(settings, load_tables(tables_folder(settings))))]
+    return _last[0][1]
 
 
 def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
@@ -149,12 +168,6 @@ def _tables_of_file(file: Path) -> Iterator[LakehouseTable]:
             resolved = resolve_attributes(document.data["attributes"], shared)
             source_map = SourceMap(document, shared, resolved.origins)
             yield LakehouseTable(TableSpec.model_validate(resolved.attributes), file.parent, source_map)
-
-
-def golds_of(tables: Sequence[LakehouseTable]) -> dict[str, GoldQuery]:
-    """Return the query of every gold table, by the gold table's name."""
-    specs = [table.spec for table in tables]
-    return {gold.name: table.query_of(gold, specs) for table in tables for gold in table.spec.gold}
 
 
 def _raise_any(mistakes: Iterable[str]) -> None:

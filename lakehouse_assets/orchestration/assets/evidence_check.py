@@ -76,6 +76,7 @@ def evidence_schedule(specs: Sequence[TableSpec]) -> dg.ScheduleDefinition:
     job = dg.define_asset_job(
         "verify_evidence",
         selection=dg.AssetSelection.checks(*keys),
+        executor_def=dg.in_process_executor,
         description="Compares each table's logs with its data: `lakehouse verify`.",
     )
     return dg.ScheduleDefinition(

@@ -25,7 +25,7 @@ from lakehouse_assets.orchestration.healing.automation import gold_follows, heal
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
 from lakehouse_assets.orchestration.healing.source_sensor import overdue_check
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_asset
-from lakehouse_assets.orchestration.spark import run_values, table_run
+from lakehouse_assets.orchestration.spark import SPARK, run_values, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
@@ -94,7 +94,7 @@ def _bronze(spec: TableSpec, settings: Settings) -> Any:
         kinds={"bronze", "pyspark", "delta"},
         pool=f"table_{spec.name}",
         **_common(spec, "bronze"),
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
     )
     @step_of(bool(spec.pii_columns))
     def bronze(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
@@ -147,7 +147,7 @@ def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[
         check_specs=checks.silver_check_specs(spec),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=f"table_{spec.name}",
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
     )
     @step_of(bool(spec.pii_columns))
     def gate(context: dg.AssetExecutionContext) -> Iterator[Any]:
@@ -209,7 +209,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         kinds={"gold", "sql", "delta"},
         pool=f"table_{name}",
         **_common(spec, "gold"),
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
     )
     @step_of(is_personal)
     def derive(context: dg.AssetExecutionContext) -> Iterator[Any]:

@@ -4,7 +4,7 @@ Belongs here: when Dagster requests a materialization, and how a killed tick is 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -99,7 +99,8 @@ def automation_sensor(settings: Settings, definitions: Sequence[dg.Definitions])
     """
     options: dict[str, Any] = {
         "name": HEALS,
-        "target": dg.AssetSelection.all(),
+        # Other assets of the code location have a sensor of their own.
+        "target": dg.AssetSelection.assets(*(key for each in definitions for key in _asset_keys(each))),
         "default_status": dg.DefaultSensorStatus.RUNNING,
         "minimum_interval_seconds": 30,
         "description": "Requests windows that are missing or stale, and gold after its inputs.",
@@ -117,6 +118,12 @@ def automation_is_on(instance: dg.DagsterInstance) -> bool:
     if instance.schedule_storage is None:
         return True  # an instance without a daemon
     return all(state.is_running for state in instance.all_instigator_state() if state.instigator_name == HEALS)
+
+
+def _asset_keys(definitions: dg.Definitions) -> Iterator[dg.AssetKey]:
+    parts: list[Any] = list(definitions.assets or ())
+    for part in parts:
+        yield from [part.key] if isinstance(part, dg.AssetSpec) else part.keys
 
 
 def _count_conditions(definitions: dg.Definitions) -> int:

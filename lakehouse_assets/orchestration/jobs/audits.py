@@ -19,6 +19,7 @@ from lakehouse_assets.decisions.audit.verdict import format_percent
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
+from lakehouse_assets.orchestration.spark import SPARK, session_of
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.reports.audit_site import page_path
 from lakehouse_assets.reports.markdown import table as markdown_table
@@ -65,7 +66,7 @@ def _run(settings: Settings, declared: Mapping[str, DeclaredTable], context: Any
     return AuditRun(
         settings=settings,
         rules=read_rules(),
-        session=lambda: context.resources.spark.spark_session,
+        session=lambda: session_of(context),
         run_id=context.run.run_id,
         declared=declared,
         step=context.log.info,
@@ -170,7 +171,7 @@ def _check(settings: Settings, declared: Mapping[str, DeclaredTable], table: str
         asset=asset,
         name=CHECK,
         description="The last audit of the published table, by sample: rules bound by patterns of column names.",
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
         automation_condition=NEVER,
     )
     @step_of(any(each.pii for each in declared.values()))

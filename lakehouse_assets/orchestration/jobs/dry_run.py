@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.gold_rules import personal_columns, reads_person
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.operations.dry_run_gold import try_gold_checks
-from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.described_table import DescribedTable
 from lakehouse_assets.orchestration.assets.metadata import samples_markdown
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs, find_windows
 from lakehouse_assets.orchestration.spark import run_values
@@ -38,7 +38,7 @@ class DryRunRequest(dg.Config):
     )
 
 
-def find_gold(tables: Sequence[LakehouseTable], name: str) -> tuple[LakehouseTable, GoldSpec]:
+def find_gold(tables: Sequence[DescribedTable], name: str) -> tuple[DescribedTable, GoldSpec]:
     """Return the gold table `gold_<name>` and the table that declares it. Raises RefusedError, which lists the gold tables."""
     golds = {f"gold_{gold.name}": (table, gold) for table in tables for gold in table.spec.gold}
     if name not in golds:
@@ -46,7 +46,7 @@ def find_gold(tables: Sequence[LakehouseTable], name: str) -> tuple[LakehouseTab
     return golds[name]
 
 
-def gold_run(tables: Sequence[LakehouseTable], name: str, **values: Any) -> GoldRun:
+def gold_run(tables: Sequence[DescribedTable], name: str, **values: Any) -> GoldRun:
     """Return a run of this gold table for an operation that writes nothing. ``values``: as `run_values`."""
     table, gold = find_gold(tables, name)
     specs = [other.spec for other in tables]
@@ -55,7 +55,7 @@ def gold_run(tables: Sequence[LakehouseTable], name: str, **values: Any) -> Gold
     return GoldRun(spec=gold, query=query, pii=hidden, reads_personal=personal, **values)
 
 
-def dry_run_job(jobs: OperationJobs, tables: Sequence[LakehouseTable]) -> dg.JobDefinition:
+def dry_run_job(jobs: OperationJobs, tables: Sequence[DescribedTable]) -> dg.JobDefinition:
     """Return the job. It reports an observation of `silver_<table>` (or `gold_<name>`), so that the asset's history shows it;
     the checks' own history and the windows stay as they are.
     """
