@@ -140,7 +140,7 @@ def init(
     text, advice = draft_table(table, file, Path(Settings.from_environment().landing), start)
     folder.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
-    common.out.print(f"wrote {target.relative_to(tables.parent)}")
+    common.out.print(f"wrote {target.relative_to(Settings.from_environment().project or tables)}")
     for line in advice:
         common.out.print(f"- {line}")
 

@@ -100,7 +100,7 @@ class LakehouseTable(dg.Component):
         if not self.folder.resolve().is_relative_to(tables_folder(settings)):
             raise ConfigError(
                 f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
-                f" {settings.project} (tool.lakehouse.tables in its pyproject.toml; LAKEHOUSE_PROJECT, where it is set, chooses it)"
+                f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
             )
         of_project = _definitions_of(tree, settings)
         own = of_project.of_tables[self.spec.name]
