@@ -18,7 +18,7 @@ def build_definitions(
     settings: Settings, tables: Sequence[LakehouseTable] | None = None, overrides: Mapping[str, Any] | None = None
 ) -> dg.Definitions:
     """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests."""
-    tables = load_tables(tables_folder(settings)) if tables is None else tables
+    tables = load_tables(tables_folder(settings), settings.asset_prefix) if tables is None else tables
     return project_definitions(settings, tables, overrides).merged()
 
 

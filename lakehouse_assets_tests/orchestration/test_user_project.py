@@ -84,6 +84,31 @@ def test_one_line_without_components(shop):
     assert definitions.resolve_job_def("run_checks")
 
 
+def test_keys_have_the_projects_prefix_and_groups_are_of_ones_choice(shop):
+    config = shop / "pyproject.toml"
+    config.write_text(config.read_text() + 'asset_prefix = ["shop", "eu"]\n')
+    defs = shop / "src" / shop.name / "defs"
+    (defs / "theirs.py").unlink()
+    gold = "  group: sales\n  gold: [{name: totals, sql: totals.sql, key: [id]}]\n"
+    reference = "  checks: [{check: foreign_key, columns: [id], table: orders}]\n"
+    (defs / "orders" / "defs.yaml").write_text(TABLE.format(name="orders") + gold)
+    (defs / "orders" / "totals.sql").write_text("select o.id from silver_orders o join silver_refunds r on o.id = r.id")
+    (defs / "refunds" / "defs.yaml").write_text(TABLE.format(name="refunds") + reference)
+    definitions = load(shop)
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+    assert all(key.path[:2] == ["shop", "eu"] for key in graph.get_all_asset_keys()), graph.get_all_asset_keys()
+    assert all(key.asset_key in graph.get_all_asset_keys() for key in graph.asset_check_keys)
+    gold_node = graph.get(dg.AssetKey(["shop", "eu", "gold_totals"]))
+    assert {key.path[-1] for key in gold_node.parent_keys} == {"silver_orders", "silver_refunds"}
+    assert gold_node.group_name == "sales"
+    refunds = graph.get(dg.AssetKey(["shop", "eu", "silver_refunds"]))
+    assert refunds.group_name == "refunds"
+    assert dg.AssetKey(["shop", "eu", "silver_orders"]) in refunds.parent_keys
+    lineage = gold_node.metadata["dagster/column_lineage"].deps_by_column["id"]
+    assert [dep.asset_key.path for dep in lineage] == [["shop", "eu", "silver_orders"]]
+
+
 def test_one_process_per_run_where_the_project_says_so(shop):
     config = shop / "pyproject.toml"
     config.write_text(config.read_text() + 'executor = "in_process"\n')

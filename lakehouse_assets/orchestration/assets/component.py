@@ -115,7 +115,7 @@ _last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
 
 def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
     if not _last or _last[0][0] is not tree:
-        _last[:] = [(tree, project_definitions(settings, load_tables(tables_folder(settings))))]
+        _last[:] = [(tree, project_definitions(settings, load_tables(tables_folder(settings), settings.asset_prefix)))]
     return _last[0][1]
 
 
@@ -126,14 +126,18 @@ def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: S
         )
 
 
-def load_tables(folder: Path | None = None) -> list[LakehouseTable]:
-    """Return every table below a folder (default: the project's), by name. Raises ConfigError: one line per mistake, each with
-    file, line and key. No module of the project is imported.
+def load_tables(folder: Path | None = None, asset_prefix: tuple[str, ...] = ()) -> list[LakehouseTable]:
+    """Return every table below a folder (default: the project's, with its prefix), by name. Raises ConfigError: one line per
+    mistake, each with file, line and key. No module of the project is imported.
     """
-    folder = folder or tables_folder(Settings.from_environment())
+    if folder is None:
+        settings = Settings.from_environment()
+        folder, asset_prefix = tables_folder(settings), settings.asset_prefix
     files = [file for file in sorted(folder.rglob("defs.yaml")) if not _is_of_others(file)]
     _raise_any(mistake for file in files for mistake in _mistakes_of_file(file))
-    tables = sorted((table for file in files for table in _tables_of_file(file)), key=lambda table: table.spec.name)
+    tables = sorted(
+        (table for file in files for table in _tables_of_file(file, asset_prefix)), key=lambda table: table.spec.name
+    )
     location_by_name: dict[str, str] = {}
     for table in tables:
         location = table.source_map.at(["name"])
@@ -161,13 +165,14 @@ def _is_of_others(file: Path) -> bool:
     return bool(text.strip()) and b"type" in text and b"lakehouse" not in text.lower()
 
 
-def _tables_of_file(file: Path) -> Iterator[LakehouseTable]:
+def _tables_of_file(file: Path, asset_prefix: tuple[str, ...]) -> Iterator[LakehouseTable]:
     shared = read_shared_files(file.parent, template_variables())
     for document in read_documents(file):
         if isinstance(document.data, dict) and document.data.get("type") in OURS:
             resolved = resolve_attributes(document.data["attributes"], shared)
             source_map = SourceMap(document, shared, resolved.origins)
-            yield LakehouseTable(TableSpec.model_validate(resolved.attributes), file.parent, source_map)
+            spec = TableSpec.model_validate(resolved.attributes).with_asset_prefix(asset_prefix)
+            yield LakehouseTable(spec, file.parent, source_map)
 
 
 def _raise_any(mistakes: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.operations.maintain import maintain, maintain_gold, sweep
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.dagster_internals import FINISHED, read_cursor, write_cursors
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
@@ -32,7 +33,7 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
     """Return `maintenance_<table>`. ``common``: group, owners and tags of the table's assets."""
 
     @dg.asset(
-        name=f"maintenance_{spec.name}",
+        key=asset_key(spec, f"maintenance_{spec.name}"),
         description=f"Compacts and vacuums the tables of {spec.name}, and deletes old rows that left its quarantine.",
         kinds={"delta"},
         pool=f"table_{spec.name}",
@@ -59,7 +60,7 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
 
 def maintenance_schedule(specs: Sequence[TableSpec]) -> dg.ScheduleDefinition:
     """Return `maintain_weekly`, on by default: a run for each table, so that none blocks the others."""
-    keys = [dg.AssetKey(f"maintenance_{spec.name}") for spec in specs]
+    keys = [asset_key(spec, f"maintenance_{spec.name}") for spec in specs]
     job = dg.define_asset_job("maintain_tables", selection=dg.AssetSelection.assets(*keys), executor_def=dg.in_process_executor)
 
     @dg.schedule(
