@@ -33,6 +33,8 @@ class ProjectConfig(FrozenModel):
 
     tables: Text
     """The folder of the tables: each has a folder in it, with a `defs.yaml`."""
+    audits: Text | None = None
+    """A folder of your own audit rules, which are read beside the built-in ones."""
     root: Text = "data/lake"
     """The lake. `LAKEHOUSE_ROOT` wins."""
     landing: Text = "data/landing"
@@ -49,9 +51,31 @@ class ProjectConfig(FrozenModel):
     """`in_process`: each run is one process with one JVM. `project`: the executor of the project's own definitions."""
 
 
-def find_project(start: Path) -> Path | None:
-    """Return the nearest folder, from ``start`` upwards, whose `pyproject.toml` has `[tool.lakehouse]`."""
-    return next((folder for folder in (start, *start.parents) if is_project(folder)), None)
+def locate_project(chosen: str | None, start: Path | None) -> Path:
+    """Return the ``chosen`` folder (`LAKEHOUSE_PROJECT`), else the nearest one, from ``start`` (default: the working directory)
+    upwards, whose `pyproject.toml` has `[tool.lakehouse]`. Raises ProjectMissing.
+    """
+    if chosen:
+        folder = Path(chosen).expanduser().resolve()
+        if not is_project(folder):
+            raise ProjectMissing(
+                f"LAKEHOUSE_PROJECT is {folder}, which has no pyproject.toml with [tool.lakehouse]; unset it to search from the"
+                f" working directory upwards, or make it a project: `lakehouse new {folder}`"
+            )
+        return folder
+    try:
+        start = (start or Path.cwd()).resolve()
+    except FileNotFoundError:
+        raise ProjectMissing(
+            "the working directory is gone; change to the project's folder, or set LAKEHOUSE_PROJECT"
+        ) from None
+    found = next((folder for folder in (start, *start.parents) if is_project(folder)), None)
+    if found is None:
+        raise ProjectMissing(
+            f"there is no lakehouse project: neither {start} nor a folder above it has a pyproject.toml with [tool.lakehouse];"
+            " `lakehouse new` makes one, or set LAKEHOUSE_PROJECT to the folder of one"
+        )
+    return found
 
 
 def is_project(folder: Path) -> bool:

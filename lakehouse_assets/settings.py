@@ -13,8 +13,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import Field, SecretStr
 
-from lakehouse_assets.errors import ConfigError, EnvironmentMissing, ProjectMissing
-from lakehouse_assets.project import FrozenModel, find_project, is_project, read_config
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing
+from lakehouse_assets.project import FrozenModel, locate_project, read_config
 
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
@@ -39,26 +39,7 @@ def project_folder(environ: Mapping[str, str] | None = None, start: Path | None 
     upwards. Raises ProjectMissing.
     """
     env = os.environ if environ is None else environ
-    if chosen := env.get("LAKEHOUSE_PROJECT"):
-        folder = Path(chosen).expanduser().resolve()
-        if not is_project(folder):
-            raise ProjectMissing(
-                f"LAKEHOUSE_PROJECT is {folder}, which has no pyproject.toml with [tool.lakehouse]; unset it to search from the"
-                f" working directory upwards, or make it a project: `lakehouse new {folder}`"
-            )
-        return folder
-    try:
-        start = (start or Path.cwd()).resolve()
-    except FileNotFoundError:
-        raise ProjectMissing(
-            "the working directory is gone; change to the project's folder, or set LAKEHOUSE_PROJECT"
-        ) from None
-    if (found := find_project(start)) is None:
-        raise ProjectMissing(
-            f"there is no lakehouse project: neither {start} nor a folder above it has a pyproject.toml with [tool.lakehouse];"
-            " `lakehouse new` makes one, or set LAKEHOUSE_PROJECT to the folder of one"
-        )
-    return found
+    return locate_project(env.get("LAKEHOUSE_PROJECT"), start)
 
 
 def template_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -129,6 +110,7 @@ class Settings(FrozenModel):
     landing: str
     project: Path | None = None
     tables: Path | None = None
+    audits: Path | None = None
     asset_prefix: tuple[str, ...] = ()
     executor: str = "in_process"
     spark_master: str = "local[*]"
@@ -172,6 +154,7 @@ class Settings(FrozenModel):
             landing=location("LAKEHOUSE_LANDING", config.landing),
             project=project,
             tables=path(config.tables),
+            audits=path(config.audits) if config.audits else None,
             asset_prefix=tuple(config.asset_prefix),
             executor=config.executor,
             spark_master=env.get("LAKEHOUSE_SPARK_MASTER") or config.spark_master,

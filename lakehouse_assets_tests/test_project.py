@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
+from lakehouse_assets.contracts.audit import read_rules
 from lakehouse_assets.contracts.new_project import ProjectPlan, plan_project
 from lakehouse_assets.errors import ConfigError, LakehouseError, ProjectMissing
 from lakehouse_assets.orchestration.assets.component import load_tables
@@ -143,6 +144,18 @@ def test_two_projects_of_one_environment_do_not_mix(tmp_path, command):
     assert "there are orders" in str(command(one, "run", "--table", "nope"))
     assert "there are refunds" in str(command(two, "run", "--table", "nope"))
     assert "there are orders" in str(command(two, "run", "--table", "nope", project=one))
+
+
+def test_a_project_has_audit_rules_of_its_own_beside_the_built_in_ones(tmp_path):
+    project = make_project(tmp_path / "one", 'tables = "defs"\naudits = "rules"')
+    settings = Settings.from_environment({}, start=project)
+    with pytest.raises(ConfigError, match=r"tool\.lakehouse\.audits: there is no folder"):
+        read_rules(own=settings.audits)
+    (project / "rules").mkdir()
+    rule = "{name: mine, columns: [amount], check: {check: in_range, min: 0}}"
+    (project / "rules" / "mine.yaml").write_text(f"description: ours\nrules:\n  - {rule}\n")
+    names = {rule.name for rule in read_rules(own=settings.audits).rules}
+    assert names == {rule.name for rule in read_rules().rules} | {"mine"}
 
 
 def test_components_of_others_are_left_to_dagster(tmp_path):

@@ -68,7 +68,7 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery]) -> dg
 def _run(settings: Settings, declared: Mapping[str, DeclaredTable], context: Any, request: AuditRequest) -> AuditRun:
     return AuditRun(
         settings=settings,
-        rules=read_rules(),
+        rules=read_rules(own=settings.audits),
         session=lambda: session_of(context),
         run_id=context.run.run_id,
         declared=declared,
