@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=3000, help="the UI's port on 127.0.0.1 (default: 3000)")
     port = parser.parse_args().port
     require_java()
-    settings = Settings.from_environment()
+    settings = Settings.from_environment(start=Path(__file__).parent)
     if not free(port):
         print(
             f"port {port} is taken; stop what listens there, or: .venv/bin/python scripts/dev.py --port {port + 1}",

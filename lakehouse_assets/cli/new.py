@@ -32,8 +32,8 @@ def new(
     for path, text in plan.additions.items():
         out.print(f"\nadd to {_shown(path, folder)}, which exists and stays as it is:\n")
         show_lines(f"    {line}" if line else "" for line in text.splitlines())
-    if not plan.files and not plan.additions:
-        out.print(f"{folder} is complete")
+    is_complete = not plan.files and not plan.additions
+    out.print(f"{folder} is complete" if is_complete else "\nnext: lakehouse init TABLE --from FILE, in the project's folder")
 
 
 def _shown(path: Path, folder: Path) -> Path:
