@@ -33,6 +33,10 @@ class EnvironmentMissing(LakehouseError):
     exit_code = 3
 
 
+class ProjectMissing(EnvironmentMissing):
+    """No project was found. The message says where it was searched for, and how to make one."""
+
+
 class DiskError(EnvironmentMissing):
     """A disk is full, read-only or fails. The message names the disks and their free space."""
 

@@ -28,7 +28,7 @@ from lakehouse_assets.contracts.event import DecisionEvent
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.gate import STEPS
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
 TABLE = {

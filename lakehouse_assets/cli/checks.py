@@ -16,7 +16,7 @@ from rich.markup import escape
 from lakehouse_assets.cli import common
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 
 check_app = typer.Typer(
     no_args_is_help=True, help="Checks: the available types, those configured, whether they are valid, and dry runs."
@@ -37,7 +37,7 @@ def check_kinds(as_json: common.AsJson = False) -> None:
 @check_app.command("list")
 def check_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
     """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
-    rows = []
+    rows, above = [], common.tables_folder().parent
     for each in common.select_tables(table):
         groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
         groups += [(f"gold_{gold.name}", gold.checks, ("gold", i, "checks")) for i, gold in enumerate(each.spec.gold)]
@@ -48,7 +48,7 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
                 {
                     "table": name, "check": check.id, "kind": check.check, "severity": check.severity,
                     "on failure": check.effect, "parameters": parameters if as_json else json.dumps(parameters),
-                    "from": each.source_map.at(keys).removeprefix(f"{PROJECT_ROOT}/lakehouse_assets/"),
+                    "from": each.source_map.at(keys).removeprefix(f"{above}/"),
                 }
             )  # fmt: skip
     common.show(rows, as_json, "no checks are configured")
@@ -57,7 +57,7 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
 @check_app.command("validate")
 def check_validate() -> None:
     """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
-    from lakehouse_assets.orchestration.assets.component import golds_of
+    from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
     tables = common.select_tables()

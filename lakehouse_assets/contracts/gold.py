@@ -6,7 +6,7 @@ Belongs here: its shape and its validation. Does not: reading the SQL (lineage),
 import re
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
@@ -71,6 +71,20 @@ class GoldSpec(StrictModel):
 
     schema_policy: GoldSchema = Field(default=GoldSchema(), alias="schema")
     """What to do when the SQL yields other columns than the table has."""
+
+    # Of the project, and not of the YAML.
+    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def asset_prefix(self) -> tuple[str, ...]:
+        """The first parts of the asset's key."""
+        return self._asset_prefix
+
+    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "GoldSpec":
+        """Return the same with this prefix of its asset's key."""
+        prefixed = self.model_copy()
+        prefixed._asset_prefix = prefix
+        return prefixed
 
     @field_validator("sql")
     @classmethod

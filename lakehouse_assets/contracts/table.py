@@ -24,8 +24,8 @@ SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthl
 class TableSpec(TableContract):
     """Everything that is declared of one table.
 
-    Description, owners, tags, alerts, gold and maintenance are not part of the *rule set*: changing them does not change its
-    hash.
+    Description, owners, tags, group, alerts, gold and maintenance are not part of the *rule set*: changing them does not change
+    its hash.
     """
 
     @field_validator("columns", mode="before")
@@ -96,6 +96,12 @@ class TableSpec(TableContract):
     def declared(self) -> "TableSpec":
         """This contract."""
         return self
+
+    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "TableSpec":
+        """Return the same with this prefix of its assets' keys, gold's included."""
+        prefixed = self.model_copy(update={"gold": tuple(gold.with_asset_prefix(prefix) for gold in self.gold)})
+        prefixed._asset_prefix = prefix
+        return prefixed
 
     @classmethod
     def from_ruleset(cls, ruleset: str) -> "TableSpec":

@@ -67,7 +67,7 @@ def step_of(personal: bool) -> Callable[[Step], Step]:
 
 
 def masked_check(
-    asset: str, name: str, description: str, personal: bool, result: Callable[..., dg.AssetCheckResult]
+    asset: dg.AssetKey, name: str, description: str, personal: bool, result: Callable[..., dg.AssetCheckResult]
 ) -> dg.AssetChecksDefinition:
     """Return an asset check that starts no JVM and evaluates ``result`` under `mask_errors`."""
     return dg.asset_check(asset=asset, name=name, description=description)(step_of(personal)(result))

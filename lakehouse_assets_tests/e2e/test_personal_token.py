@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.contracts.event import event_of
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.token_formats import add_other_formats
 from lakehouse_assets_tests.e2e.traces import around, traces
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
 TOKEN = "qzx7personal"
 MAIL = f"{TOKEN}@example.com"

@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.naming import examples_of, first_of
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
 from lakehouse_assets.pipeline.gold import GoldPublished
@@ -44,7 +45,7 @@ Outcome = tuple[str, Mapping[str, Any]]  # a window's key, and a check's recorde
 
 def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
     """Return the checks of `silver_<table>`: built-in, declared, drift. None is blocking in Dagster: the gate itself blocks."""
-    asset = f"silver_{spec.name}"
+    asset = asset_key(spec, f"silver_{spec.name}")
     absent = {"key_not_null"} if not spec.key else set()
     absent |= {"delete_when"} if not spec.extraction.delete_when else set()
     named = [(name, text) for name, text in BUILT_IN.items() if name not in absent]
@@ -61,7 +62,7 @@ def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     named.append(("calendar", "Every date and time is in the years 1 to 9999."))
     if gold.grain:
         named.append(("grain", f"Every row belongs to a part ({gold.grain.column}) that one of its inputs has."))
-    return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
+    return [dg.AssetCheckSpec(name, asset=asset_key(gold, f"gold_{gold.name}"), description=text) for name, text in named]
 
 
 def silver_check_results(

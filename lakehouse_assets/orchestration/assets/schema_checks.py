@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.schema.comparison import HOLDING
 from lakehouse_assets.decisions.schema.gate import differences_of, rejected
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.queries.schema_status import read_schema_history, read_schema_status, table_differences
 from lakehouse_assets.reports.markdown import escape_controls
@@ -76,7 +77,11 @@ def silver_schema_check(settings: Settings, spec: TableSpec, readers: Readers) -
     description = f"Silver and the last extraction have the declared columns: `lakehouse schema diff {spec.name}`."
     personal = bool(spec.pii_columns)
     return masked_check(
-        f"silver_{spec.name}", CHECK, description, personal, lambda: silver_schema_result(settings, spec, readers)
+        asset_key(spec, f"silver_{spec.name}"),
+        CHECK,
+        description,
+        personal,
+        lambda: silver_schema_result(settings, spec, readers),
     )
 
 
@@ -108,7 +113,7 @@ def gold_schema_check(settings: Settings, gold: GoldSpec, personal: bool) -> dg.
         return _result(settings.path("gold", gold.name), text, not failing, rows, {})
 
     description = "The SQL yields the columns and types that the table has."
-    return masked_check(f"gold_{gold.name}", CHECK, description, personal, result)
+    return masked_check(asset_key(gold, f"gold_{gold.name}"), CHECK, description, personal, result)
 
 
 def _result(

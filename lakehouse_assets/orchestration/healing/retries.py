@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import WindowStatus, due_ranges
 from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.checks import silver_check_specs
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, UNFINISHED
@@ -46,7 +47,7 @@ def range_tags(windows: Sequence[Window]) -> dict[str, str]:
 
 def window_check_keys(spec: TableSpec) -> list[dg.AssetCheckKey]:
     """Return the checks of a window's run. The audit is not among them: it reads the whole table on a schedule of its own."""
-    silver = dg.AssetKey(f"silver_{spec.name}")
+    silver = asset_key(spec, f"silver_{spec.name}")
     return [dg.AssetCheckKey(silver, name) for name in [*(check.name for check in silver_check_specs(spec)), CHECK]]
 
 
@@ -114,7 +115,7 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
     """Return the sensor `retry_failed`, on by default."""
     requested = window_state.window_asset_selection(specs)
     if golds:
-        requested |= dg.AssetSelection.assets(*(f"gold_{gold.name}" for gold, _ in golds))
+        requested |= dg.AssetSelection.assets(*(asset_key(gold, f"gold_{gold.name}") for gold, _ in golds))
 
     @dg.sensor(
         name="retry_failed",
@@ -171,7 +172,7 @@ def _stopped_result(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.Ass
 
 def stopped_evaluation(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.AssetCheckEvaluation:
     """Return the result of `no_window_left_failed` as an event."""
-    return evaluation(dg.AssetKey(f"silver_{spec.name}"), CHECK, _stopped_result(spec, statuses))
+    return evaluation(asset_key(spec, f"silver_{spec.name}"), CHECK, _stopped_result(spec, statuses))
 
 
 def stopped_windows_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefinition:
@@ -181,7 +182,7 @@ def stopped_windows_check(settings: Settings, spec: TableSpec) -> dg.AssetChecks
         return _stopped_result(spec, window_state.read_statuses(context.instance, settings, spec, datetime.now(UTC)))
 
     description = f"No window has stopped after {spec.extraction.retries + 1} failed tries: `lakehouse heal status`."
-    return masked_check(f"silver_{spec.name}", CHECK, description, bool(spec.pii_columns), result)
+    return masked_check(asset_key(spec, f"silver_{spec.name}"), CHECK, description, bool(spec.pii_columns), result)
 
 
 def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds: Golds) -> list[dg.RunRequest]:
@@ -193,8 +194,8 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
     busy = {key for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)) for key in run.asset_selection or ()}
     requests = []
     for gold, query in golds:
-        key, inputs = dg.AssetKey(f"gold_{gold.name}"), inputs_of(gold, query)
-        if busy & {key, *map(dg.AssetKey, inputs)} or gold_is_current(settings, instance, gold, query):
+        key, inputs = asset_key(gold, f"gold_{gold.name}"), inputs_of(gold, query)
+        if busy & {key, *(asset_key(gold, name) for name in inputs)} or gold_is_current(settings, instance, gold, query):
             continue
         versions = " ".join(f"{name} {delta.version(settings.path(*name.split('_', 1)))}" for name in inputs)
         run_key = f"gold_{gold.name} {ruleset_hash(gold, query)} {versions}"
@@ -209,7 +210,7 @@ def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: Gold
     if not all(delta.exists(path) for path in paths.values()):
         return True
     last = max(logs.decisions(settings, name), key=lambda d: d.number, default=None)
-    if last is None or last.applied_at is None or instance.get_latest_materialization_event(dg.AssetKey(name)) is None:
+    if last is None or last.applied_at is None or instance.get_latest_materialization_event(asset_key(gold, name)) is None:
         return False
     if last.ruleset_hash != ruleset_hash(gold, query) or not gold_lies_whole(settings, name):
         return False
