@@ -75,3 +75,11 @@ class EvidenceError(LakehouseError):
     """Bronze, silver, quarantine, the baseline or a log differs from the record. The table stops: nothing is built from it."""
 
     exit_code = 9
+
+
+class QuarantinedError(CheckFailedError):
+    """A gate refuses a frame. ``result``: its verdict, its reasons and its rows (`frames.result.FrameResult`)."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result

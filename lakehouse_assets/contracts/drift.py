@@ -4,9 +4,10 @@ Belongs here: the shape, all its defaults, and what can be validated from it alo
 """
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -136,6 +137,31 @@ def least_windows(level: float) -> int:
     """
     # The small allowance: 1/0.05 is not exactly 20 in floating point for every level.
     return ceil(1 / level - 1e-9) - 1
+
+
+class DriftRules(Protocol):
+    """What a baseline needs of a contract: a table's, or a frame's."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the log."""
+        ...
+
+    @property
+    def drift_in_units(self) -> DriftSpec | None:
+        """`drift`, with units; None without it."""
+        ...
+
+    def ruleset(self) -> str:
+        """Return what is judged by, as canonical JSON."""
+        ...
+
+
+def in_units(drift: DriftSpec, units: Mapping[str, str | None]) -> DriftSpec:
+    """Return `drift`, with each feature that is a bare column in that column's unit."""
+    bare = {f.name: units[f.expr] for f in drift.features if f.unit is None and f.expr in units}
+    features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in drift.features]
+    return drift.model_copy(update={"features": tuple(features)})
 
 
 def is_reserved(name: str) -> bool:

@@ -100,3 +100,14 @@ def profile_batches(
     for batch, message in isolate_failures(sorted(batches), attempt, personal=personal).items():
         errors[batch] = f"the features could not be measured: {message}"
     return profiles, errors
+
+
+def measure_drift(
+    staged: DataFrame, drift: DriftSpec | None, numbers: Numbers, *, personal: bool
+) -> tuple[dict[Batch, list[Measurement]], Numbers]:
+    """Return the batches' profiles, and their numbers: a batch whose features cannot be measured is in error."""
+    if drift is None:
+        return {}, numbers
+    profiles, errors = profile_batches(staged, drift, list(numbers), personal=personal)
+    failed = {b: replace(numbers[b], errors={**numbers[b].errors, "drift": message}) for b, message in errors.items()}
+    return profiles, {**numbers, **failed}

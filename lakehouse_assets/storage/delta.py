@@ -143,11 +143,15 @@ def commit_metadata_of(decision_ids: Sequence[str], step: str) -> str:
 @contextmanager
 def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
     """Set the user metadata of commits within the block: MERGE reads it from the session only."""
+    before = spark.conf.get(USER_METADATA, None)
     spark.conf.set(USER_METADATA, text)
     try:
         yield
     finally:
-        spark.conf.unset(USER_METADATA)
+        if before is None:
+            spark.conf.unset(USER_METADATA)
+        else:
+            spark.conf.set(USER_METADATA, before)
 
 
 def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:
