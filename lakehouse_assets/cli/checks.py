@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 
 from lakehouse_assets.cli import common
+from lakehouse_assets.cli.frames import check_table
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
@@ -72,16 +74,37 @@ def check_validate() -> None:
 
 @check_app.command("run")
 def check_run(
-    table: Annotated[str, typer.Argument(help="A table, or a gold table as gold_NAME.")],
-    check: Annotated[str, typer.Argument(help="A configured check's name, or one as YAML: '{check: not_null, column: x}'.")],
+    table: Annotated[str | None, typer.Argument(help="A table, or a gold table as gold_NAME.")] = None,
+    check: Annotated[
+        str | None, typer.Argument(help="A configured check's name, or one as YAML: '{check: not_null, column: x}'.")
+    ] = None,
     window: Windows = None,
     on: Annotated[Layer | None, typer.Option(help="The layer to read; default: bronze. Not of gold.")] = None,
+    table_path: Annotated[
+        str | None, typer.Option(help="Instead of TABLE and CHECK: a Delta table anywhere, judged by --rules.")
+    ] = None,
+    rules: Annotated[Path | None, typer.Option(help="With --table-path: a file of rules, or a table's defs.yaml.")] = None,
+    log: Annotated[str | None, typer.Option(help="With --table-path: a folder for decisions and profiles.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="With --table-path: what drift compares with, a log's folder or a Delta table.")
+    ] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="With --table-path: NAME=PATH of a table that checks read; repeat for more.")
+    ] = None,
     as_json: common.AsJson = False,
 ) -> None:
     """Evaluate one check on real data: nothing is written or changed. Without --window: on the newest window.
 
-    Of a gold table, the published table is read as a whole. Ends with code 8 unless the check passes.
+    Of a gold table, the published table is read as a whole. Ends with code 8 unless the check passes; with --table-path,
+    unless all blocking checks of the rules pass.
     """
+    if table_path is not None:
+        if table or check or on:
+            raise RefusedError("--table-path stands for itself: leave out TABLE, CHECK and --on")
+        check_table(table_path, rules, window, log, baseline, reference or (), as_json)
+        return
+    if table is None or check is None or rules or log or baseline or reference:
+        raise RefusedError("name TABLE and CHECK; or --table-path with --rules, and with --log, --baseline and --reference")
     if table.startswith("gold_"):
         if window or on:
             raise RefusedError(f"{table}: gold has no windows and no other layer; leave out --window and --on")

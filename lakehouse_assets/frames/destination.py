@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
+from lakehouse_assets.frames.session import is_connect
 from lakehouse_assets.measures.error_text import plain_text
 
 WITHOUT_DELTA = (
@@ -67,6 +68,15 @@ class Destination:
         if row.get("format") != "delta":
             raise RefusedError(f"{self.text} is a table of {row.get('format')}, and not of Delta; its commits name no decision")
         return row
+
+    def holds_files(self) -> bool:
+        """Whether there is anything at a path. Over Spark Connect this is not known, and taken for no."""
+        if not self.is_path or is_connect(self.spark):
+            return False
+        context: Any = self.spark.sparkContext
+        folder = context._jvm.org.apache.hadoop.fs.Path(self.text)
+        files = folder.getFileSystem(context._jsc.hadoopConfiguration())
+        return bool(files.exists(folder) and (files.getFileStatus(folder).isFile() or len(files.listStatus(folder))))
 
     def version(self) -> int:
         """Return the newest version of an existing table."""

@@ -39,6 +39,8 @@ class Exchange:
     def refuse_unfit(self, frame: DataFrame) -> bool:
         """Return whether the table exists. Raises RefusedError if it has not the frame's columns: it takes no others."""
         if self.to.detail() is None:
+            if self.to.holds_files():
+                raise RefusedError(f"{self.to.text} holds files, and is no Delta table; choose another path")
             return False
         columns = {name.lower() for name in self.to.read().columns}
         if unknown := [name for name in frame.columns if name.lower() not in columns]:
@@ -52,13 +54,13 @@ class Exchange:
         """Write the rows in one commit, which names the decision. Returns its version."""
         metadata = commit_metadata.encode_decisions(STEP, [decision], [decision])
         try:
-            if self.mode == "merge" and exists:
-                with delta.tag_commits(rows.sparkSession, metadata):
+            with delta.tag_commits(rows.sparkSession, metadata):
+                if self.mode == "merge" and exists:
                     self._merge(rows, decision)
-            else:
-                # A table that appears meanwhile is somebody else's: it is not taken for the new one.
-                how = ("overwrite" if self.mode == "overwrite" else "append") if exists else "error"
-                self.to.save(rows.write.format("delta").mode(how).option("userMetadata", metadata))
+                else:
+                    # A table that appears meanwhile is somebody else's: it is not taken for the new one.
+                    how = ("overwrite" if self.mode == "overwrite" else "append") if exists else "error"
+                    self.to.save(rows.write.format("delta").mode(how))
         except SCAN_ERRORS as error:
             if find_disk_fault(error):
                 raise

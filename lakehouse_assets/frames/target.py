@@ -6,6 +6,7 @@ Belongs here: the rows, the evidence, and where accepted rows go. Does not: the 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -87,6 +88,9 @@ class FrameTarget(Target[FrameRun]):
             except SCAN_ERRORS as error:
                 if find_disk_fault(error):
                     raise
+                if isinstance(error, AnalysisException):
+                    # Not of a value: no rule can be at fault.
+                    raise RefusedError(f"the frame cannot be stored: {error_text(error, False)}") from error
                 self._refuse_unreadable(rows)
                 raise
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftRules, feature_meanings
@@ -89,6 +88,8 @@ def _read_distributions(
     path: str, spec: DriftRules, windows: Sequence[_Window], counts: Mapping[Source, Sequence[Row]], most: int
 ) -> tuple[dict[Source, list[Row]], set[tuple[Source, Key]]]:
     """The rows of ``counts``, with their distributions where the baseline may still hold them; and which those are."""
+    import pyarrow.compute as pc  # noqa: PLC0415 (a fifth of a second, for a long history)
+
     needed = _choose_needed(windows, counts, feature_meanings(spec.ruleset()), most)
     numbers = {w.source: row["decision_number"] for w in windows for row in counts.get(w.source, ())}
     recent = {w.source for w in windows[-most:]}
