@@ -6,6 +6,7 @@ Belongs here: a frame → its profiles → the verdict. Does not: the baseline (
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.frame_document import FrameDocument
 from lakehouse_assets.contracts.frame_rules import frame_mistakes
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
@@ -29,7 +30,7 @@ def compare_frame(document: FrameDocument, frame: DataFrame, baseline: BaselineS
         raise RefusedError(f"{rules.name}: the rules declare no `drift:`, so that there is nothing to compare")
     document.refuse(frame_mistakes(rules, dict(require_frame(frame).dtypes)))
     used = sorted(set().union(*(feature.columns_used for feature in rules.features)))
-    rows = with_batch(frame.select(*map(F.col, used)), BATCH).withColumn("_newest", F.lit(True))
+    rows = with_batch(frame.select(*[F.col(identifier(name)) for name in used]), BATCH).withColumn("_newest", F.lit(True))
     profiles, errors = profile_batches(rows, rules.drift, [BATCH], personal=bool(rules.pii_columns))
     if errors:
         raise RefusedError(f"the frame cannot be compared: {errors[BATCH]}")

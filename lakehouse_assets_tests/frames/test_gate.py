@@ -210,3 +210,16 @@ def test_sessions_that_a_gate_cannot_use(spark, monkeypatch):
     other = staging_folder.StagingFolder(spark, "/tmp")
     assert other.path.startswith("/tmp/lakehouse-gate-")
     other.remove()
+
+
+def test_hostile_names_and_values_are_only_names_and_values(spark):
+    odd = "a`b.c'; DROP TABLE x --"
+    frame = spark.createDataFrame([("<b>${x}</b>|*", 1), (None, 2), ("x' OR '1'='1", 1)], [odd, "k.e y"])
+    rules = {
+        "key": ["k.e y"],
+        "checks": [{"check": "not_null", "column": odd}, {"check": "in_set", "column": odd, "values": ["'"]}],
+    }
+    with Gate.from_dict(rules).check(frame) as result:
+        assert result.quarantined.count() == result.counts.rows_quarantined == 3
+        assert result.clean.columns == [odd, "k.e y"]
+        assert "<b>" not in result.markdown

@@ -47,6 +47,15 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
     assert len([line for line in scripts[0].splitlines() if line.strip()]) <= 20
     (tmp_path / "orders.yaml").write_text(blocks("yaml")[0])
     (tmp_path / "blocks.json").write_text(json.dumps(scripts))
+    (tmp_path / "strict.yaml").write_text("checks: [{check: in_range, column: amount, min: 5}]")
+    (tmp_path / "wrong.yaml").write_text("checks: [{check: in_range, column: price, min: 5}]")
+    run = "lakehouse check run --table-path ./orders --rules"
+    commands += [
+        f"{run} strict.yaml",
+        f"{run} wrong.yaml",
+        "lakehouse check run --table-path ./none --rules strict.yaml",
+        f"{run} none.yaml",
+    ]
     (tmp_path / "commands.json").write_text(json.dumps(commands))
     delta = {
         "spark.jars": ",".join(map(str, sorted(JARS.glob("*.jar")))),
@@ -64,13 +73,21 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["loaded"] == []
-    assert seen["codes"][:2] == [0, 0], done.stdout
+    assert (seen["codes"][:2], seen["codes"][3:]) == ([0, 0], [8, 2, 5, 2]), done.stdout
+    assert "wrong.yaml:1: checks.0: (in_range_price) the frame has no column 'price'" in done.stdout
     assert "published_with_warnings Counts(rows_in=4, rows_published=2, rows_superseded=1, rows_quarantined=1" in done.stdout
     assert "refused: orders: quarantined" in done.stdout
     assert "the rows that version 1 appended" in done.stdout
     assert [row["order_id"] for row in rows_of(str(tmp_path / "orders"))] == [1, 1, 3, 3]
     assert [row["order_id"] for row in rows_of(str(tmp_path / "orders_quarantine"))] == [2]
-    written = {path.name for path in tmp_path.iterdir()} - {"blocks.json", "commands.json", "seen.json", "orders.yaml"}
+    written = {path.name for path in tmp_path.iterdir()} - {
+        "blocks.json",
+        "commands.json",
+        "seen.json",
+        "orders.yaml",
+        "strict.yaml",
+        "wrong.yaml",
+    }
     assert written <= {"orders", "orders_quarantine", "orders_log", "spark-warehouse", "metastore_db", "derby.log"}
     # Half of what is promised, in processor seconds of a machine that does other work too.
     assert seen["seconds"] < 1.5, seen

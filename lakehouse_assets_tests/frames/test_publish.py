@@ -84,15 +84,25 @@ def test_another_writer_is_named_and_nothing_is_half_written(spark, tmp_path, mo
     GATE.publish(orders(spark, (1, 1, "a"), (2, 2, "b")), path).close()
     merge = Exchange._merge
 
+    reading, done = tmp_path / "reading", tmp_path / "done"
+
+    def wait(note):
+        reading.touch()
+        while not done.exists():
+            time.sleep(0.05)
+        return note
+
+    def update():
+        while not reading.exists():
+            time.sleep(0.05)
+        spark.sql(f"UPDATE delta.`{path}` SET note = 'theirs'")
+        done.touch()
+
     def compete(self, rows, decision):
         """Another program updates the table while the rows of the MERGE are computed."""
-        other = Thread(target=lambda: spark.sql(f"UPDATE delta.`{path}` SET note = 'theirs'"))
-        slow = F.udf(lambda note: (time.sleep(4), note)[1])
+        other = Thread(target=update, daemon=True)
         other.start()
-        try:
-            merge(self, rows.withColumn("note", slow("note")), decision)
-        finally:
-            other.join()
+        merge(self, rows.withColumn("note", F.udf(wait)("note")), decision)
 
     monkeypatch.setattr(Exchange, "_merge", compete)
     with pytest.raises(LockedError, match="written by somebody else at the same time; nothing was written"):
