@@ -50,7 +50,7 @@ def added_rows(table: Destination, before: int, until: int) -> AddedRows:
         changes = reader.load(table.text) if table.is_path else reader.table(table.text)
         new = changes.where(F.col("_change_type").isin("insert", "update_postimage"))
         return AddedRows(new.drop(*FEED_COLUMNS), f"the rows that {versions} inserted or updated, by the change data feed")
-    commits = _read_commits(table, str(detail["location"]), range(before + 1, until + 1))
+    commits = _read_commits(table, str(detail["location"]), range(before + 1, until + 1), are_new=True)
     if any(commit.removes for commit in commits.values()):
         return AddedRows(table.read(until), f"the whole table: {versions} rewrote files, and the table has no change data feed")
     names = [name for commit in commits.values() for name in commit.added]
@@ -98,11 +98,14 @@ def _by_file(rows: DataFrame, commits: Mapping[int, _Commit]) -> DataFrame:
     )
 
 
-def _read_commits(table: Destination, location: str, versions: Sequence[int]) -> dict[int, _Commit]:
-    """Return these commits that are still in the log. Raises RefusedError if none is."""
+def _read_commits(table: Destination, location: str, versions: Sequence[int], are_new: bool = False) -> dict[int, _Commit]:
+    """Return these commits that are still in the log. Raises RefusedError if none is. ``are_new``: all are, so that the log
+    is not listed.
+    """
     log = f"{location.rstrip('/')}/_delta_log"
-    entries = table.spark.read.schema(ACTIONS).option("pathGlobFilter", "*.json").json(log)
     wanted = [f"{version:020d}.json" for version in versions]
+    paths = [f"{log}/{name}" for name in wanted] if are_new else [log]
+    entries = table.spark.read.schema(ACTIONS).option("pathGlobFilter", "*.json").json(paths)
     low, high = wanted[0], wanted[-1]
     name = F.col("_metadata.file_name")
     rows = entries.select(name.alias("file"), "*").where((F.col("file") >= low) & (F.col("file") <= high)).collect()

@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.windows import as_utc
 from lakehouse_assets.decisions.decide import Knowledge
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.frame import window_start
-from lakehouse_assets.errors import QuarantinedError, RefusedError
+from lakehouse_assets.errors import LakehouseError, QuarantinedError, RefusedError
 from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.frames.exchange import Exchange, forget_quarantined
 from lakehouse_assets.frames.log import FrameLog, empty_knowledge, locked_log, settings_at
@@ -66,22 +66,24 @@ def judge(document: FrameDocument, frame: DataFrame, options: Options, plan: Pla
     state = _baseline_of(document, frame, options.baseline)
     folder = StagingFolder(frame.sparkSession, options.staging)
     try:
-        with locked_log(options.log, document.rules) if options.log is not None else nullcontext() as known:
-            target = _target_of(document, frame, options, folder, known, start, state, at)
+        with locked_log(options.log, document.rules) if options.log is not None else nullcontext() as frame_log:
+            target = _target_of(document, frame, options, folder, frame_log, start, state, at, plan.to if plan else None)
             target.quarantine_to = quarantine_to.text if quarantine_to else None
             if exchange:
                 target.publish = lambda decision: exchange.write(target.staged_rows.clean(decision), decision, exists)
-            logged: tuple[Step, ...] = (log,) if known else ()
+            logged: tuple[Step, ...] = (log,) if frame_log else ()
             run_steps(target, (*JUDGING, *logged))
             with _undo(target, quarantine_to):
                 run_steps(target, (quarantine, write) if exchange else ())
-            if known:
-                run_steps(target, (profiles, mark_applied))
+            if frame_log:
+                _log_applied(target, options)
     except BaseException:
         folder.remove()
         raise
     (decision,) = target.own
-    result = FrameResult(decision, target.samples, target.staged_rows, target.known.baseline, target.version, document.left_out)
+    result = FrameResult(
+        decision, target.samples, target.staged_rows, target.knowledge.baseline, target.version, document.left_out
+    )
     if exchange and result.blocked:
         raise QuarantinedError(describe_decision(decision), result)
     return result
@@ -92,23 +94,34 @@ def _target_of(
     frame: DataFrame,
     options: Options,
     folder: StagingFolder,
-    known: FrameLog | None,
+    frame_log: FrameLog | None,
     start: datetime,
     state: BaselineState | None,
     at: datetime,
+    to: str | Path | None,
 ) -> FrameTarget:
     rules, spark = document.rules, frame.sparkSession
-    settings = known.settings if known else settings_at(folder.path)
-    run = FrameRun(settings, rules, lambda: spark, secrets.token_hex(6), lambda: at)
+    settings = frame_log.settings if frame_log else settings_at(folder.path)
+    run = FrameRun(settings, rules, lambda: spark, secrets.token_hex(6), lambda: at, published_path=str(to or ""))
     # Without a log, the time tells two decisions apart.
-    number = known.last + 1 if known else int(at.timestamp() * 1_000_000)
-    seq = 1 + sum(d.p_extracted_at == start for d in known.decisions) if known else 1
-    knowledge: Knowledge = known.knowledge(start, state) if known else empty_knowledge(rules, state)
+    number = frame_log.last + 1 if frame_log else int(at.timestamp() * 1_000_000)
+    seq = 1 + sum(d.p_extracted_at == start for d in frame_log.decisions) if frame_log else 1
+    knowledge: Knowledge = frame_log.knowledge(start, state) if frame_log else empty_knowledge(rules, state)
     references = {name: require_frame(table) for name, table in options.tables.items()}
     return FrameTarget(
-        run, list(known.decisions) if known else [], rows=frame, batch=(start, seq), number=number, known=knowledge,
+        run, list(frame_log.decisions) if frame_log else [], rows=frame, batch=(start, seq), number=number, knowledge=knowledge,
         folder=folder, references=references,
     )  # fmt: skip
+
+
+def _log_applied(target: FrameTarget, options: Options) -> None:
+    try:
+        run_steps(target, (profiles, mark_applied))
+    except Exception as error:
+        if target.version is None:
+            raise
+        where = f"{target.run.published_path} has the rows, as version {target.version}"
+        raise LakehouseError(f"{where}; but log={options.log} could not be written: {error}") from error
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from lakehouse_assets.errors import EnvironmentMissing, RefusedError
 
 OLDEST = (4, 1)
 ANSI = "spark.sql.ansi.enabled"
-STREAM = "call the gate for each micro-batch: `frame.writeStream.foreachBatch(lambda batch, number: gate.publish(batch, …))`"
+STREAM = (
+    "call the gate for each micro-batch: `frame.writeStream.foreachBatch(lambda batch, number: gate.publish(batch, …).close())`"
+)
 
 
 def require_frame(frame: Any) -> DataFrame:

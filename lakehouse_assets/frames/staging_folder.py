@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.frames.session import is_closed, is_connect, runs_locally
 
-_KEPT: list["StagingFolder"] = []  # frames outlive the result that they come from
+OPEN_FOLDERS: list["StagingFolder"] = []  # frames outlive the result that they come from
 
 
 class StagingFolder:
     """A folder of one judgement, below ``parent`` or the system's temporary folder. It goes with `remove`, at the latest when
     the process ends.
 
-    Raises RefusedError where the session's workers cannot see this machine's disk and no parent is given.
+    Raises RefusedError where the session's workers cannot see this machine's disk, unless there is a parent.
     """
 
     def __init__(self, spark: SparkSession, parent: str | Path | None) -> None:
@@ -37,14 +37,14 @@ class StagingFolder:
             self.path = tempfile.mkdtemp(prefix="lakehouse-gate-")
         else:
             self.path = f"{str(parent).rstrip('/')}/lakehouse-gate-{uuid.uuid4().hex[:12]}"
-        _KEPT.append(self)
+        OPEN_FOLDERS.append(self)
 
     def remove(self) -> None:
         """Delete the folder. Frames that were read from it cannot be read any more."""
         spark, self._spark = self._spark, None
         if spark is None:
             return
-        _KEPT.remove(self)
+        OPEN_FOLDERS.remove(self)
         if "://" not in self.path:
             shutil.rmtree(self.path, ignore_errors=True)
         if not self._local and not is_connect(spark) and not is_closed(spark):
@@ -56,5 +56,5 @@ class StagingFolder:
 
 @atexit.register
 def _remove_all() -> None:
-    for folder in list(_KEPT):
+    for folder in list(OPEN_FOLDERS):
         folder.remove()

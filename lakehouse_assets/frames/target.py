@@ -43,7 +43,7 @@ class FrameTarget(Target[FrameRun]):
     rows: DataFrame = field(kw_only=True)
     batch: Batch = field(kw_only=True)
     number: int = field(kw_only=True)
-    known: Knowledge = field(kw_only=True)
+    knowledge: Knowledge = field(kw_only=True)
     folder: StagingFolder = field(kw_only=True)
     references: Mapping[str, DataFrame] = field(default_factory=dict)
     publish: Callable[[Decision], int | None] | None = None
@@ -149,7 +149,7 @@ class FrameTarget(Target[FrameRun]):
         evidence = BatchEvidence(self.numbers[self.batch], self.profiles.get(self.batch, []))
         run = self.run
         decision = decide_frame(
-            run.spec, self.batch, evidence, self.known, number=self.number, run_id=run.run_id, at=run.clock()
+            run.spec, self.batch, evidence, self.knowledge, number=self.number, run_id=run.run_id, at=run.clock()
         )
         return [decision]
 

@@ -45,7 +45,7 @@ def test_a_log_makes_the_baseline_and_nothing_else_remains(spark, tmp_path):
     with GATE.check(orders(spark, shift=50), baseline=log) as other:
         assert other.drift["windows_known"] == 4
     assert {path.name for path in log.iterdir()} <= {"ops", "baseline", "_locks"}
-    assert staging_folder._KEPT == []
+    assert staging_folder.OPEN_FOLDERS == []
     (tmp_path / "lake" / "ops").mkdir(parents=True)
     (tmp_path / "log" / "ops" / "decisions").rename(tmp_path / "lake" / "ops" / "extractions")
     with pytest.raises(RefusedError, match="this is a lake"):

@@ -19,11 +19,20 @@ import pyspark.sql, pyspark.sql.functions
 begin = time.process_time()
 from lakehouse_assets import Gate
 seconds = time.process_time() - begin
+from pyspark.sql import SparkSession
+from lakehouse_assets.errors import EnvironmentMissing, LakehouseError, RefusedError
+bare = SparkSession.builder.config("spark.sql.extensions", "").getOrCreate()
+rows, gate = bare.range(2), Gate.from_dict({"checks": [{"check": "not_empty"}]})
+without = [gate.check(rows).verdict]
+for attempt in (lambda: gate.publish(rows, "./bare"), lambda: (bare.stop(), gate.check(rows))):
+    try:
+        attempt()
+    except (EnvironmentMissing, RefusedError) as error:
+        without.append(str(error))
 names = {}
 for block in json.load(open("blocks.json")):
     exec(compile(block, "frames.md", "exec"), names)
 from lakehouse_assets import cli
-from lakehouse_assets.errors import LakehouseError
 codes = []
 cli.common.stop_own_spark = __import__("contextlib").nullcontext
 for command in json.load(open("commands.json")):
@@ -34,7 +43,7 @@ for command in json.load(open("commands.json")):
         print("error:", error)
         codes.append(error.exit_code)
 loaded = [name for name in sys.modules if name.split(".")[0] in ("dagster", "dagster_pyspark", "dagster_webserver")]
-json.dump({"seconds": seconds, "codes": codes, "loaded": loaded}, open("seen.json", "w"))
+json.dump({"seconds": seconds, "codes": codes, "loaded": loaded, "without": without}, open("seen.json", "w"))
 """
 
 
@@ -73,6 +82,10 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["loaded"] == []
+    verdict, no_delta, closed = seen["without"]
+    assert verdict == "published"
+    assert "the session has no Delta Lake: start it with spark.jars.packages=" in no_delta
+    assert "session is closed" in closed
     assert (seen["codes"][:2], seen["codes"][3:]) == ([0, 0], [8, 2, 5, 2]), done.stdout
     assert "wrong.yaml:1: checks.0: (in_range_price) the frame has no column 'price'" in done.stdout
     assert "published_with_warnings Counts(rows_in=4, rows_published=2, rows_superseded=1, rows_quarantined=1" in done.stdout
