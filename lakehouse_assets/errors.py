@@ -38,7 +38,9 @@ class DiskError(EnvironmentMissing):
 
 
 class SourceError(LakehouseError):
-    """The landing folder, database or broker cannot be reached at all. One bad file is data, not an error."""
+    """The landing folder, database or broker cannot be reached at all, or a frame fails while it is read. One bad file is data,
+    not an error.
+    """
 
     exit_code = 4
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.markup import escape
 
 from lakehouse_assets.cli import common
-from lakehouse_assets.errors import CheckFailedError, RefusedError
+from lakehouse_assets.errors import CheckFailedError, LakehouseError, RefusedError
 from lakehouse_assets.settings import Settings, is_url
 
 
@@ -28,11 +28,12 @@ def check_table(
         raise RefusedError("--table-path needs --rules, a file with the checks")
     from lakehouse_assets.frames.gate import Gate
 
-    gate = Gate.from_yaml(rules, variables=Settings.from_environment().variables)
+    settings = _read_settings()
+    gate = Gate.from_yaml(rules, variables=settings.variables)
     from lakehouse_assets.storage.session import build_session
 
     with common.stop_own_spark(), common.err.status(escape(f"{gate.rules.name}: {path}")):
-        spark = build_session(Settings.from_environment())
+        spark = build_session(settings)
         tables = {name: _read_table(spark, place) for name, place in map(_name_and_path, references)}
         with gate.check(_read_table(spark, path), window, log=log, baseline=baseline, tables=tables) as result:
             pass
@@ -61,6 +62,15 @@ def check_table(
         common.out.print(str(result), highlight=False, soft_wrap=True)
     if bad := [reason for reason in result.reasons if reason.effect in ("rows", "batch")]:
         raise CheckFailedError(f"{path}: {bad[0].check}: {bad[0].message}")
+
+
+def _read_settings() -> Settings:
+    """Return the project's settings; without a project, those of a session alone: no table of a lake is needed."""
+    try:
+        return Settings.from_environment()
+    except LakehouseError:
+        here = Path.cwd()
+        return Settings(root=str(here), landing=str(here), dagster_home=here)
 
 
 def _name_and_path(text: str) -> tuple[str, str]:
