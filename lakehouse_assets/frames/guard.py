@@ -68,7 +68,15 @@ class Guard:
                 raise QuarantinedError(text, self.before)
         return self
 
+    def close(self) -> None:
+        """Delete the staged rows of both checks; verdicts and counts stay."""
+        for result in (self.before, self.after):
+            if result is not None:
+                result.close()
+
     def __exit__(self, kind: object, *_: object) -> None:
+        if self.before is not None:
+            self.before.close()
         if kind is not None:
             return
         if self._table.detail() is None or (now := self._table.version()) <= self._version:
