@@ -144,7 +144,8 @@ def _quarantine_of(frame: DataFrame, plan: Plan | None) -> Destination | None:
         raise RefusedError(f"quarantine={plan.quarantine}: a path is wanted here (with a slash), not a table's name")
     if to == Destination.of(frame.sparkSession, plan.to):
         raise RefusedError(f"quarantine={plan.quarantine}: this is the table that clean rows go to")
-    to.detail()
+    if to.detail() is None and to.holds_files():
+        raise RefusedError(f"quarantine={plan.quarantine}: this holds files, and is no Delta table; choose another path")
     return to
 
 

@@ -126,7 +126,14 @@ class FrameTarget(Target[FrameRun]):
             if check.scope == "batch":
                 path = f"{self.folder.path}/reference-{reads.table}-{check.id}"
                 columns = [F.col(identifier(name)) for name in dict.fromkeys(self._columns_read(reads.table))]
-                write_once(own, self.references[reads.table].select(*columns), path).createOrReplaceTempView(reads.view)
+                try:
+                    stored = write_once(own, self.references[reads.table].select(*columns), path)
+                except SCAN_ERRORS as error:
+                    if find_disk_fault(error):
+                        raise
+                    text = error_text(error, self.run.personal)
+                    raise SourceError(f"{check.id}: the table {reads.table} cannot be read: {text}") from error
+                stored.createOrReplaceTempView(reads.view)
 
     def _columns_read(self, table: str) -> list[str]:
         has = {name.lower(): name for name in self.references[table].columns}
