@@ -42,7 +42,9 @@ class DiskError(EnvironmentMissing):
 
 
 class SourceError(LakehouseError):
-    """The landing folder, database or broker cannot be reached at all. One bad file is data, not an error."""
+    """The landing folder, database or broker cannot be reached at all, or a frame fails while it is read. One bad file is data,
+    not an error.
+    """
 
     exit_code = 4
 
@@ -79,3 +81,11 @@ class EvidenceError(LakehouseError):
     """Bronze, silver, quarantine, the baseline or a log differs from the record. The table stops: nothing is built from it."""
 
     exit_code = 9
+
+
+class QuarantinedError(CheckFailedError):
+    """A gate refuses a frame. ``result``: its verdict, its reasons and its rows (`frames.result.FrameResult`)."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result

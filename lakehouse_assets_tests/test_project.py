@@ -131,10 +131,10 @@ def test_without_a_project_only_what_needs_one_is_refused(tmp_path, command):
     assert refused.exit_code == 3
     assert "unset it" in str(refused)
     assert not list(tmp_path.iterdir())
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    command(gone, "--help")
-    gone.rmdir()
+    removed_folder = tmp_path / "gone"
+    removed_folder.mkdir()
+    command(removed_folder, "--help")
+    removed_folder.rmdir()
     with pytest.raises(ProjectMissing, match="the working directory is gone"):
         project_folder({})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 TREES = ("lakehouse_assets_tests", "benchmarks", "scripts")
 # Never the whole name of anything.

@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.audit import AuditPack, AuditRule, AuditSetting
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
@@ -38,6 +39,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 }  # fmt: skip
 SHARED: dict[str, dict[str, type[BaseModel]]] = {
     "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
+    "rules of a frame": {"": FrameRules},
     "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
 }  # fmt: skip
 TOP = """# Reference

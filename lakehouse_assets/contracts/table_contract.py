@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, in_units
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
@@ -174,11 +174,8 @@ class TableContract(StrictModel):
     @property
     def drift_in_units(self) -> DriftSpec | None:
         """`drift`, with each feature that is a bare column in that column's unit."""
-        if self.drift is None:
-            return None
-        bare = {f.name: self.columns[f.expr].unit for f in self.drift.features if f.unit is None and f.expr in self.columns}
-        features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in self.drift.features]
-        return self.drift.model_copy(update={"features": tuple(features)})
+        units = {name: column.unit for name, column in self.columns.items()}
+        return in_units(self.drift, units) if self.drift else None
 
     @property
     def meaning(self) -> str:

@@ -24,13 +24,13 @@ from lakehouse_assets.measures.examples import collect_failing_samples
 from lakehouse_assets.measures.isolate import Broken, errors_by_batch
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.pipeline.reference_tables import never_published
-from lakehouse_assets.pipeline.run import GoldRun, Run
+from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.storage import commit_metadata, delta, logs, version_marks
 from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
 
-AnyRun = TypeVar("AnyRun", Run, GoldRun)
+AnyRun = TypeVar("AnyRun", Run, GoldRun, FrameRun)
 
 
 @dataclass
@@ -104,6 +104,11 @@ class Target(ABC, Generic[AnyRun]):
     def deferred(self, decision: Decision) -> tuple[CheckContext, Collection[str]]:
         """For deferred checks: the context of the decision's batch, and the columns that it lacks."""
 
+    @property
+    def quarantine_path(self) -> str | None:
+        """Where quarantined rows are stored; None: nowhere."""
+        return self.run.settings.path("quarantine", self.run.table)
+
 
 def recover(target: Target[Any]) -> None:
     """Complete the decisions that an earlier run has logged and not applied, by that run's rules."""
@@ -139,9 +144,10 @@ def log(target: Target[Any]) -> None:
 def quarantine(target: Target[Any]) -> None:
     """Write the quarantined rows, whole batches or single rows, with their reasons and the decision's id."""
     decisions = [d for d in target.own if d.counts.rows_quarantined or d.counts.rows_discarded]
-    if not decisions:
+    path = target.quarantine_path
+    if not decisions or path is None:
         return
-    rows, path = target.quarantined_rows(decisions), target.run.settings.path("quarantine", target.run.table)
+    rows = target.quarantined_rows(decisions)
     metadata = commit_metadata.encode_decisions("quarantine", decisions, decisions)
     where = f"decision_id IN ({', '.join(literal(d.decision_id) for d in decisions)})" if target.again else None
     delta.append(rows, path, user_metadata=metadata, replacing=where)

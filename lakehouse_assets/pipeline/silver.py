@@ -5,7 +5,7 @@ Belongs here: the rows, the knowledge of a decision, publishing windows. Does no
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Self
@@ -27,7 +27,7 @@ from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
-from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
@@ -142,13 +142,8 @@ class SilverTarget(Target[Run]):
 
     def measure_drift(self) -> None:
         """Profile the features. A batch of which they cannot be measured is in error."""
-        if drift := self.staging.spec.drift:
-            self.profiles, errors = profile_batches(self.staged, drift, self.batches, personal=self.staging.personal)
-            if mask := name_mask(self.staging.spec):
-                self.profiles = {batch: list(map(mask.measurement, own)) for batch, own in self.profiles.items()}
-            for batch, message in errors.items():
-                numbers = self.numbers[batch]
-                self.numbers[batch] = replace(numbers, errors={**numbers.errors, "drift": message})
+        spec, personal = self.staging.spec, self.staging.personal
+        self.profiles, self.numbers = measure_drift(self.staged, spec.drift, self.numbers, name_mask(spec), personal=personal)
 
     def decide(self) -> list[Decision]:
         """Decide window by window: what a batch would replace depends on the decisions before it. A row that moves to another

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
-import psycopg
 from sqlglot import exp
 
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
@@ -21,6 +20,9 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import JDBC_PREFIX, Settings
+
+if TYPE_CHECKING:
+    import psycopg
 
 SECONDS = 10
 # A dead network is noticed within half a minute.
@@ -203,7 +205,9 @@ class Postgres:
         return address | {SHARED[n]: v for n, v in options.items() if n in SHARED} | {"options": SESSION + schema}
 
     @contextmanager
-    def _cursor(self) -> Iterator[psycopg.Cursor]:
+    def _cursor(self) -> Iterator["psycopg.Cursor"]:
+        import psycopg  # noqa: PLC0415 (a tenth of a second, for those who read a database)
+
         address = self._address()
         if self._timeout_seconds is not None:
             # Without a limit, a query waits for a lock as long as another session holds it.

@@ -1,6 +1,6 @@
 """The daemon, two `lakehouse run` and a release at once on one lake, each a process of its own: nothing lost, nothing twice.
 
-Belongs here: one lake that all of them write at the same time. Does not: processes that are killed (laws/test_kill_acts).
+Belongs here: one lake that all of them write at the same time. Does not: processes that are killed (laws/test_kill_operations).
 """
 
 import json
@@ -14,10 +14,10 @@ import pytest
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.browser.demo import EXAMPLES, dagster_dev, environment, wait
-from lakehouse_assets_tests.support import rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, rows_of
 
 FIRST, LATER = range(1, 4), range(4, 8)
 DAMAGED = 3

@@ -27,8 +27,8 @@ def test_everything_reports_to_the_prefixed_assets(spark, tmp_path: Path):
     assert (report.ranges, report.gold) == ([("readings", "2024-01-01", "2024-01-01", 1)], ["gold_means"])
     run_job(world.definitions, world.instance, "pin_baseline", {"table": "readings", "by": "me", "because": "a test"})
     run_job(world.definitions, world.instance, "audit_silver", {"tables": ["readings"]})
-    known = {key.to_user_string() for key in world.instance.all_asset_keys()}
-    assert known == {f"sales/eu/{name}_readings" for name in ("source", "bronze", "silver", "baseline")} | {
+    asset_keys = {key.to_user_string() for key in world.instance.all_asset_keys()}
+    assert asset_keys == {f"sales/eu/{name}_readings" for name in ("source", "bronze", "silver", "baseline")} | {
         "sales/eu/gold_means"
     }
     silver = dg.AssetKey([*PREFIX, "silver_readings"])

@@ -215,9 +215,9 @@ def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tm
             cwd=project, env=installed.environment(project), stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     try:
-        seen = lambda: (tmp_path / "dev.log").read_text()[-4000:]  # noqa: E731
-        assert wait(lambda: answers(url) or child.poll() is not None, 120) and child.poll() is None, seen()
-        assert wait(lambda: "STEP_SUCCESS" in steps(url).get("silver_orders", ""), 400), (steps(url), seen())
+        read_log = lambda: (tmp_path / "dev.log").read_text()[-4000:]  # noqa: E731
+        assert wait(lambda: answers(url) or child.poll() is not None, 120) and child.poll() is None, read_log()
+        assert wait(lambda: "STEP_SUCCESS" in steps(url).get("silver_orders", ""), 400), (steps(url), read_log())
         assert set(steps(url)) == {"bronze_orders", "silver_orders"}
         with browser(url, None) as ui:
             ui.open("/assets/silver_orders?view=overview")

@@ -109,7 +109,7 @@ def test_keys_have_the_projects_prefix_and_groups_are_of_ones_choice(shop):
     assert [dep.asset_key.path for dep in lineage] == [["shop", "eu", "silver_orders"]]
 
 
-def test_one_process_per_run_where_the_project_says_so(shop):
+def test_a_project_may_set_one_process_per_run(shop):
     config = shop / "pyproject.toml"
     config.write_text(config.read_text() + 'executor = "in_process"\n')
     (shop / "src" / shop.name / "defs" / "theirs.py").unlink()

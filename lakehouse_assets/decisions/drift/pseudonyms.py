@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from lakehouse_assets.checks.kinds.values import InSet
-from lakehouse_assets.contracts.drift import RELATIONS
-from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.contracts.drift import RELATIONS, DriftRules
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
 
@@ -75,7 +74,7 @@ class NameMask:
         return replace(measurement, stratum=stratum, counts=tuple(sorted(counts.items())))
 
 
-def name_mask(spec: TableContract) -> NameMask | None:
+def name_mask(spec: DriftRules) -> NameMask | None:
     """Return the mask of a table's drift features; None for a table without personal columns.
 
     A name is readable if an `in_set` of its column lists it: the contract says so, and no row.
