@@ -13,6 +13,7 @@ from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.migration import Step, irreversible, migration
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.fold import fold, foldable
 from lakehouse_assets.pipeline.fold_difference import find_differences
 from lakehouse_assets.pipeline.mend import mend_silver
@@ -123,6 +124,26 @@ def migrate(run: Run, renames: Mapping[str, str] | None = None, lose: Collection
     else is the fold of bronze and the accepted decisions, schema and rows in one commit. ``lose``: columns whose values may be
     lost. Raises RefusedError as `plan_of` and `refuse_loss`.
     """
+    with table_lock(run.settings, run.table):
+        foreign = any(finding.kind == "foreign" for finding in findings_of(run.settings, run.spec))
+        return (foreign and _rewrite_foreign(run, renames, lose)) or _migrate(run, renames, lose)
+
+
+def _rewrite_foreign(run: Run, renames: Mapping[str, str] | None, lose: Collection[str]) -> list[Step]:
+    """Carry out a plan that rewrites the table, although another program has changed its rows (it may have filled a column of
+    its own): the fold replaces them. Returns no steps if the plan rewrites nothing.
+    """
+    steps = plan_of(read_schema_status(run.settings, run.spec), renames)
+    refuse_loss(run.table, steps, lose)
+    if not any(step.rewrites for step in steps):
+        return []
+    mend_silver(run)
+    with completed_before(run):
+        run.step("migrated")
+    return steps
+
+
+def _migrate(run: Run, renames: Mapping[str, str] | None, lose: Collection[str]) -> list[Step]:
     with completed_before(run):
         status = read_schema_status(run.settings, run.spec)
         steps = plan_of(status, renames)

@@ -146,13 +146,13 @@ class TableFiles:
         for row in self.files:
             low, high = row.get(f"min.{first}"), row.get(f"max.{first}")
             names_of.setdefault(low if low == high else None, []).append(unquote(row["path"]))
-        mixed = names_of.pop(None, [])
-        found = self._dataset(mixed).to_table(columns=list(columns)).to_pylist() if mixed else []
-        shared = {row[first] for row in found}
-        alone = [name for value, names in names_of.items() if names[1:] or value in shared for name in names]
-        found += self._dataset(alone).to_table(columns=list(columns)).to_pylist() if alone else []
-        counted = Counter(tuple(row[name] for name in columns) for row in found)
-        return {key[0] for key, count in counted.items() if count > 1}
+        unread = names_of.pop(None, [])
+        shared = set(self._dataset(unread).to_table(columns=[first])[first].unique().to_pylist()) if unread else set()
+        unread += [name for value, names in names_of.items() if names[1:] or value in shared for name in names]
+        if not unread:
+            return set()
+        counted = self._dataset(unread).to_table(columns=list(columns)).group_by(list(columns)).aggregate([([], "count_all")])
+        return set(counted.filter(ds.field("count_all") > 1)[first].to_pylist())
 
     def entries(self, schema: pa.Schema, table: str, without: Collection[str] = ()) -> list[dict[str, Any]]:
         """Return a log's rows of one table, read as plain files: Delta's reader takes ten times as long for many small ones."""
