@@ -142,7 +142,10 @@ def _judge(check: Check, context: CheckContext, numbers: BatchNumbers, pii: Coll
         effect=consequence(check, judged),
         failed_rows=judged.failed_rows,
         message=_shown_message(check, judged.status, judged.message, hidden, pii),
-        observed={name: MASKED if hidden else finite(value) for name, value in judged.observed.items()},
+        observed={
+            name: MASKED if hidden or (pii and name in check.quoting and value is not None) else finite(value)
+            for name, value in judged.observed.items()
+        },
     )
 
 
