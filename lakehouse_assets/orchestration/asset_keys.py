@@ -12,3 +12,8 @@ from lakehouse_assets.contracts.table_contract import TableContract
 def asset_key(spec: TableContract | GoldSpec, name: str) -> dg.AssetKey:
     """Return the key of an asset of this table's project: ``name`` is `silver_<table>`, `gold_<name>`, …"""
     return dg.AssetKey([*spec.asset_prefix, name])
+
+
+def input_key(gold: GoldSpec, name: str) -> dg.AssetKey:
+    """Return the key of a table that gold reads, by its name in the SQL."""
+    return dg.AssetKey.from_user_string(gold.reads[name].asset) if name in gold.reads else asset_key(gold, name)

@@ -6,6 +6,7 @@ Belongs here: changed parts of the grain, and types against the table's. Does no
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import ruleset_hash
 from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct, parse_type, sql_type, type_of_json
 from lakehouse_assets.decisions.gate import Outcome
@@ -20,7 +22,7 @@ from lakehouse_assets.decisions.schema.comparison import Comparison, compare
 from lakehouse_assets.decisions.schema.gate import NAMED, schema_outcome
 from lakehouse_assets.measures.typed import inside_calendar
 from lakehouse_assets.pipeline.run import GoldRun
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.version_marks import was_rebuilt_since
@@ -31,8 +33,11 @@ Values = tuple[str | None, ...]
 MOST = 1000
 
 
-def input_path(settings: Settings, name: str) -> str:
-    """Where an input lies, by its name in SQL."""
+def input_path(settings: Settings, spec: GoldSpec, name: str) -> str:
+    """Return where an input lies, by its name in SQL."""
+    if name in spec.reads:
+        path = spec.reads[name].path
+        return path if is_url(path) or Path(path).is_absolute() else settings.path(path)
     layer, _, table = name.partition("_")
     return settings.path(layer, table)
 
@@ -59,7 +64,7 @@ def changed_parts(run: GoldRun, log: Sequence[Decision], inputs: Mapping[str, in
         feed = feed.option("startingVersion", before[name] + 1).option("endingVersion", inputs[name])
         try:
             # Old images of updated rows are among them: a row may have moved from one part to another.
-            rows = feed.load(input_path(run.settings, name))
+            rows = feed.load(input_path(run.settings, run.spec, name))
             texts = rows.select(F.expr(_text(grain.inputs[name])).cast("string").alias("v")).distinct()
             values |= {row["v"] for row in texts.limit(MOST + 1).collect()}
         except SCAN_ERRORS:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.gold_rules import personal_columns, silver_schemas
+from lakehouse_assets.contracts.gold_rules import input_schemas, personal_columns
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
 from lakehouse_assets.contracts.references import circle, reference_mistakes
 from lakehouse_assets.contracts.sharing import resolve_attributes
@@ -46,7 +46,7 @@ class LakehouseTable(dg.Component):
         file = self.folder / gold.sql
         if not file.is_file():
             raise ConfigError(f"{self._location(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
-        query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *specs]))
+        query = read_gold(file.read_text(encoding="utf-8"), str(file), input_schemas(gold, [self.spec, *specs]))
         for index, check in enumerate(gold.checks):
             location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
             if why := check.unfit_reason(query.types):

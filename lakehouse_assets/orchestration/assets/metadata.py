@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.windows import KEY_FORMATS
-from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.asset_keys import input_key
 from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
 
@@ -77,7 +77,7 @@ def gold_lineage(gold: GoldSpec, query: GoldQuery) -> dg.TableColumnLineage:
     return dg.TableColumnLineage(
         {
             name: [
-                dg.TableColumnDep(asset_key=asset_key(gold, source), column_name=column) for source, column in sorted(origins)
+                dg.TableColumnDep(asset_key=input_key(gold, source), column_name=column) for source, column in sorted(origins)
             ]
             for name, origins in query.lineage.items()
         }

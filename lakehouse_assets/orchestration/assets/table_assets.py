@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.schema.gate import rejected
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_check
@@ -199,7 +199,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
 
     @dg.asset(
         key=asset_key(gold, name),
-        deps=[asset_key(gold, each) for each in inputs_of(gold, query)],
+        deps=[input_key(gold, each) for each in inputs_of(gold, query)],
         automation_condition=gold_follows(),
         description=f"{gold.description}\n\n```sql\n{query.sql}\n```",
         metadata={

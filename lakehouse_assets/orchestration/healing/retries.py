@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import WindowStatus, due_ranges
 from lakehouse_assets.decisions.naming import first_of
-from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets.checks import silver_check_specs
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, UNFINISHED
@@ -27,6 +27,7 @@ from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
+from lakehouse_assets.pipeline.gold_rows import input_path
 from lakehouse_assets.reports.healing_status import status_rows
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
@@ -195,9 +196,9 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
     requests = []
     for gold, query in golds:
         key, inputs = asset_key(gold, f"gold_{gold.name}"), inputs_of(gold, query)
-        if busy & {key, *(asset_key(gold, name) for name in inputs)} or gold_is_current(settings, instance, gold, query):
+        if busy & {key, *(input_key(gold, name) for name in inputs)} or gold_is_current(settings, instance, gold, query):
             continue
-        versions = " ".join(f"{name} {delta.version(settings.path(*name.split('_', 1)))}" for name in inputs)
+        versions = " ".join(f"{name} {delta.version(input_path(settings, gold, name))}" for name in inputs)
         run_key = f"gold_{gold.name} {ruleset_hash(gold, query)} {versions}"
         requests.append(dg.RunRequest(run_key=run_key, asset_selection=[key]))
     return requests
@@ -206,7 +207,7 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
 def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
     """Whether gold was judged on today's input versions by today's rules and recorded, or an input does not exist yet."""
     name = f"gold_{gold.name}"
-    paths = {i: settings.path(*i.split("_", 1)) for i in inputs_of(gold, query)}
+    paths = {i: input_path(settings, gold, i) for i in inputs_of(gold, query)}
     if not all(delta.exists(path) for path in paths.values()):
         return True
     last = max(logs.decisions(settings, name), key=lambda d: d.number, default=None)
