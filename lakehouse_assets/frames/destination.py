@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakSet
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -29,6 +30,25 @@ ABSENT = re.compile(
 NO_DELTA = re.compile(r"DATA_SOURCE_NOT_FOUND|PARSE_SYNTAX_ERROR|DELTA_CONFIGURE_SPARK_SESSION|ClassNotFoundException")
 
 
+# Plain Spark has no such statement, and reads most others of Delta's as something else.
+PROBE = "DESCRIBE HISTORY delta.`/lakehouse-gate-probe` LIMIT 1"
+_WITH_DELTA: WeakSet[SparkSession] = WeakSet()
+
+
+def require_delta(spark: SparkSession) -> None:
+    """Raise EnvironmentMissing for a session without Delta Lake's SQL."""
+    if spark in _WITH_DELTA:
+        return
+    try:
+        spark.sql(PROBE)
+    except ParseException:
+        raise EnvironmentMissing(WITHOUT_DELTA) from None
+    except AnalysisException as error:
+        if NO_DELTA.search(str(error)):
+            raise EnvironmentMissing(WITHOUT_DELTA) from None
+    _WITH_DELTA.add(spark)
+
+
 @dataclass(frozen=True)
 class Destination:
     """``text``: a path or URL, or a table's name. ``sql``: the same in SQL."""
@@ -40,7 +60,10 @@ class Destination:
 
     @classmethod
     def of(cls, spark: SparkSession, to: str | Path) -> Self:
-        """Return the destination: a text with a slash is a path, any other the name of a table."""
+        """Return the destination: a text with a slash is a path, any other the name of a table. Raises EnvironmentMissing for a
+        session without Delta.
+        """
+        require_delta(spark)
         text = str(to)
         if not text.strip():
             raise RefusedError("the destination is empty: a path or a table's name is wanted")
@@ -51,19 +74,12 @@ class Destination:
         return cls(spark, text, is_path, parts[0])
 
     def detail(self) -> dict[str, Any] | None:
-        """Return Delta's description of the table; None if there is no table. Raises RefusedError for one that is not Delta's,
-        and EnvironmentMissing for a session without Delta.
-        """
+        """Return Delta's description of the table; None if there is none. Raises RefusedError for another program's table."""
         try:
             row = self.spark.sql(f"DESCRIBE DETAIL {self.sql}").collect()[0].asDict()
-        except ParseException:
-            raise EnvironmentMissing(WITHOUT_DELTA) from None
         except AnalysisException as error:
-            text = str(error)
-            if ABSENT.search(text):
+            if ABSENT.search(str(error)):
                 return None
-            if NO_DELTA.search(text):
-                raise EnvironmentMissing(WITHOUT_DELTA) from None
             raise RefusedError(f"{self.text} cannot be used as a Delta table: {plain_text(error)}") from error
         if row.get("format") != "delta":
             raise RefusedError(f"{self.text} is a table of {row.get('format')}, and not of Delta; its commits name no decision")

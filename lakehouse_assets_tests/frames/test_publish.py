@@ -140,30 +140,32 @@ def test_tables_that_cannot_take_the_rows(spark, tmp_path):
 def test_a_guard_checks_before_and_after_somebody_s_own_write(spark, tmp_path):
     path = str(tmp_path / "orders")
     good, bad = orders(spark, (1, 1, "a"), (2, -5, "b")), spark.range(51).selectExpr("id", "id AS v", "'x' AS note")
-    with GATE.guard(path, good, log=tmp_path / "log") as guard:
+    with GATE.guard(path, good) as guard:
         guard.clean.write.format("delta").save(path)
     assert (guard.before.counts.rows_quarantined, guard.after.counts.rows_in) == (1, 1)
     assert guard.judged == "all rows of version 0, which created the table"
     # Nothing is written if the frame is blocked.
     with pytest.raises(QuarantinedError, match="nothing was written"), GATE.guard(path, bad):
         raise AssertionError("the body does not run")
-    # Rows that somebody else appends are judged, and they alone.
-    with GATE.guard(path, spark=spark, blocking=False) as guard:
-        orders(spark, (7, -7, "c")).write.format("delta").mode("append").save(path)
-        orders(spark, (8, 8, "d")).write.format("delta").mode("append").save(path)
-    assert guard.judged == "the rows that versions 1 to 2 appended"
-    assert (guard.after.counts.rows_in, guard.after.counts.rows_quarantined, guard.passed) == (2, 1, False)
-    with pytest.raises(QuarantinedError, match=r"TO VERSION AS OF 2.*row_count") as refused, GATE.guard(path):
-        bad.write.format("delta").mode("append").save(path)
-    assert refused.value.result.counts.rows_in == 51
+    # Rows that somebody appends are judged, and they alone.
+    appended = r"OF 0\): the rows that versions 1 to 3 appended: .*row_count"
+    with pytest.raises(QuarantinedError, match=appended) as refused, GATE.guard(path, spark=spark):
+        for rows in (
+            orders(spark, (7, 7, "c")),
+            bad.where("id < 50 and id <> 7"),
+            bad.where("id < 2").selectExpr("id + 70 AS id", "v", "note"),
+        ):
+            rows.write.format("delta").mode("append").save(path)
+    assert refused.value.result.counts.rows_in == 52
     with GATE.guard(path, spark=spark, blocking=False) as guard:
         spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 8")
     assert guard.judged.startswith("the whole table: version 4 rewrote files")
+    assert (guard.after.blocked, guard.passed) == (True, False)
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    with GATE.guard(path, spark=spark, blocking=False) as guard:
+    with GATE.guard(path, spark=spark) as guard:
         spark.sql(f"UPDATE delta.`{path}` SET v = -1 WHERE id = 7")
     assert guard.judged == "the rows that version 6 inserted or updated, by the change data feed"
-    assert guard.after.counts.rows_in == 2
+    assert guard.after.counts.rows_in == 1
     with GATE.guard(path, spark=spark) as guard:
         pass
     assert (guard.after, guard.judged) == (None, "nothing was written")
