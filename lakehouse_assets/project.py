@@ -69,13 +69,13 @@ def locate_project(chosen: str | None, start: Path | None) -> Path:
         raise ProjectMissing(
             "the working directory is gone; change to the project's folder, or set LAKEHOUSE_PROJECT"
         ) from None
-    found = next((folder for folder in (start, *start.parents) if is_project(folder)), None)
-    if found is None:
+    root_folder = next((folder for folder in (start, *start.parents) if is_project(folder)), None)
+    if root_folder is None:
         raise ProjectMissing(
             f"there is no lakehouse project: neither {start} nor a folder above it has a pyproject.toml with [tool.lakehouse];"
             " `lakehouse new` makes one, or set LAKEHOUSE_PROJECT to the folder of one"
         )
-    return found
+    return root_folder
 
 
 def is_project(folder: Path) -> bool:

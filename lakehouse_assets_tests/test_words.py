@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
-TREES = ("lakehouse_assets_tests", "benchmarks", "scripts")
+TREES = ("lakehouse_assets", "lakehouse_assets_tests", "benchmarks", "scripts")
 # Never the whole name of anything.
 BARE = frozenset(
     "act acts asked book came crowded culprit culprits done found given gone got held kept known made meant place placed places"

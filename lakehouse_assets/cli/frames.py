@@ -34,7 +34,7 @@ def check_table(
 
     with common.stop_own_spark(), common.err.status(escape(f"{gate.rules.name}: {path}")):
         spark = build_session(settings)
-        tables = {name: _read_table(spark, place) for name, place in map(_name_and_path, references)}
+        tables = {name: _read_table(spark, location) for name, location in map(_name_and_path, references)}
         with gate.check(_read_table(spark, path), window, log=log, baseline=baseline, tables=tables) as result:
             pass
     counts = result.counts

@@ -44,7 +44,7 @@ def decide_frame(
     rules: FrameRules,
     batch: Batch,
     evidence: BatchEvidence,
-    known: Knowledge,
+    knowledge: Knowledge,
     *,
     number: int,
     run_id: str,
@@ -57,9 +57,9 @@ def decide_frame(
     if rules.key:
         outcomes.append(gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(rules.pii_columns)))
     outcomes += gate.judge_checks(
-        rules.checks, context, numbers, rules.pii_columns, before=partial(known.history.before, start)
+        rules.checks, context, numbers, rules.pii_columns, before=partial(knowledge.history.before, start)
     )
-    drift = drift_verdict(start, evidence, known)
+    drift = drift_verdict(start, evidence, knowledge)
     outcomes += gate.drift_outcome(drift, numbers)
     verdict, counts = gate.verdict_of(outcomes, numbers)
     return Decision(

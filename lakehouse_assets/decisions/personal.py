@@ -40,8 +40,8 @@ def row_is_misplaced(reasons: Iterable[tuple[str, str]], pii: Collection[str]) -
 
 def has_no_header(columns: Sequence[str], declared: Collection[str]) -> bool:
     """Whether none of a batch's columns is a declared one (names of the source, safe), so that its names may be values."""
-    known = {name.lower() for name in declared}
-    return bool(columns) and not any(name.lower() in known for name in columns)
+    lower_names = {name.lower() for name in declared}
+    return bool(columns) and not any(name.lower() in lower_names for name in columns)
 
 
 def numbered(columns: Sequence[str]) -> tuple[str, ...]:

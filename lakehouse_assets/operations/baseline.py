@@ -182,10 +182,10 @@ def measure_windows(
 ) -> Mapping[datetime, Sequence[Measurement]]:
     """Measure the features of each window of these rows, from one job. Raises RefusedError with ``path`` if that fails."""
     try:
-        profiles, crowded = measure_profiles(rows, drift)
+        profiles, too_many_strata = measure_profiles(rows, drift)
     except SCAN_ERRORS as error:
         raise RefusedError(f"{path}: the features cannot be measured: {error_text(error, personal)}") from None
-    if crowded:
+    if too_many_strata:
         raise RefusedError(f"{path}: {TOO_MANY_STRATA}")
     ordered = [(start_of(batch), measurements) for batch, measurements in sorted(profiles.items())]
     return {start: list(map(mask.measurement, own)) if mask else own for start, own in ordered}

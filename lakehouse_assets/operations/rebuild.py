@@ -54,7 +54,7 @@ def rebuild(run: Run) -> Rebuilt:
         mended = mend_silver(run)
         with completed_before(run):
             decisions = logs.decisions(run.settings, run.table)
-            live = ledger.live(decisions)
+            live = ledger.live_decisions(decisions)
             run = run.with_contract(evolution.effective_table(run.spec, decisions))
             if not live.accepted and not delta.exists(path):
                 raise RefusedError(f"{run.table} has no silver table yet; nothing to rebuild")
@@ -154,7 +154,7 @@ def _migrate(run: Run, renames: Mapping[str, str] | None, lose: Collection[str])
         delta.allow_types(run.spark, path, [kind for _, kind in status.promised])
         if any(step.rewrites for step in steps) or not status.same_values:
             decisions = logs.decisions(run.settings, run.table)
-            rebuild_silver(run.with_contract(evolution.effective_table(run.spec, decisions)), ledger.live(decisions))
+            rebuild_silver(run.with_contract(evolution.effective_table(run.spec, decisions)), ledger.live_decisions(decisions))
         else:
             delta.add_columns(run.spark, path, {step.column: step.becomes for step in steps})
         run.step("migrated")

@@ -171,7 +171,7 @@ def _of_steps(count: int, power: int) -> float:
 
 
 def _of_rows(log: Sequence[Decision]) -> list[Proposal]:
-    live = ledger.accepted(log).values()
+    live = ledger.accepted_decisions(log).values()
     counts = sorted(d.counts.rows_in for d in live)
     if len(counts) < WINDOWS or not counts[0]:
         return []

@@ -69,11 +69,11 @@ def refuse_damaged(run: Run, mending: Collection[Layer] = (), *, written: bool =
     restored to the baseline. ``written``: as `damaged` has it.
     """
     findings = findings_of(run.settings, run.spec)
-    if any(finding.place == "baseline" for finding in findings) and restore_profiles(run):
+    if any(finding.layer == "baseline" for finding in findings) and restore_profiles(run):
         findings = findings_of(run.settings, run.spec)
     if findings:
         run.alarm(findings)
-    if stopping := [finding for finding in findings if finding.stops and finding.place not in mending]:
+    if stopping := [finding for finding in findings if finding.stops and finding.layer not in mending]:
         raise damaged(stopping, written=written)
 
 
@@ -123,7 +123,7 @@ def refuse_damaged_inputs(settings: Settings, inputs: Collection[str]) -> None:
 def refuse_damaged_table(settings: Settings, table: str, unread: Collection[Layer]) -> None:
     """Raise EvidenceError if a table that another one reads is damaged, except in layers that are not read."""
     findings = _findings(settings, table, drift=False)
-    if stopping := [finding for finding in findings if finding.stops and finding.place not in unread]:
+    if stopping := [finding for finding in findings if finding.stops and finding.layer not in unread]:
         raise damaged(stopping)
 
 
@@ -184,7 +184,7 @@ def hold_without_baseline(
     if run.spec.drift is None:
         return dict(numbers)
     record, measured = measure_baseline_evidence(run.settings, run.table, log)
-    findings = [finding for finding in compare_baseline(run.table, record, measured) if finding.place in DRIFT_LAYERS]
+    findings = [finding for finding in compare_baseline(run.table, record, measured) if finding.layer in DRIFT_LAYERS]
     if not findings:
         return dict(numbers)
     first = findings[0]

@@ -47,7 +47,9 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         read_before = {start: record.fingerprint for start, record in newest.items()}
         todo = {window: text for window, text in sorted(arrived.items()) if read_before.get(window.start) != text}
         if todo:
-            undecided = {r.p_extracted_at for r in ledger.undecided(records, logs.decisions(run.settings, run.table))}
+            undecided = {
+                r.p_extracted_at for r in ledger.undecided_extractions(records, logs.decisions(run.settings, run.table))
+            }
             # An extraction that nobody has judged is written over; a judged one stays as evidence.
             seqs = {start: record.extraction_seq + (start not in undecided) for start, record in newest.items()}
             run.step("extracting")
@@ -100,7 +102,7 @@ def _extract_settled(
             steady = {window: print_ for window, print_ in pending.items() if window not in changed}
             records += _record(run, extraction, steady, seqs)
             pending = {window: pending[window] for window in changed}
-        reasons |= {window: read_windows.GONE for window, now in changed.items() if now is None}
+        reasons |= {window: read_windows.MISSING_FILES for window, now in changed.items() if now is None}
         pending |= {window: now for window, now in changed.items() if now is not None}
         pending = {window: print_ for window, print_ in pending.items() if window not in reasons}
         if not pending:

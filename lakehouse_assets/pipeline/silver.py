@@ -107,7 +107,7 @@ class SilverTarget(Target[Run]):
         refuse_damaged(self.run)
         settings, table = self.run.settings, self.run.table
         self.log = logs.decisions(settings, table)
-        if unapplied := ledger.unapplied(self.log):
+        if unapplied := ledger.unapplied_decisions(self.log):
             for target in decided_targets(self.run, logs.with_evidence(settings, table, unapplied), self.log):
                 run_steps(target, RECOVERING)
             delta.remove_folder(settings.path("staging", table))
@@ -172,7 +172,7 @@ class SilverTarget(Target[Run]):
             compared = windows_compared(log, [record.p_extracted_at for record in self.records])
             earlier_drift = logs.read_drift(settings, table, *compared) if compared else {}
         if any(isinstance(check, HistoryCheck) for check in spec.checks):
-            history = History(logs.with_evidence(settings, table, ledger.accepted(log).values(), ("checks",)))
+            history = History(logs.with_evidence(settings, table, ledger.accepted_decisions(log).values(), ("checks",)))
         columns = {column for record in logs.extractions(settings, table) for column in record.columns}
         return Knowledge(list(log), columns, baseline, history, earlier_drift, self.run.readers)
 
@@ -221,7 +221,7 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
         run_steps(table, (recover,))
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.table)
-        waiting = [record for record in ledger.undecided(records, table.log) if record.p_extracted_at in starts]
+        waiting = [record for record in ledger.undecided_extractions(records, table.log) if record.p_extracted_at in starts]
         new, samples = judge_and_apply(run, waiting, table.log)
         run_steps(table, (results,))
         if new:

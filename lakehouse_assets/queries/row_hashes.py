@@ -59,10 +59,10 @@ def _compare_with_fold(settings: Settings, spec: TableSpec, spark: SparkSession,
     decisions = logs.decisions(settings, spec.name)
     contract = effective_table(spec, decisions)
     meaning = delta.properties(settings.path("silver", spec.name)).get(delta.MEANING)
-    if ledger.unapplied(decisions) or meaning != contract.meaning:
+    if ledger.unapplied_decisions(decisions) or meaning != contract.meaning:
         return
     run = Run(settings, contract, lambda: spark, "verify")
-    foreign, missing = find_differences(silver, fold(foldable(run, ledger.live(decisions)), contract))
+    foreign, missing = find_differences(silver, fold(foldable(run, ledger.live_decisions(decisions)), contract))
     yield from _by_batch(spec, "silver", foreign, "row(s) are not those of bronze and the decisions")
     yield from _by_batch(spec, "silver", missing, "row(s) of bronze and the decisions are missing", "fewer")
 

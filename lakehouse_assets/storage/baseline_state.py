@@ -61,8 +61,8 @@ def read_baseline(
     is_short = len(decisions) <= most and not any(event.kind == "seed" for event in events)
     rows = _group_by_source(delta.read_arrow(path, None if is_short else COUNTS)) if decisions or events else {}
 
-    def learn(done: Sequence[BaselineEvent], at: int, state: BaselineState) -> BaselineState:
-        windows = _list_windows(decisions, done, rows, at)
+    def learn(past_events: Sequence[BaselineEvent], at: int, state: BaselineState) -> BaselineState:
+        windows = _list_windows(decisions, past_events, rows, at)
         read, complete = (rows, None) if is_short else _read_distributions(path, spec, windows, rows, most)
         for entry in _make_entries(spec, windows, read, complete):
             state.learn(entry.window, entry.measured, entry.statistics)
@@ -141,16 +141,16 @@ def _list_windows(
     """
     resets = [index for index, event in enumerate(events) if event.kind == "reset"]
     since = events[resets[-1]].after if resets else -1
-    numbers, by_id = ledger.taught_at(decisions, version), {d.decision_id: d for d in decisions}
+    numbers, by_id = ledger.baseline_numbers(decisions, version), {d.decision_id: d for d in decisions}
     windows = []
     for event in events[resets[-1] + 1 if resets else 0 :]:
         if event.kind == "seed":
             meanings = feature_meanings(event.extra["ruleset"])
-            accepted = {start for start, _ in ledger.accepted(decisions, event.after)}
+            accepted = {start for start, _ in ledger.accepted_decisions(decisions, event.after)}
             accepted |= {d.p_extracted_at for d in decisions if d.accepted and event.after < d.number <= version}
             starts = sorted(start for source, start in sources if source == event.seed_id and start not in accepted)
             windows += [_Window(event.after, True, (event.seed_id, start), meanings) for start in starts]
-    for decision_id in ledger.teaching(decisions, version):
+    for decision_id in ledger.baseline_decisions(decisions, version):
         decision = by_id[decision_id]
         number, start = numbers.get(decision.batch, decision.number), decision.p_extracted_at
         if number > since and start is not None:

@@ -111,10 +111,10 @@ def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEv
     """Return ids of applied decisions whose profiles the baseline must hold: those that join it, since the last reset."""
     since = max((event.after for event in events if event.kind == "reset"), default=-1)
     last = max((decision.number for decision in decisions), default=0)
-    by_id, numbers = {d.decision_id: d for d in decisions}, ledger.taught_at(decisions, last)
+    by_id, numbers = {d.decision_id: d for d in decisions}, ledger.baseline_numbers(decisions, last)
     return [
         decision_id
-        for decision_id in ledger.teaching(decisions, last)
+        for decision_id in ledger.baseline_decisions(decisions, last)
         if by_id[decision_id].applied_at is not None and numbers.get(by_id[decision_id].batch, 0) > since
     ]
 
@@ -217,7 +217,7 @@ def _change(silver: TableFiles, entry: dict[str, Any]) -> Change:
     elif operation == "MERGE":
         inserted, deleted = number("numTargetRowsInserted"), number("numTargetRowsDeleted")
         rows = None if inserted is None or deleted is None else inserted - deleted
-    return Change(entry["version"], operation, ours, rows, whole=operation == "WRITE" and mode == "Overwrite")
+    return Change(entry["version"], operation, ours, rows, replaces_all=operation == "WRITE" and mode == "Overwrite")
 
 
 def _last_event(history: Sequence[dict[str, Any]]) -> datetime | None:

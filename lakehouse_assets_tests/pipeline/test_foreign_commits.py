@@ -53,7 +53,7 @@ def table(settings: Settings, layer: str = "silver") -> DeltaTable:
 
 
 def list_findings(settings: Settings) -> list[tuple[str, str]]:
-    return [(finding.place, finding.kind) for finding in findings_of(settings, SPEC)]
+    return [(finding.layer, finding.kind) for finding in findings_of(settings, SPEC)]
 
 
 def test_commits_that_change_no_row_pass(lake):
@@ -71,7 +71,7 @@ def test_a_changed_cell_is_noticed_and_a_rebuild_ends_the_finding(lake, spark):
     expected = silver(lake)
     table(lake).update({"value": "77.0"}, predicate="sensor = 'a' and hour = 1")
     (finding,) = findings_of(lake, SPEC)
-    assert (finding.place, finding.kind, finding.mend) == ("silver", "foreign", "`lakehouse rebuild readings`")
+    assert (finding.layer, finding.kind, finding.mend) == ("silver", "foreign", "`lakehouse rebuild readings`")
     assert "(UPDATE)" in finding.message
     messages = [(f.kind, f.message) for f in compare_row_hashes(lake, SPEC, spark)]
     assert messages == [
@@ -95,7 +95,7 @@ def test_the_log_of_an_idle_table_is_lost(lake):
     shutil.rmtree(lake.path("ops", "decisions"))
     spec = readings()
     (finding,) = findings_of(lake, spec)
-    assert (finding.place, finding.kind) == ("ops/decisions", "lost")
+    assert (finding.layer, finding.kind) == ("ops/decisions", "lost")
     assert restore_logs(runner(None, lake, spec)).decisions == len(decisions)
     assert findings_of(lake, spec) == []
 
@@ -106,11 +106,11 @@ def test_silver_whose_commits_name_no_decision_any_more_is_given_up_once(setting
     run = runner(None, settings)
     assert restore_logs(run).decisions == 0
     (finding,) = findings_of(settings, readings())
-    assert finding.place == "ops/decisions" and "--accept-loss" in finding.mend
+    assert finding.layer == "ops/decisions" and "--accept-loss" in finding.mend
     loss = AcceptedLoss("ann", "no backup")
     assert [restore_logs(run, loss).given_up for _ in range(2)] == [1, 0]
     assert delta.properties(settings.path("silver", "readings"))[delta.MEANING] == "none"
-    assert not any(finding.place == "ops/decisions" for finding in findings_of(settings, readings()))
+    assert not any(finding.layer == "ops/decisions" for finding in findings_of(settings, readings()))
 
 
 def delete_at(settings: Settings, name: str, layer: str, predicate: str):
@@ -128,13 +128,13 @@ def test_a_mark_does_not_hide_rows_that_another_program_deletes_meanwhile(lake, 
     with pytest.raises(EvidenceError, match="another program made version"):
         publish(run, [window(3)])
     assert list_findings(lake) == [("silver", "fewer")]
-    assert len(ledger.unapplied(logs.decisions(lake, "readings"))) == 1
+    assert len(ledger.unapplied_decisions(logs.decisions(lake, "readings"))) == 1
     # Once more within the rebuild, between its commit and its mark.
     with pytest.raises(EvidenceError):
         rebuild(runner(spark, lake, SPEC, delete_at(lake, "silver_rebuilt", "silver", "sensor = 'b'")))
     assert ("silver", "fewer") in list_findings(lake)
     rebuild(runner(spark, lake, SPEC))
-    assert list_findings(lake) == [] and ledger.unapplied(logs.decisions(lake, "readings")) == []
+    assert list_findings(lake) == [] and ledger.unapplied_decisions(logs.decisions(lake, "readings")) == []
     keys = [(row["sensor"], row["hour"]) for row in silver(lake)]
     assert sorted(keys) == [*((name, hour) for name in "abc" for hour in (1, 2)), ("d", 3)]
 

@@ -160,8 +160,8 @@ def compare_categories(batch: Categories, baseline: Categories, *, batch_is_insi
     least = CALLED_NEW if aligned.folded else 0.0
     hidden = min(batch.counts.values(), default=0.0) if batch.others else 0.0
     new = _most_frequent(names, now, (before == 0) & (now > max(least, 2 * hidden)))
-    gone = _most_frequent(names, before, (now == 0) & (before > 0) & (not batch.others))
-    return CategoryDistance(round(g, 9), round(tail, 9), statistics, changed, new, gone)
+    missing_names = _most_frequent(names, before, (now == 0) & (before > 0) & (not batch.others))
+    return CategoryDistance(round(g, 9), round(tail, 9), statistics, changed, new, missing_names)
 
 
 def _distances(now: Floats, before: Floats) -> tuple[float, Floats]:

@@ -85,7 +85,7 @@ def find_executed(
 
     def changes_silver(d: Decision) -> bool:
         if d.verdict not in ACCEPTED:
-            return d.batch in ledger.accepted(every, d.number - 1)
+            return d.batch in ledger.accepted_decisions(every, d.number - 1)
         return bool(d.counts.rows_published or snapshot or d.kind != "judged" or d.decision_id in replacing)
 
     return [d for d in missing if d.superseded_by is None and (d.decision_id in named or not changes_silver(d))]
@@ -172,7 +172,7 @@ def _required_in_quarantine(decisions: Sequence[Decision]) -> set[str]:
         own = last_own.get(batch)
         if own and not _is_replaced(decision) and (own.accepted or own.counts.rows_quarantined):
             needed.add(own.decision_id)
-    chains = ledger.live(decisions).chains.values()
+    chains = ledger.live_decisions(decisions).chains.values()
     return needed | {link.decision.decision_id for chain in chains for link in chain}
 
 

@@ -39,8 +39,8 @@ def compare_silver(table: str, record: LoggedEvidence, inventory: Inventory) -> 
 
 def find_foreign_changes(changes: Sequence[Change]) -> list[Change]:
     """Return other programs' commits that changed rows, since ours last replaced all of them. ``changes``: oldest first."""
-    last = max((index for index, change in enumerate(changes) if change.ours and change.whole), default=-1)
-    return [change for change in changes[last + 1 :] if not change.ours and (change.whole or change.rows != 0)]
+    last = max((index for index, change in enumerate(changes) if change.ours and change.replaces_all), default=-1)
+    return [change for change in changes[last + 1 :] if not change.ours and (change.replaces_all or change.rows != 0)]
 
 
 def count_expected_rows(rows: int | None, changes: Sequence[Change]) -> int | None:
@@ -48,6 +48,6 @@ def count_expected_rows(rows: int | None, changes: Sequence[Change]) -> int | No
     for change in changes:
         if not change.ours:
             continue
-        before = 0 if change.whole else rows
+        before = 0 if change.replaces_all else rows
         rows = None if before is None or change.rows is None else before + change.rows
     return rows

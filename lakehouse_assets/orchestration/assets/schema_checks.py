@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions.schema.comparison import HOLDING
+from lakehouse_assets.decisions.schema.comparison import QUARANTINING
 from lakehouse_assets.decisions.schema.gate import differences_of, rejected
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.step_boundary import masked_check
@@ -91,7 +91,7 @@ def silver_schema_result(settings: Settings, spec: TableSpec, readers: Readers) 
     where = f"{status.last.p_extracted_at:%Y-%m-%d %H:%M}" if status.last else ""
     rows = [_row("silver", {**d.as_dict(), "outcome": "differs"}) for d in table_differences(status, readers)]
     rows += [_row(where, d.as_dict()) for d in status.arrived]
-    failing = [d.path for d in status.arrived if d.outcome in HOLDING]
+    failing = [d.path for d in status.arrived if d.outcome in QUARANTINING]
     messages = [] if status.matches else ["silver follows another contract: the next batch, or a migration, changes it"]
     messages += [f"the last extraction ({where}) differs in {', '.join(failing[:10])}"] if failing else []
     metadata: dict[str, Any] = {"columns": len(status.promised), "added_by_batches": len(status.spec.evolved_columns)}
@@ -106,7 +106,7 @@ def gold_schema_check(settings: Settings, gold: GoldSpec, personal: bool) -> dg.
         decisions = logs.decisions(settings, f"gold_{gold.name}", checks=True)
         last = max((d for d in decisions if d.recomputed != ()), key=lambda d: d.number, default=None)
         rows = schema_differences({"gold": last}) if last else []
-        failing = [row["column"] for row in rows if row["outcome"] in HOLDING]
+        failing = [row["column"] for row in rows if row["outcome"] in QUARANTINING]
         text = f"the SQL yields other columns than the table has: {', '.join(failing[:10])}" if failing else (
             "the SQL yields the columns that the table has"
         )  # fmt: skip

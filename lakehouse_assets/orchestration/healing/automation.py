@@ -38,9 +38,9 @@ def heal_windows(
     own = {"any_deps_updated": ac.any_deps_updated(), "any_deps_missing": ac.any_deps_missing()}
     if referenced:
         own = {name: condition.ignore(others) for name, condition in own.items()}
-    done = ac.newly_requested() | ac.newly_updated()
+    fresh = ac.newly_requested() | ac.newly_updated()
     arrived = ((ac.newly_missing() | ac.initial_evaluation()) & ~ac.execution_failed()) | own["any_deps_updated"]
-    wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
+    wanted = (ac.missing() & arrived.since(fresh)) | own["any_deps_updated"].since(fresh)
     condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
     for table in referenced:
         bronze, silver = (
@@ -64,9 +64,9 @@ def gold_follows() -> dg.AutomationCondition:
     SELECT could not run.
     """
     ac = dg.AutomationCondition
-    done = ac.newly_requested() | ac.newly_updated()
-    changed = (ac.any_deps_updated() | ac.code_version_changed()).since(done)
-    retry = ac.execution_failed() & ac.cron_tick_passed(GOLD_RETRY_CRON).since(done)
+    fresh = ac.newly_requested() | ac.newly_updated()
+    changed = (ac.any_deps_updated() | ac.code_version_changed()).since(fresh)
+    retry = ac.execution_failed() & ac.cron_tick_passed(GOLD_RETRY_CRON).since(fresh)
     begun = ac.all_deps_match(~ac.missing())
     return ((changed | retry) & begun & ~ac.in_progress() & ~ac.any_deps_in_progress()).with_label("gold_follows")
 

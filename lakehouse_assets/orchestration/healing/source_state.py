@@ -108,4 +108,4 @@ def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[
     tags = instance.event_log_storage.get_latest_tags_by_partition(
         source_key(spec), dg.DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG]
     )
-    return {partition: found[VERSION_TAG] for partition, found in tags.items() if VERSION_TAG in found}
+    return {partition: own_tags[VERSION_TAG] for partition, own_tags in tags.items() if VERSION_TAG in own_tags}

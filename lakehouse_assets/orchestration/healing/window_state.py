@@ -158,7 +158,7 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     decisions = logs.decisions(settings, spec.name)
     decided = {decision.batch for decision in decisions}
     undecided = any((record.p_extracted_at, record.extraction_seq) not in decided for record in newest.values())
-    return undecided or bool(ledger.unapplied(decisions))
+    return undecided or bool(ledger.unapplied_decisions(decisions))
 
 
 def read_report_times(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:

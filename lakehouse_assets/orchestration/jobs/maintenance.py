@@ -43,15 +43,15 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
     @step_of(bool(spec.pii_columns))
     def maintenance(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         run = table_run(spec, settings, context)
-        done = [*maintain(run), *maintain_gold(run, [gold.name for gold in spec.gold])]
-        rows = [(m.layer, m.files_before, m.files_after, m.rows_removed) for m in done]
+        results = [*maintain(run), *maintain_gold(run, [gold.name for gold in spec.gold])]
+        rows = [(m.layer, m.files_before, m.files_after, m.rows_removed) for m in results]
         header = ("table", "files before", "files after", "rows removed")
         return dg.MaterializeResult(
             metadata={
                 "tables": dg.MetadataValue.md(markdown_table(header, rows)),
-                "files_before": sum(m.files_before for m in done),
-                "files_after": sum(m.files_after for m in done),
-                "quarantine_rows_removed": sum(m.rows_removed for m in done),
+                "files_before": sum(m.files_before for m in results),
+                "files_after": sum(m.files_after for m in results),
+                "quarantine_rows_removed": sum(m.rows_removed for m in results),
             }
         )
 

@@ -190,7 +190,7 @@ def _migrate_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
         steps = migrate(jobs.run(context, config.table), config.renames, config.lose)
         values = {"steps": len(steps), "version": delta.version(settings.path("silver", spec.name))}
         context.add_output_metadata(values)
-        accepted = [start for start, _ in ledger.accepted(logs.decisions(settings, spec.name)) if start]
+        accepted = [start for start, _ in ledger.accepted_decisions(logs.decisions(settings, spec.name)) if start]
         if steps and accepted:
             # Silver changed, though no window did: reported on the last window, so that gold follows.
             key = window_at(max(accepted), spec.extraction.cadence).key

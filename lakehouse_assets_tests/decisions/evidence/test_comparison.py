@@ -139,7 +139,7 @@ CRASHES = {
 
 def differ(record, inventory):
     findings = compare_evidence("t", replace(RECORD, **record), replace(INVENTORY, **inventory))
-    return [(f.place, f.kind, f.window.day if f.window else None) for f in findings]
+    return [(f.layer, f.kind, f.window.day if f.window else None) for f in findings]
 
 
 @pytest.mark.parametrize("name", DAMAGE)

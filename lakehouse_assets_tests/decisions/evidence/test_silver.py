@@ -26,17 +26,17 @@ def inventory(version: int, rows: int, *changes: Change) -> Inventory:
 
 
 def kinds(record: LoggedEvidence, measured: Inventory) -> list[tuple[str, str]]:
-    return [(finding.place, finding.kind) for finding in compare_evidence("t", record, measured)]
+    return [(finding.layer, finding.kind) for finding in compare_evidence("t", record, measured)]
 
 
 UPDATE = Change(2, "UPDATE", False, None)
-REBUILD = Change(3, "WRITE", True, 3, whole=True)
+REBUILD = Change(3, "WRITE", True, 3, replaces_all=True)
 
 
 @pytest.mark.parametrize(("changes", "rows", "expected"), [
     ([UPDATE], 3, [("silver", "foreign")]),
     ([Change(2, "RESTORE", False, None)], 3, [("silver", "foreign")]),
-    ([Change(2, "WRITE", False, 0, whole=True)], 3, [("silver", "foreign")]),
+    ([Change(2, "WRITE", False, 0, replaces_all=True)], 3, [("silver", "foreign")]),
     ([UPDATE], 2, [("silver", "fewer")]),
     ([Change(2, "OPTIMIZE", False, 0), Change(3, "SET TBLPROPERTIES", False, 0)], 3, []),
     ([UPDATE, REBUILD], 3, []),
@@ -59,7 +59,7 @@ def test_a_decision_on_other_rows_than_its_extraction_has_on_record():
     counts = Counts(4, 3, 1, 0, 0)
     decided = replace(RECORD, decisions=(replace(DECISION, counts=counts),))
     (finding,) = compare_evidence("t", decided, inventory(1, 3))
-    assert (finding.place, finding.kind, finding.window) == ("ops/extractions", "fewer", DAY)
+    assert (finding.layer, finding.kind, finding.window) == ("ops/extractions", "fewer", DAY)
     assert finding.message == "3 rows of the extraction are on record, and its decision counted 4"
     assert "one backup" in finding.mend
 
@@ -67,7 +67,7 @@ def test_a_decision_on_other_rows_than_its_extraction_has_on_record():
 def test_silver_without_any_decision_is_a_lost_log_even_if_no_commit_names_one():
     lost = replace(RECORD, decisions=(), silver=None)
     (finding,) = compare_evidence("t", lost, inventory(30, 3))
-    assert (finding.place, finding.kind) == ("ops/decisions", "lost")
+    assert (finding.layer, finding.kind) == ("ops/decisions", "lost")
     assert "silver/t is there, and no decision on it" in finding.message and "--accept-loss" in finding.mend
     assert kinds(replace(lost, given_up={"unnamed"}), inventory(30, 3)) == []
 
