@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.errors import AnalysisException, ParseException
 
-from lakehouse_assets.decisions.personal import MASKED, masked
+from lakehouse_assets.decisions.personal import MASKED, absent_file_message, masked
 from lakehouse_assets.errors import EvidenceError, LakehouseError, java_causes
 
 LENGTH = 300
@@ -78,9 +78,7 @@ def _absent_file_text(error: BaseException) -> str:
     """Return the text for a table that lacks a data file, with the way out; empty for any other error. It quotes no row."""
     for text in [str(error), *[f"{name}: {message}" for name, message in _causes(error)]]:
         if ABSENT_FILE.search(text) and (match := DATA_FILE.search(text)):
-            layer, table = match.groups()
-            mend = f"`lakehouse rebuild {table}` writes it anew" if layer == "silver" else "see `lakehouse verify`"
-            return f"{layer}/{table} lacks a data file that its log names: {mend}"
+            return absent_file_message(*match.groups())
     return ""
 
 

@@ -20,17 +20,17 @@ attributes:
     mail: {{type: string, pii: true}}
     home: {{type: "struct<street: string, number: int>", pii: true}}
     amount: double
-    city: string
+    town: string
   checks:
     - {{check: in_range, column: amount, min: 0, max: 10}}
-  drift: {{features: [amount, city, {{name: by_city, expr: amount, by: city}}]}}
+  drift: {{features: [amount, town, {{name: by_town, expr: amount, by: town}}]}}
 """
 
 
 def add_other_formats(home: Path, landing: Path, token: str) -> None:
     """Add the tables `notes` (JSON) and `visits` (Parquet) to a project, and land three windows of each."""
-    good = {"mail": f"a@{token}", "home": {"street": token, "number": 1}, "amount": 1.5, "city": "Bonn"}
-    swapped = {**good, "mail": "Bonn", "city": f"a@{token}"}
+    good = {"mail": f"a@{token}", "home": {"street": token, "number": 1}, "amount": 1.5, "town": "Bonn"}
+    swapped = {**good, "mail": "Bonn", "town": f"a@{token}"}
     wrong = {**good, "amount": token}
     for name, file_format in {"notes": "json", "visits": "parquet"}.items():
         folder = home / "lakehouse_assets" / "tables" / name
