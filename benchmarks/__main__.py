@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, gate, incremental, profiling, rules, scattered, schema
+from benchmarks import audit, catch_up, demo, frames, gate, incremental, profiling, rules, scattered, schema
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "demo": demo.benchmark,
     "incremental": incremental.benchmark,
     "gate": gate.benchmark,
+    "frame": frames.benchmark,
     "catch-up": catch_up.benchmark,
     "scattered": scattered.benchmark,
     "rules": rules.benchmark,

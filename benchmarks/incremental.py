@@ -18,6 +18,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from benchmarks import PROJECT_ROOT
 from benchmarks.harness import Result, Sample, Side, run_pairs
 from benchmarks.lab import Lab, own_instance, public_properties
 from lakehouse_assets.checks.sql.text import literal
@@ -26,7 +27,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.orchestration.assets.component import load_tables
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.session import spark_properties
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from benchmarks import PROJECT_ROOT
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import JAVA_OPTIONS, build_session, spark_properties
 
 # A machine's folders and jars are not reported; the other settings are.

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from filelock import FileLock
 
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import (
     JARS,
     JARS_FOR_JDBC,
@@ -19,7 +19,7 @@ from lakehouse_assets.storage.session import (
     spark_properties,
 )
 from lakehouse_assets_tests.slices import SLICE_SECONDS, draw
-from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, as_for_users
+from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, PROJECT_ROOT, as_for_users
 
 
 def fetch_jars_of_sources() -> None:

@@ -20,6 +20,8 @@ from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import JAVA_OPTIONS, class_archive_option
 
+# The folder of this repository, which is a project itself.
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
 # Java's first compiler alone (which has little room for its code, unless it is given more).
 FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
 # Both compilers, for a process that runs hundreds of tests: after twenty a test takes a third less than with the first alone.

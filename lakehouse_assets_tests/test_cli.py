@@ -30,9 +30,10 @@ from lakehouse_assets.orchestration import validate
 from lakehouse_assets.orchestration.assets.component import load_tables
 from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.jobs import operation_job
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.baseline import BaselineEvent, log_baseline_event, write_profiles
 from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 WINDOW = "2013-01-01"
 TABLES = ", ".join(table.spec.name for table in load_tables())

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
 from lakehouse_assets.reports.audit_site import page_path
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audit_log
 from lakehouse_assets_tests.audited import firms
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 
 @pytest.fixture(autouse=True)

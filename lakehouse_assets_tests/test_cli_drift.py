@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from lakehouse_assets.cli import app
@@ -221,3 +222,17 @@ def test_two_columns_of_one_name_are_refused():
     twice = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
     with pytest.raises(RefusedError, match="two columns that are called 'a'"):
         compare(twice, twice)
+
+
+def test_delta_tables_and_their_versions(tmp_path):
+    path = tmp_path / "rows"
+    for frame in (BASE, rows(2000, 2, a=lambda f, _: f["a"] + 0.5)):
+        write_deltalake(path, frame, mode="overwrite")
+
+    def answer(*arguments):
+        return CliRunner().invoke(app, ["drift", "test", *map(str, arguments)], standalone_mode=False)
+
+    assert isinstance(answer(path, "--baseline", f"{path}@v0", "--fail").exception, CheckFailedError)
+    assert answer(f"{path}@v0", "--baseline", f"{path}@v0", "--fail", "--feature", "a").exception is None
+    assert "cannot be read" in str(answer(f"{path}@v7", "--baseline", path).exception)
+    assert "is no Delta table" in str(answer(tmp_path, "--baseline", path).exception)

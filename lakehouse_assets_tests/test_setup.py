@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 # Makes half of what it is asked for, then the rest; at the step KILL_AT it kills the set-up in between.
 PYTHON = """#!/bin/bash

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
-TREES = ("lakehouse_assets_tests", "benchmarks", "scripts")
+TREES = ("lakehouse_assets", "lakehouse_assets_tests", "benchmarks", "scripts")
 # Never the whole name of anything.
 BARE = frozenset(
     "act acts asked book came crowded culprit culprits done found given gone got held kept known made meant place placed places"

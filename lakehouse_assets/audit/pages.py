@@ -44,18 +44,20 @@ def page_file(settings: Settings, table: str) -> Path:
 def _table_context(settings: Settings, table: str) -> TableContext:
     """Return the gate's decisions on this table, if it knows the table."""
     stage, _, name = table.partition("/")
-    known = logs.decisions(settings, f"gold_{name}" if stage == "gold" else name, checks=True)
-    if not known:
+    decisions_of_table = logs.decisions(settings, f"gold_{name}" if stage == "gold" else name, checks=True)
+    if not decisions_of_table:
         return TableContext()
-    current = list(ledger.current_decisions(known).values())
-    quarantined = ledger.quarantined_decisions(known)
+    current = list(ledger.current_decisions(decisions_of_table).values())
+    quarantined = ledger.quarantined_decisions(decisions_of_table)
     figures = (
-        ("batches judged", len({d.batch for d in known})),
+        ("batches judged", len({d.batch for d in decisions_of_table})),
         ("batches quarantined now", len(quarantined)),
         ("rows quarantined now", sum(d.counts.rows_quarantined for d in current)),
         ("rows published", sum(d.counts.rows_published for d in current)),
     )
-    checks = [(d, check) for d in known if d.superseded_by is None for check in d.checks if check["check"] == "drift"]
+    checks = [
+        (d, check) for d in decisions_of_table if d.superseded_by is None for check in d.checks if check["check"] == "drift"
+    ]
     drifted = [(d, check) for d, check in checks if check["status"] in ("failed", "error")]
     return TableContext(figures, _drift(settings, name, drifted[-SHOWN_DRIFT:][::-1]))
 

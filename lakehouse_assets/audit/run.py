@@ -232,9 +232,9 @@ def _judge_rules(
     if undecided and run.escalate:
         run.step(f"{len(undecided)} rules in full")
         frame = rule_scans.select_leaves(source, [name for bound in undecided for name in bound.columns])
-        (whole, counts), full_errors = rule_scans.failures_in_full(frame, undecided, context)
+        (table_rows, counts), full_errors = rule_scans.failures_in_full(frame, undecided, context)
         errors |= full_errors
-        shares |= {name: exact_share(whole, failed) for name, failed in counts.items()}
+        shares |= {name: exact_share(table_rows, failed) for name, failed in counts.items()}
         escalated = set(counts)
     failing = [b for b in by_row if b.id not in errors and shares[b.id].failed and not personal & set(b.columns)]
     examples = rule_scans.sample_examples(sample.rows, failing, context)

@@ -66,11 +66,11 @@ def group_of(column: str) -> Column:
     return F.coalesce(F.col(identifier(column)).cast("string"), F.lit(NO_VALUE))
 
 
-def count_groups(frame: DataFrame, column: str, whole: int, *, weighted: bool) -> Groups:
-    """Count rows by group. Reads that column alone; collects at most a thousand groups. ``whole``: rows of the table."""
+def count_groups(frame: DataFrame, column: str, table_rows: int, *, weighted: bool) -> Groups:
+    """Count rows by group. Reads that column alone; collects at most a thousand groups. ``table_rows``: rows of the table."""
     counted = frame.groupBy(group_of(column).alias("g")).count().orderBy(F.desc("count"), "g").limit(MOST_GROUPS)
     counts = {row["g"]: row["count"] for row in counted.collect()}
-    remaining = whole - sum(counts.values())
+    remaining = table_rows - sum(counts.values())
     if remaining > 0:
         counts[OTHERS] = counts.get(OTHERS, 0) + remaining
     return Groups(counts, dict(zip(counts, group_weights([*counts.values()]), strict=True)) if weighted else {})
@@ -81,13 +81,13 @@ def draw_sample(
     identity: Sequence[Column],
     wanted: int,
     seed: int,
-    whole: int,
+    table_rows: int,
     *,
     column: str | None = None,
     groups: Groups | None = None,
 ) -> Sample:
-    """Draw at most ``wanted`` rows of ``frame``, which has ``whole``. ``identity``: columns that tell rows apart. ``column``,
-    ``groups``: how rows are counted and, with weights, weighted.
+    """Draw at most ``wanted`` rows of ``frame``, which has ``table_rows``. ``identity``: columns that identify a row.
+    ``column``, ``groups``: how rows are counted and, with weights, weighted.
     """
     rows = frame.withColumn(GROUP, group_of(column) if column else F.lit(""))
     weights = groups.weights if groups else {}
@@ -103,24 +103,24 @@ def draw_sample(
         weight = F.lit(1.0)
     by_seed = F.lit(seed).cast("bigint")
     prioritized = rows.withColumn(PRIORITY, sampling_priority(by_seed, identity, weight)).drop("_audit_weight")
-    sizes = [(weights[name], count) for name, count in groups.counts.items()] if groups and weights else [(1.0, whole)]
+    sizes = [(weights[name], count) for name, count in groups.counts.items()] if groups and weights else [(1.0, table_rows)]
     first_cut = find_cut(sizes, wanted + 1 + 8 * sqrt(wanted) + 50)
-    cached, drawn = _draw(prioritized, wanted, whole, first_cut)
+    cached, drawn = _draw(prioritized, wanted, table_rows, first_cut)
     repeated = len({priority for _, priority in drawn}) < len(drawn)
     if repeated:
         # Rows that are alike would all be in the sample or none of them, which no interval knows of.
         cached.unpersist()
         salted = sampling_priority(by_seed, [*identity, F.monotonically_increasing_id()], weight)
-        cached, drawn = _draw(rows.withColumn(PRIORITY, salted).drop("_audit_weight"), wanted, whole, first_cut)
+        cached, drawn = _draw(rows.withColumn(PRIORITY, salted).drop("_audit_weight"), wanted, table_rows, first_cut)
     cut = drawn[wanted][1] if len(drawn) > wanted else float("inf")
     counts = Counter(group for group, priority in drawn if priority < cut)
     return Sample(cached.where(F.col(PRIORITY) < F.lit(cut)), cached, counts.total(), cut, dict(counts), weights, repeated)
 
 
-def _draw(rows: DataFrame, wanted: int, whole: int, first_cut: float) -> tuple[DataFrame, list[tuple[str, float]]]:
+def _draw(rows: DataFrame, wanted: int, table_rows: int, first_cut: float) -> tuple[DataFrame, list[tuple[str, float]]]:
     """Return one row more than wanted; without the first cut if that left too few, which is next to impossible."""
     cached, drawn = _least(rows, wanted + 1, first_cut)
-    if isfinite(first_cut) and len(drawn) < min(wanted + 1, whole):
+    if isfinite(first_cut) and len(drawn) < min(wanted + 1, table_rows):
         cached.unpersist()
         cached, drawn = _least(rows, wanted + 1, float("inf"))
     return cached, drawn

@@ -150,10 +150,10 @@ class _Bound:
 
     def steps(self, tree: Any) -> int:
         """Return the most steps of a failing match, from every position at which it may begin."""
-        whole = self._sequence(tree, _Rest(1, frozenset()))
+        span = self._sequence(tree, _Rest(1, frozenset()))
         begins = [str(argument) for op, argument in list(tree)[:1] if str(op) == "AT"]
         anchored = begins and (begins[0] == "AT_BEGINNING_STRING" or (begins[0] == "AT_BEGINNING" and not self.multiline))
-        return whole.steps * (1 if anchored else LONGEST)
+        return span.steps * (1 if anchored else LONGEST)
 
     def _sequence(self, tree: Iterable[Any], rest: _Rest) -> _Rest:
         for op, argument in reversed(list(tree)):

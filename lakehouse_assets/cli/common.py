@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from lakehouse_assets.errors import LakehouseError, RefusedError
 from lakehouse_assets.reports.markdown import escape_controls
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 
 
 class SafeConsole(Console):
@@ -79,6 +80,13 @@ def select_tables(name: str | None = None) -> list[Any]:
     return tables if name is None else [find_table(tables, name)]
 
 
+def tables_folder() -> Path:
+    """Return the folder of the project's tables."""
+    from lakehouse_assets.orchestration.assets.component import tables_folder
+
+    return tables_folder(Settings.from_environment())
+
+
 def find_table(tables: Sequence[Any], name: str) -> Any:
     """Return the table of this name. Raises RefusedError, which lists the tables."""
     by_name = {table.spec.name: table for table in tables}
@@ -113,7 +121,8 @@ def open_instance(settings: Settings) -> Iterator[Any]:
     import logging
 
     os.environ["DAGSTER_HOME"] = str(settings.dagster_home)
-    os.chdir(PROJECT_ROOT)
+    if settings.project is not None:
+        os.chdir(settings.project)
     logging.getLogger("dagster").setLevel(logging.WARNING)
     import dagster as dg
 

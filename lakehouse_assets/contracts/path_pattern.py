@@ -61,7 +61,7 @@ class PathPattern:
     def _directives(self) -> set[str]:
         return set(re.findall(r"%(.)", "".join(PLACEHOLDER.findall(self.text))))
 
-    def tells_apart(self, cadence: Cadence) -> bool:
+    def separates_windows(self, cadence: Cadence) -> bool:
         """Whether two windows of this cadence never have the same path."""
         names = self._directives
         return {"hourly": "H" in names, "monthly": True}.get(cadence, bool(names & {"d", "j"}))

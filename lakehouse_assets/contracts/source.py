@@ -149,7 +149,7 @@ class FilesSource(StrictModel):
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError if two windows of this cadence would have the same files."""
         for key, pattern in self._patterns.items():
-            if not pattern.tells_apart(cadence):
+            if not pattern.separates_windows(cadence):
                 raise ValueError(
                     f"source.{key}: {pattern.text!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
                 )

@@ -7,12 +7,12 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, in_units
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
@@ -103,6 +103,8 @@ class TableContract(StrictModel):
     """Dagster owners: `team:<name>` or e-mail addresses."""
     tags: dict[str, str] = {}
     """Dagster tags of all the table's assets."""
+    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] | None = None
+    """Dagster's group of all the table's assets. By default the table's name."""
     source: AnySource
     """Where the data comes from: files, a database table, or a topic."""
     extraction: ExtractionSpec
@@ -129,6 +131,14 @@ class TableContract(StrictModel):
     """Who gets alerts about critical failures."""
     maintenance: MaintenanceSpec = MaintenanceSpec()
     """How long unneeded files and closed quarantine rows are kept."""
+
+    # Of the project, and not of the YAML.
+    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def asset_prefix(self) -> tuple[str, ...]:
+        """The first parts of the keys of the table's assets."""
+        return self.declared._asset_prefix
 
     @property
     def declared(self) -> "TableContract":
@@ -164,11 +174,8 @@ class TableContract(StrictModel):
     @property
     def drift_in_units(self) -> DriftSpec | None:
         """`drift`, with each feature that is a bare column in that column's unit."""
-        if self.drift is None:
-            return None
-        bare = {f.name: self.columns[f.expr].unit for f in self.drift.features if f.unit is None and f.expr in self.columns}
-        features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in self.drift.features]
-        return self.drift.model_copy(update={"features": tuple(features)})
+        units = {name: column.unit for name, column in self.columns.items()}
+        return in_units(self.drift, units) if self.drift else None
 
     @property
     def meaning(self) -> str:
@@ -184,7 +191,8 @@ class TableContract(StrictModel):
 
     def ruleset(self) -> str:
         """Return what a batch is judged by, as canonical JSON; each decision stores it."""
-        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold", "maintenance"), True)
+        not_rules = ("description", "owners", "tags", "group", "alerts", "gold", "maintenance")
+        left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
         # Retries, alerts of overdue windows and units in messages change no judgement.
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}

@@ -78,7 +78,7 @@ class Knowledge:
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._accepted_before = set(ledger.accepted(self.decisions))
+        self._accepted_before = set(ledger.accepted_decisions(self.decisions))
 
     def learn(self, decision: Decision, evidence: BatchEvidence, drift: DriftVerdict | None) -> None:
         """Bring the baseline and the history up to date with a decision."""
@@ -100,22 +100,22 @@ def decide(
     spec: TableSpec,
     record: ExtractionRecord,
     evidence: BatchEvidence,
-    known: Knowledge,
+    knowledge: Knowledge,
     request: JudgementRequest,
     *,
     run_id: str,
     at: datetime,
 ) -> list[Decision]:
     """Return the decision on one batch of silver and, if it is accepted, the records of the extractions that it supersedes.
-    They are added to ``known``. ``at``: the time of the decision.
+    They are added to ``knowledge``. ``at``: the time of the decision.
     """
-    current = evolution.effective_table(spec, known.decisions)
-    planned = evolution.plan(current, record, known.readers)
-    drift = _drift_verdict(record.p_extracted_at, evidence, known)
-    outcomes = _outcomes(spec, current, planned, record, evidence, known, request.waived)
+    current = evolution.effective_table(spec, knowledge.decisions)
+    planned = evolution.plan(current, record, knowledge.readers)
+    drift = drift_verdict(record.p_extracted_at, evidence, knowledge)
+    outcomes = _outcomes(spec, current, planned, record, evidence, knowledge, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
     verdict, counts = gate.verdict_of(outcomes, evidence.numbers)
-    number = max((d.number for d in known.decisions), default=0) + 1
+    number = max((d.number for d in knowledge.decisions), default=0) + 1
     decision = Decision(
         table=spec.name,
         p_extracted_at=record.p_extracted_at,
@@ -143,11 +143,11 @@ def decide(
         drift=drift.to_dict() if drift else None,
         profiles=tuple(profile.to_dict() for profile in evidence.profiles),
     )
-    earlier = ledger.earlier(decision.batch, known.decisions) if decision.accepted else []
-    made = [decision, *superseded(earlier, decision, evidence.replaced)]
-    known.learn(decision, evidence, drift)
-    known.decisions += made
-    return made
+    earlier = ledger.earlier(decision.batch, knowledge.decisions) if decision.accepted else []
+    new_decisions = [decision, *superseded(earlier, decision, evidence.replaced)]
+    knowledge.learn(decision, evidence, drift)
+    knowledge.decisions += new_decisions
+    return new_decisions
 
 
 def _outcomes(
@@ -156,13 +156,15 @@ def _outcomes(
     planned: evolution.Plan,
     record: ExtractionRecord,
     evidence: BatchEvidence,
-    known: Knowledge,
+    knowledge: Knowledge,
     waived: Collection[str],
 ) -> list[Outcome]:
     """Outcomes of all checks but drift. ``current``: the contract before this batch; ``planned``: after it."""
     numbers = evidence.numbers
     failed_casts = {name: numbers.failed_rows.get(f"cast_{name}", 0) for name in current.columns}
-    outcomes = gate.built_in(planned.after, numbers) + schema_outcomes(current, record, planned, known.columns, failed_casts)
+    outcomes = gate.built_in(planned.after, numbers) + schema_outcomes(
+        current, record, planned, knowledge.columns, failed_casts
+    )
     context = window_context(spec, record.p_extracted_at, record.control)
     outcomes += gate.judge_checks(
         awaited_checks(spec.checks, context),
@@ -170,17 +172,20 @@ def _outcomes(
         numbers,
         spec.pii_columns,
         waived,
-        before=partial(known.history.before, record.p_extracted_at),
+        before=partial(knowledge.history.before, record.p_extracted_at),
         lacking=lacking_columns(current, record),
     )
     return outcomes + supersede_outcome(current, numbers, evidence.replaced, lacking_columns(current.declared, record))
 
 
-def _drift_verdict(start: datetime, evidence: BatchEvidence, known: Knowledge) -> DriftVerdict | None:
-    if known.baseline is None or not evidence.numbers.newest or "drift" in evidence.numbers.errors:
+def drift_verdict(start: datetime, evidence: BatchEvidence, knowledge: Knowledge) -> DriftVerdict | None:
+    """Return the drift verdict of a batch; None without `drift`, without rows to publish, or where it was not measured."""
+    if knowledge.baseline is None or not evidence.numbers.newest or "drift" in evidence.numbers.errors:
         return None
-    since = partial(find_drift_start, known.decisions, known.earlier_drift, start)
-    return judge_drift(evidence.profiles, *known.baseline.without_window(start), known.baseline.spec, window=start, since=since)
+    since = partial(find_drift_start, knowledge.decisions, knowledge.earlier_drift, start)
+    return judge_drift(
+        evidence.profiles, *knowledge.baseline.without_window(start), knowledge.baseline.spec, window=start, since=since
+    )
 
 
 def gold_outcomes(

@@ -49,12 +49,12 @@ def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -
     return last
 
 
-def accepted(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
+def accepted_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
     """The batches whose clean rows make up silver: at most one extraction per window."""
     return {batch: decision for batch, decision in current_decisions(decisions, as_of).items() if decision.accepted}
 
 
-def live(decisions: Iterable[Decision], as_of: int | None = None) -> Live:
+def live_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Live:
     """The extractions that silver is folded from, after the decisions numbered up to ``as_of`` (all, without it)."""
     decisions = [d for d in decisions if as_of is None or d.number <= as_of]
     last = current_decisions(decisions)
@@ -99,13 +99,13 @@ def _has_quarantined_rows(decision: Decision) -> bool:
     return bool(decision.counts.rows_quarantined or decision.counts.rows_discarded)
 
 
-def teaching(decisions: Sequence[Decision], as_of: int) -> list[str]:
+def baseline_decisions(decisions: Sequence[Decision], as_of: int) -> list[str]:
     """Ids of the decisions whose profiles the baseline holds at a version, in the order in which they were decided."""
-    in_order = sorted(accepted(decisions, as_of).values(), key=lambda d: d.number)
+    in_order = sorted(accepted_decisions(decisions, as_of).values(), key=lambda d: d.number)
     return [decision.decision_id for decision in in_order if decision.teaches]
 
 
-def taught_at(decisions: Iterable[Decision], as_of: int) -> dict[Batch, int]:
+def baseline_numbers(decisions: Iterable[Decision], as_of: int) -> dict[Batch, int]:
     """The number of the decision by which each batch's rows joined the baseline; a discard adds nothing to it."""
     numbers: dict[Batch, int] = {}
     for decision in decisions:
@@ -114,7 +114,7 @@ def taught_at(decisions: Iterable[Decision], as_of: int) -> dict[Batch, int]:
     return numbers
 
 
-def unapplied(decisions: Iterable[Decision]) -> list[Decision]:
+def unapplied_decisions(decisions: Iterable[Decision]) -> list[Decision]:
     """Decisions that an earlier run has not finished, in order; records of supersession follow their superseder."""
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)
 
@@ -124,7 +124,9 @@ def lost_marks(decisions: Sequence[Decision]) -> list[Decision]:
     own = [decision for decision in decisions if decision.superseded_by is None]
     last = {decision.run_id: decision.number for decision in sorted(own, key=lambda d: d.number)}
     newest_runs = sorted(last.items(), key=lambda run: run[1])[-2:]
-    return [d for d in unapplied(own) if any(run_id != d.run_id and number > d.number for run_id, number in newest_runs)]
+    return [
+        d for d in unapplied_decisions(own) if any(run_id != d.run_id and number > d.number for run_id, number in newest_runs)
+    ]
 
 
 def latest_extractions(records: Iterable[ExtractionRecord]) -> dict[datetime, ExtractionRecord]:
@@ -138,7 +140,7 @@ def newest_by_window(decisions: Iterable[Decision]) -> dict[datetime, Decision]:
     return {decision.p_extracted_at: decision for decision in in_order if decision.p_extracted_at}
 
 
-def undecided(records: Iterable[ExtractionRecord], decisions: Iterable[Decision]) -> list[ExtractionRecord]:
+def undecided_extractions(records: Iterable[ExtractionRecord], decisions: Iterable[Decision]) -> list[ExtractionRecord]:
     """Newest extractions that nobody has judged, oldest window first."""
     judged = {decision.batch for decision in decisions}
     newest = latest_extractions(records).values()

@@ -1,4 +1,7 @@
-"""The first few names in a sentence, and the examples of a check's outcome."""
+"""The first few names in a sentence, and the examples of a check's outcome.
+
+Belongs here: short lists for messages. Does not: the messages.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

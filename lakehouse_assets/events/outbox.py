@@ -82,10 +82,10 @@ def advance_cursor(decisions: Sequence[Decision], delivered: Sequence[Decision],
         return cursor
     sent = {d.decision_id for d in delivered}
     first = min((d.number for d in find_due(decisions, cursor) if d.decision_id not in sent), default=inf)
-    done = [d for d in decisions if d.applied_at and d.number < first]
-    if not done:
+    applied_decisions = [d for d in decisions if d.applied_at and d.number < first]
+    if not applied_decisions:
         return Cursor()
-    last = done[-1]
+    last = applied_decisions[-1]
     passed = tuple(sorted({d.number for d in decisions if d.applied_at is None and d.number < last.number}))
     return Cursor(last.number, last.decision_id, passed)
 

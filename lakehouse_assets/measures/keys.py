@@ -233,7 +233,7 @@ def deleted_keys(
     counted = {row["_index"]: (row["n"], row["g"]) for row in sums.collect()}
     published, deleted = counted.get(0, (0, 0))[0], {}
     for start, index in index_of.items():
-        new, gone = counted.get(index, (0, 0))
-        deleted[start] = (published, gone)
-        published += new - gone
+        new, deletions = counted.get(index, (0, 0))
+        deleted[start] = (published, deletions)
+        published += new - deletions
     return deleted

@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.pseudonyms import NameMask, name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.errors import RefusedError
@@ -131,8 +132,8 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
         if not newest:
             raise RefusedError(f"{path} has no row with a {column}: there is nothing to learn from")
         windows = windows.where(F.unix_micros("p_extracted_at") >= min(newest))
-        measured = _measure(windows, drift, path, personal=bool(spec.pii_columns))
-        entries.extend(_judge_in_order(read_baseline(run.settings, spec, decisions, after), measured, after))
+        measured = measure_windows(windows, drift, path, name_mask(spec), personal=bool(spec.pii_columns))
+        entries.extend(judge_in_order(read_baseline(run.settings, spec, decisions, after), measured, after))
         rows_in = sum(max(m.rows for m in entry.measured) for entry in entries)
         origin = {"source": path, "version": version, "column": column}
         return {**origin, "windows": len(entries), "rows": rows_in, "ruleset": spec.ruleset()}
@@ -176,17 +177,21 @@ def _window_start(at: Column, spec: TableSpec) -> Column:
     return F.timestamp_micros(F.unix_micros(at) - F.pmod(since, micros))
 
 
-def _measure(rows: DataFrame, drift: DriftSpec, path: str, *, personal: bool) -> Mapping[datetime, Sequence[Measurement]]:
+def measure_windows(
+    rows: DataFrame, drift: DriftSpec, path: str, mask: NameMask | None, *, personal: bool
+) -> Mapping[datetime, Sequence[Measurement]]:
+    """Measure the features of each window of these rows, from one job. Raises RefusedError with ``path`` if that fails."""
     try:
-        profiles, crowded = measure_profiles(rows, drift)
+        profiles, too_many_strata = measure_profiles(rows, drift)
     except SCAN_ERRORS as error:
         raise RefusedError(f"{path}: the features cannot be measured: {error_text(error, personal)}") from None
-    if crowded:
+    if too_many_strata:
         raise RefusedError(f"{path}: {TOO_MANY_STRATA}")
-    return {start_of(batch): measurements for batch, measurements in sorted(profiles.items())}
+    ordered = [(start_of(batch), measurements) for batch, measurements in sorted(profiles.items())]
+    return {start: list(map(mask.measurement, own)) if mask else own for start, own in ordered}
 
 
-def _judge_in_order(state: BaselineState, windows: Mapping[datetime, Sequence[Measurement]], after: int) -> list[Entry]:
+def judge_in_order(state: BaselineState, windows: Mapping[datetime, Sequence[Measurement]], after: int) -> list[Entry]:
     """Judge each window by those before it, as if they had come one after the other, so that each has statistics."""
     entries = []
     for start, measurements in windows.items():

@@ -105,7 +105,7 @@ def newest_of(run: Run, windows: Sequence[Window], layer: str) -> list[Window]:
     if layer == "source":
         starts = {window.start for window in source_of(run.spec, run.settings).fingerprints(windows)}
     elif layer == "silver":
-        starts = {start for start, _ in ledger.accepted(logs.decisions(run.settings, run.spec.name))}
+        starts = {start for start, _ in ledger.accepted_decisions(logs.decisions(run.settings, run.spec.name))}
     else:
         starts = {record.p_extracted_at for record in logs.extractions(run.settings, run.spec.name)}
     return [window for window in windows if window.start in starts][-1:]
@@ -132,7 +132,7 @@ def _target_at(run: Run, windows: Sequence[Window], layer: str, names: Collectio
         if backward := [check.id for check in spec.checks if isinstance(check, as_came) and check.id in names]:
             text = "look at windows as they came, and in silver later ones have taken rows from them; ask bronze"
             raise RefusedError(f"{spec.name}: {', '.join(backward)} {text}")
-        accepted = ledger.accepted(logs.decisions(run.settings, spec.name))
+        accepted = ledger.accepted_decisions(logs.decisions(run.settings, spec.name))
         if not starts & {start for start, _ in accepted} or not delta.exists(run.path("silver")):
             raise RefusedError(f"{spec.name}: none of these windows is published")
         chosen = [r for r in records if r.p_extracted_at in starts and r.batch in accepted]

@@ -22,7 +22,7 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
 LAYERS = ("bronze", "silver", "quarantine")
-STEPS = tuple(f"{layer}_{done}" for layer in LAYERS for done in ("compacted", "vacuumed"))
+STEPS = tuple(f"{layer}_{phase}" for layer in LAYERS for phase in ("compacted", "vacuumed"))
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]
     long_ago = now - timedelta(days=spec.maintenance.quarantine_days)
     current = ledger.current_decisions(log)
     needed = {d.decision_id for d in current.values() if d.accepted or d.counts.rows_quarantined}
-    needed |= {link.decision.decision_id for chain in ledger.live(log).chains.values() for link in chain}
+    needed |= {link.decision.decision_id for chain in ledger.live_decisions(log).chains.values() for link in chain}
     return [
         d.decision_id
         for d in log
@@ -92,11 +92,11 @@ def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]
 
 
 def _forget_closed(run: Run, path: str) -> int:
-    gone = closed(logs.decisions(run.settings, run.table), run.spec, run.clock())
-    if not gone:
+    closed_ids = closed(logs.decisions(run.settings, run.table), run.spec, run.clock())
+    if not closed_ids:
         return 0
     before = delta.snapshot(path).rows or 0
-    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(gone))
+    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(closed_ids))
     return before - (delta.snapshot(path).rows or 0)
 
 

@@ -27,6 +27,7 @@ from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_posi
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.lock import table_lock
 
 
@@ -46,7 +47,9 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         read_before = {start: record.fingerprint for start, record in newest.items()}
         todo = {window: text for window, text in sorted(arrived.items()) if read_before.get(window.start) != text}
         if todo:
-            undecided = {r.p_extracted_at for r in ledger.undecided(records, logs.decisions(run.settings, run.table))}
+            undecided = {
+                r.p_extracted_at for r in ledger.undecided_extractions(records, logs.decisions(run.settings, run.table))
+            }
             # An extraction that nobody has judged is written over; a judged one stays as evidence.
             seqs = {start: record.extraction_seq + (start not in undecided) for start, record in newest.items()}
             run.step("extracting")
@@ -99,7 +102,7 @@ def _extract_settled(
             steady = {window: print_ for window, print_ in pending.items() if window not in changed}
             records += _record(run, extraction, steady, seqs)
             pending = {window: pending[window] for window in changed}
-        reasons |= {window: read_windows.GONE for window, now in changed.items() if now is None}
+        reasons |= {window: read_windows.MISSING_FILES for window, now in changed.items() if now is None}
         pending |= {window: now for window, now in changed.items() if now is not None}
         pending = {window: print_ for window, print_ in pending.items() if window not in reasons}
         if not pending:
@@ -162,11 +165,11 @@ def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs
 def _record(
     run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]
 ) -> list[ExtractionRecord]:
-    """Put these windows' extractions on record, with the fingerprints of what was read."""
+    """Put these windows' extractions on record, with the fingerprints of what was read and the rows that were committed."""
     if not prints:
         return []
-    path = run.path("bronze")
-    extracted, version, at = TableFiles(path).extractions(), delta.version(path), run.clock()
+    at = run.clock()
+    extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
     positions = recorded_positions(run.spec, run.settings)
     records = [
         _recordable(
@@ -176,9 +179,9 @@ def _record(
                 p_extracted_at=window.start,
                 extraction_seq=seqs[window],
                 fingerprint=print_,
-                rows=extracted.get((window.start, seqs[window]), (0, at))[0],
+                rows=extracted[window.start, seqs[window]][0],
                 columns=tuple(extraction.columns.get(window, ())),
-                bronze_version=version,
+                bronze_version=extracted[window.start, seqs[window]][1],
                 run_id=run.run_id,
                 extracted_at=at,
                 lacking=tuple(extraction.lacking.get(window, ())),

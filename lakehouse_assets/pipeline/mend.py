@@ -45,7 +45,7 @@ def mend(run: Run) -> Mended:
         if run.spec.drift:
             restore_profiles(run)
         findings = findings_of(run.settings, run.spec)
-        silver = not any(f.stops and f.place != "silver" for f in findings) and mend_silver(run)
+        silver = not any(f.stops and f.layer != "silver" for f in findings) and mend_silver(run)
         if not (findings_of(run.settings, run.spec) if silver else findings):
             run.alarm([])
         return Mended(extractions, decisions, silver)
@@ -54,10 +54,10 @@ def mend(run: Run) -> Mended:
 def mend_silver(run: Run) -> bool:
     """Fold silver anew if it is lost, older or damaged; returns whether it was. Raises EvidenceError if other evidence is."""
     findings = findings_of(run.settings, run.spec)
-    if other := [finding for finding in findings if finding.stops and finding.place != "silver"]:
+    if other := [finding for finding in findings if finding.stops and finding.layer != "silver"]:
         run.alarm(findings)
         raise damaged(other)
-    if not any(finding.place == "silver" for finding in findings):
+    if not any(finding.layer == "silver" for finding in findings):
         return False
     path = run.path("silver")
     # What is decided and not applied follows, once silver is there.
@@ -67,7 +67,7 @@ def mend_silver(run: Run) -> bool:
         delta.remove_folder(path)
     if not delta.exists(path):
         create_silver(run)
-    rebuild_silver(run, ledger.live(applied))
+    rebuild_silver(run, ledger.live_decisions(applied))
     log_rebuilt(run.settings, run.table, run.run_id, run.clock())
     run.step("silver_mended")
     return True
@@ -77,9 +77,9 @@ def mend_quarantine(run: Run) -> int:
     """Write lost or doubled quarantined rows again, by each decision's own rules. Returns the number of decisions."""
     files = TableFiles(run.path("quarantine"))
     findings = findings_of(run.settings, run.spec)
-    damage = [f for f in findings if f.place == "quarantine"]
+    damage = [f for f in findings if f.layer == "quarantine"]
     # Without all of bronze, a lost file of quarantine may be the only copy.
-    if not damage or files.state.unreadable or any(f.place not in ("quarantine", "silver", *DRIFT_LAYERS) for f in findings):
+    if not damage or files.state.unreadable or any(f.layer not in ("quarantine", "silver", *DRIFT_LAYERS) for f in findings):
         return 0
     ids = {f.decision_id for f in damage if f.decision_id}
     log = logs.decisions(run.settings, run.table)
@@ -104,7 +104,7 @@ def mend_bronze(run: Run) -> int:
     files = TableFiles(run.path("bronze"))
     if files.state.unreadable:
         return 0
-    damage = {(f.window, f.seq) for f in findings_of(run.settings, run.spec) if f.place == "bronze" and f.window}
+    damage = {(f.window, f.seq) for f in findings_of(run.settings, run.spec) if f.layer == "bronze" and f.window}
     newest = ledger.latest_extractions(logs.extractions(run.settings, run.table)).values()
     targets = {window_at(r.p_extracted_at, run.spec.extraction.cadence): r for r in newest if r.batch in damage}
     if not damage and files.absent:

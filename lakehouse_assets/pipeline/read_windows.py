@@ -25,7 +25,7 @@ from lakehouse_assets.sources.file_scans import innermost_reason, is_environment
 # So often a window is read again at once whose files changed while it was read.
 ATTEMPTS = 3
 CHANGED = f"its files changed while they were read, {ATTEMPTS} times in a row; it is read again when they rest"
-GONE = "its files were removed while they were read"
+MISSING_FILES = "its files were removed while they were read"
 
 
 def fingerprint_of_unreadable(fingerprint: str) -> str:

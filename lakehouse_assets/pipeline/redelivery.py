@@ -37,7 +37,7 @@ def measure_replaced(
     counted = _redelivered(run, staged, rows_in, log, from_bronze, alone)
     if run.spec.extraction.mode != "snapshot":
         return lambda batch, _: counted.get(batch)
-    live = ledger.live(log)
+    live = ledger.live_decisions(log)
     newest = max((start for start, _ in live.accepted if start is not None), default=None)
     snapshots = _Snapshots(
         run, staged, sorted(b for b in batches if newest is None or start_of(b) >= newest), live, from_bronze
@@ -82,7 +82,7 @@ def _redelivered(
             if loses_too_much(run.spec, rows_in[batch], each.published, each.lost):
                 undecided.add(batch)
         if alone and undecided:
-            elsewhere = _published(run, ledger.live(log), from_bronze)
+            elsewhere = _published(run, ledger.live_decisions(log), from_bronze)
             counts = _counts(run, staged, {batch: chains[batch] for batch in some}, elsewhere)
             undecided.clear()
         counted.update(counts)

@@ -61,7 +61,7 @@ def current_reference_tables(settings: Settings, checks: Sequence[Check], spark:
     def read(table: str) -> tuple[DataFrame, int] | None:
         refuse_damaged_table(settings, table, unread=("bronze", "quarantine"))
         log = [d for d in logs.decisions(settings, table) if d.silver_version is not None]
-        if not ledger.accepted(log):
+        if not ledger.accepted_decisions(log):
             return None
         # Not the newest version: a run of that table may have committed decisions that it has not yet marked as applied.
         version = read_published_version(settings, table, log)
@@ -81,7 +81,7 @@ def reference_tables_at(run: Run, inputs: Mapping[str, int]) -> ReferenceTables:
         if number is None:
             return None
         refuse_damaged_table(run.settings, table, unread=("silver",))
-        live = ledger.live(logs.decisions(run.settings, table), number)
+        live = ledger.live_decisions(logs.decisions(run.settings, table), number)
         if not live.accepted:
             return None
         newest = max(live.accepted.values(), key=lambda d: d.number)

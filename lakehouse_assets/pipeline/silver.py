@@ -5,7 +5,7 @@ Belongs here: the rows, the knowledge of a decision, publishing windows. Does no
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Self
@@ -22,14 +22,15 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, decide
+from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
-from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.measures.stage import row_rules
-from lakehouse_assets.pipeline.evidence import hold_without_baseline, refuse_damaged
+from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
 from lakehouse_assets.pipeline.gate import (
     COMPLETING,
     JUDGING,
@@ -106,7 +107,7 @@ class SilverTarget(Target[Run]):
         refuse_damaged(self.run)
         settings, table = self.run.settings, self.run.table
         self.log = logs.decisions(settings, table)
-        if unapplied := ledger.unapplied(self.log):
+        if unapplied := ledger.unapplied_decisions(self.log):
             for target in decided_targets(self.run, logs.with_evidence(settings, table, unapplied), self.log):
                 run_steps(target, RECOVERING)
             delta.remove_folder(settings.path("staging", table))
@@ -141,16 +142,14 @@ class SilverTarget(Target[Run]):
 
     def measure_drift(self) -> None:
         """Profile the features. A batch of which they cannot be measured is in error."""
-        if drift := self.staging.spec.drift:
-            self.profiles, errors = profile_batches(self.staged, drift, self.batches, personal=self.staging.personal)
-            for batch, message in errors.items():
-                numbers = self.numbers[batch]
-                self.numbers[batch] = replace(numbers, errors={**numbers.errors, "drift": message})
+        spec, personal = self.staging.spec, self.staging.personal
+        self.profiles, self.numbers = measure_drift(self.staged, spec.drift, self.numbers, name_mask(spec), personal=personal)
 
     def decide(self) -> list[Decision]:
         """Decide window by window: what a batch would replace depends on the decisions before it. A row that moves to another
         window of the run is lost if that window is not accepted, so a batch that lacks too many keys waits for the others.
         """
+        refuse_other_rows(self.run, self.records, self.numbers)
         run, knowledge, decisions = self.run, self.read_knowledge(), []
         for record in sorted(self.records, key=lambda r: r.p_extracted_at):
             batch = record.batch
@@ -173,7 +172,7 @@ class SilverTarget(Target[Run]):
             compared = windows_compared(log, [record.p_extracted_at for record in self.records])
             earlier_drift = logs.read_drift(settings, table, *compared) if compared else {}
         if any(isinstance(check, HistoryCheck) for check in spec.checks):
-            history = History(logs.with_evidence(settings, table, ledger.accepted(log).values(), ("checks",)))
+            history = History(logs.with_evidence(settings, table, ledger.accepted_decisions(log).values(), ("checks",)))
         columns = {column for record in logs.extractions(settings, table) for column in record.columns}
         return Knowledge(list(log), columns, baseline, history, earlier_drift, self.run.readers)
 
@@ -184,6 +183,10 @@ class SilverTarget(Target[Run]):
     def write(self) -> int:
         """Merge or fold."""
         return write_silver(self.run, self.own, self.staged, self.log, again=self.again)
+
+    def count_published_rows(self) -> int | None:
+        """Silver's rows. Raises EvidenceError if another program changed them since the last mark."""
+        return count_silver_rows(self.run)
 
     def deferred(self, decision: Decision) -> tuple[CheckContext, list[str]]:
         """The bounds of its window, and the columns that its files lack."""
@@ -218,7 +221,7 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
         run_steps(table, (recover,))
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.table)
-        waiting = [record for record in ledger.undecided(records, table.log) if record.p_extracted_at in starts]
+        waiting = [record for record in ledger.undecided_extractions(records, table.log) if record.p_extracted_at in starts]
         new, samples = judge_and_apply(run, waiting, table.log)
         run_steps(table, (results,))
         if new:

@@ -49,7 +49,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     decisions, records = logs.decisions(settings, spec.name), logs.extractions(settings, spec.name)
     contract, path = evolution.effective_table(spec, decisions), settings.path("silver", spec.name)
     last = max(records, key=lambda r: (r.extracted_at, r.p_extracted_at), default=None)
-    live = ledger.live(decisions).publishing
+    live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
     return SchemaStatus(

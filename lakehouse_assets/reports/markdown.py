@@ -22,7 +22,7 @@ def escape_controls(text: str) -> str:
     >>> escape_controls("a\x1b[31m\u202eb")
     'a\\x1b[31m\\u202eb'
     """
-    return CONTROLS.sub(lambda found: ascii(found.group())[1:-1], text)
+    return CONTROLS.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
 def escape(value: Any) -> str:

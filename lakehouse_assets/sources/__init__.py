@@ -28,7 +28,8 @@ def open_source(
     """
     declared = [spec.source_column(name) for name in spec.columns]
     if isinstance(spec.source, JdbcSource):
-        return JdbcReader(spec.source, settings, declared, recorded_positions, recorded_fingerprints, timeout_seconds)
+        recorded, personal = (recorded_positions, recorded_fingerprints), bool(spec.pii_columns)
+        return JdbcReader(spec.source, settings, declared, *recorded, timeout_seconds, personal=personal)
     if isinstance(spec.source, KafkaSource):
         return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded_positions, recorded_fingerprints)
     return FilesReader(spec.source, settings.landing, declared)

@@ -162,7 +162,11 @@ def read_column_figures(settings: Settings, spec: TableSpec, decisions: Sequence
     some windows only. Windows that an override released are left out, as they are of the baseline.
     """
     features = {f.name: f.expr for f in spec.features if f.expr in spec.columns}
-    live = [d for d in ledger.accepted(decisions).values() if d.counts.rows_published and not {"drift", "*"} & set(d.waived)]
+    live = [
+        d
+        for d in ledger.accepted_decisions(decisions).values()
+        if d.counts.rows_published and not {"drift", "*"} & set(d.waived)
+    ]
     if not features or not live:
         return {}
     columns = ["decision_id", "feature", "rows", "nulls", "minimum", "maximum"]

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import feature_meanings
-from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.drift import DriftRules, feature_meanings
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
+from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 from lakehouse_assets.decisions.drift.verdict import read_statistics
 from lakehouse_assets.errors import ConfigError
@@ -45,7 +44,7 @@ class _Window(NamedTuple):
 
 
 def read_baseline(
-    settings: Settings, spec: TableSpec, decisions: Sequence[Decision], version: int, spare: int = 1
+    settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int, spare: int = 1
 ) -> BaselineState:
     """The state after decision number ``version``, with all requests up to then (pin, unpin, reset, seed). No JVM; reads the
     counts of every accepted window, and the distributions of the newest (`needed_windows`).
@@ -62,8 +61,8 @@ def read_baseline(
     is_short = len(decisions) <= most and not any(event.kind == "seed" for event in events)
     rows = _group_by_source(delta.read_arrow(path, None if is_short else COUNTS)) if decisions or events else {}
 
-    def learn(done: Sequence[BaselineEvent], at: int, state: BaselineState) -> BaselineState:
-        windows = _list_windows(decisions, done, rows, at)
+    def learn(past_events: Sequence[BaselineEvent], at: int, state: BaselineState) -> BaselineState:
+        windows = _list_windows(decisions, past_events, rows, at)
         read, complete = (rows, None) if is_short else _read_distributions(path, spec, windows, rows, most)
         for entry in _make_entries(spec, windows, read, complete):
             state.learn(entry.window, entry.measured, entry.statistics)
@@ -79,7 +78,7 @@ def read_baseline(
     return learn(events, version, state)
 
 
-def read_entries(settings: Settings, spec: TableSpec, decisions: Sequence[Decision], version: int) -> list[Entry]:
+def read_entries(settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int) -> list[Entry]:
     """The windows of a version of the baseline, with their distributions, in the order in which they were learnt. No JVM."""
     events = baseline_events(settings, spec.name, version)
     rows = _group_by_source(delta.read_arrow(settings.path("baseline", spec.name)))
@@ -87,9 +86,11 @@ def read_entries(settings: Settings, spec: TableSpec, decisions: Sequence[Decisi
 
 
 def _read_distributions(
-    path: str, spec: TableSpec, windows: Sequence[_Window], counts: Mapping[Source, Sequence[Row]], most: int
+    path: str, spec: DriftRules, windows: Sequence[_Window], counts: Mapping[Source, Sequence[Row]], most: int
 ) -> tuple[dict[Source, list[Row]], set[tuple[Source, Key]]]:
     """The rows of ``counts``, with their distributions where the baseline may still hold them; and which those are."""
+    import pyarrow.compute as pc  # noqa: PLC0415 (a fifth of a second, for a long history)
+
     needed = _choose_needed(windows, counts, feature_meanings(spec.ruleset()), most)
     numbers = {w.source: row["decision_number"] for w in windows for row in counts.get(w.source, ())}
     recent = {w.source for w in windows[-most:]}
@@ -140,16 +141,16 @@ def _list_windows(
     """
     resets = [index for index, event in enumerate(events) if event.kind == "reset"]
     since = events[resets[-1]].after if resets else -1
-    numbers, by_id = ledger.taught_at(decisions, version), {d.decision_id: d for d in decisions}
+    numbers, by_id = ledger.baseline_numbers(decisions, version), {d.decision_id: d for d in decisions}
     windows = []
     for event in events[resets[-1] + 1 if resets else 0 :]:
         if event.kind == "seed":
             meanings = feature_meanings(event.extra["ruleset"])
-            accepted = {start for start, _ in ledger.accepted(decisions, event.after)}
+            accepted = {start for start, _ in ledger.accepted_decisions(decisions, event.after)}
             accepted |= {d.p_extracted_at for d in decisions if d.accepted and event.after < d.number <= version}
             starts = sorted(start for source, start in sources if source == event.seed_id and start not in accepted)
             windows += [_Window(event.after, True, (event.seed_id, start), meanings) for start in starts]
-    for decision_id in ledger.teaching(decisions, version):
+    for decision_id in ledger.baseline_decisions(decisions, version):
         decision = by_id[decision_id]
         number, start = numbers.get(decision.batch, decision.number), decision.p_extracted_at
         if number > since and start is not None:
@@ -159,13 +160,15 @@ def _list_windows(
 
 
 def _make_entries(
-    spec: TableSpec,
+    spec: DriftRules,
     windows: Iterable[_Window],
     rows: Mapping[Source, Sequence[Row]],
     complete: Collection[tuple[Source, Key]] | None = None,
 ) -> list[Entry]:
-    """``complete``: the rows that were read with their distributions; None: all."""
-    now = feature_meanings(spec.ruleset())
+    """``complete``: the rows that were read with their distributions; None: all. Names that were recorded before the table had
+    personal columns are masked too.
+    """
+    now, mask = feature_meanings(spec.ruleset()), name_mask(spec)
     entries = []
     for window in windows:
         own = rows.get(window.source, ())
@@ -181,6 +184,9 @@ def _make_entries(
             for key, values in read_statistics({"statistics": json.loads(stored)}).items()
             if key not in changed and window.meanings.get(key[0]) == now.get(key[0])
         }
+        if mask:
+            measured = tuple(map(mask.measurement, measured))
+            statistics = {mask.key(key): values for key, values in statistics.items()}
         entries.append(Entry(window.source[1], window.number, measured, statistics, window.seeded))
     return entries
 

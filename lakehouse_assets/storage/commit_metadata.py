@@ -22,9 +22,9 @@ _PLAIN = tuple(name for name in Decision.__dataclass_fields__ if name not in _EN
 WITHOUT_MESSAGE = "the message was lost with ops/decisions"
 
 
-def encode_decisions(step: str, applied: Iterable[Decision], made: Sequence[Decision]) -> str:
-    """Return a commit's user metadata: the ids that it applies (``applied``), and whole decisions (``made``), compressed."""
-    log = {"rules": {d.ruleset_hash: d.ruleset for d in made}, "made": [_row_of(d) for d in made]}
+def encode_decisions(step: str, applied: Iterable[Decision], new_decisions: Sequence[Decision]) -> str:
+    """Return a commit's user metadata: the ids of the decisions that it applies, and ``new_decisions`` in full, compressed."""
+    log = {"rules": {d.ruleset_hash: d.ruleset for d in new_decisions}, "made": [_row_of(d) for d in new_decisions]}
     return json.dumps({"step": step, "decisions": sorted(d.decision_id for d in applied), "log": _compress(log)})
 
 

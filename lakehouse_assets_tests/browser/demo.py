@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.e2e.servers import free_port
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land

@@ -203,7 +203,7 @@ def tables(settings: Settings) -> dict[str, Any]:
         ),
         "events": [(event.kind, event.after) for event in events],
         "results": sorted(str((labels[r["decision_id"]], *list(r.values())[1:])) for r in results),
-        "unapplied": len(ledger.unapplied(decisions)),
+        "unapplied": len(ledger.unapplied_decisions(decisions)),
     }
 
 

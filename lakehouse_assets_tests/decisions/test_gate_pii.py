@@ -60,3 +60,15 @@ def test_a_check_masks_personal_values():
     assert outcomes["none"].message == gate.MASKED
     assert "1980" not in str(outcomes["freshness_updated"])
     assert outcomes["in_set_sensor"].message.startswith("1 of 2 rows"), "a count is no value"
+
+
+@pytest.mark.parametrize("personal", [True, False])
+def test_a_reconciliation_by_group_names_no_group_of_a_table_with_personal_columns(personal):
+    columns = {**COLUMNS, "city": "string"} if personal else {"sensor": "string", "hour": "int", "city": "string"}
+    by_city = {"check": "reconcile", "measure": "count(*)", "table": "other", "against": "count(*)", "by": {"city": "city"}}
+    spec = readings(columns=columns, key=["hour"], last_modified="hour", checks=[by_city])
+    [check] = spec.checks
+    metrics = {check.id: {"groups": 2, "differing": 1, "lacking": 0, "worst": json.dumps({"city": SECRET})}}
+    [outcome] = gate.judge_checks(spec.checks, CONTEXT, BatchNumbers(rows_in=1, metrics=metrics), spec.pii_columns)
+    assert (outcome.status, outcome.observed["groups"]) == ("failed", 2)
+    assert (SECRET in str(outcome)) == (not personal)

@@ -37,8 +37,8 @@ def test_a_repeated_request_returns_its_decision():
     [{"by": "bob"}, {"because": "y"}, {"waived": []}, {"teach": True}, {"window": "2024-01-03"}, {"extraction_seq": 2}],
 )
 def test_a_changed_request_is_another_operation(changes):
-    assert numbers(replace(RELEASE, said=REQUEST | changes), log()) == []
-    assert numbers(replace(RELEASE, said=REQUEST | changes), log(SETTLED), {"run-3"}) == []
+    assert numbers(replace(RELEASE, arguments=REQUEST | changes), log()) == []
+    assert numbers(replace(RELEASE, arguments=REQUEST | changes), log(SETTLED), {"run-3"}) == []
 
 
 def test_other_rules_make_another_operation_unless_nothing_is_left_to_judge():

@@ -16,10 +16,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import heal, readings, rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, heal, readings, rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land_part

@@ -22,11 +22,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lakehouse_assets.events.kafka import open_sender
 from lakehouse_assets.orchestration.notify import DeliveryReport, publish_decisions
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
 from lakehouse_assets_tests.logbook import decided, outcome, write
-from lakehouse_assets_tests.support import heal, land, readings
+from lakehouse_assets_tests.support import PROJECT_ROOT, heal, land, readings
 
 SCHEMA = json.loads((PROJECT_ROOT / "docs" / "decision-event.schema.json").read_text())
 # Made once: to look whether the schema is one takes most of a validation.

@@ -20,11 +20,11 @@ import yaml
 from datasketches import kll_doubles_sketch
 from pyarrow import fs
 
-from lakehouse_assets.settings import PROJECT_ROOT, ObjectStore, Settings
+from lakehouse_assets.settings import ObjectStore, Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import SHORT_LIVED, as_for_users
+from lakehouse_assets_tests.support import PROJECT_ROOT, SHORT_LIVED, as_for_users
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.contracts.event import event_of
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.token_formats import add_other_formats
 from lakehouse_assets_tests.e2e.traces import around, traces
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
 TOKEN = "qzx7personal"
 MAIL = f"{TOKEN}@example.com"
@@ -61,6 +62,7 @@ WINDOWS = {
     13: [HEADER, row(age=f"x{TOKEN}"), good("jon")],  # expr throws
     14: [HEADER, row(op="metric"), good("kim")],  # a metric throws
     15: [HEADER, row(op="late"), good("mia")],  # a check that is asked after silver throws
+    16: [HEADER, row(op=TOKEN), good("nat")],  # a valid value of a text column that drift profiles
 }
 
 PEOPLE = """
@@ -71,7 +73,7 @@ attributes:
   extraction:
     cadence: daily
     start: 2024-01-01
-    end: 2024-01-16
+    end: 2024-01-17
     mode: upsert
     delete_when: "case when op = 'D' then cast(email as int) = 1 else false end"
   key: [email]
@@ -108,6 +110,8 @@ attributes:
   drift:
     features:
       - amount
+      - op
+      - {name: amount_by_op, expr: amount, by: op}
       - {name: odd, expr: "case when op = 'drift' then cast(op as double) else amount end"}
   alerts: {webhooks: [HOOK]}
   gold:
@@ -200,6 +204,15 @@ def commands() -> list[list[str]]:
         ["quarantine", "release", "people", "--window", days[9], "--override", "*", *why],
         ["quarantine", "discard", "people", "--window", days[11], *why],
         ["rebuild", "people"],
+        ["run", *people, "--window", days[3], "--rejudge", *why],
+        ["verify", "--rows"],
+        ["verify", *people, "--mend"],
+        ["verify", *people, "--restore-logs"],
+        ["schema", "migrate", "people"],
+        ["baseline", "show", "people"],
+        ["baseline", "show", "notes", "--json"],
+        ["baseline", "pin", "people", *why],
+        ["baseline", "reset", "people", *why],
         ["audit-silver"],
         ["audit-gold"],
     ]
@@ -257,6 +270,7 @@ def read_outcomes(settings: Settings) -> tuple[list[str], set[tuple[str, str, st
 def test_a_personal_value_is_in_nothing_that_is_written_but_the_tables(tmp_path, alerts):
     hook, alerts_received = alerts
     home, landing, lake = project(tmp_path / "project"), tmp_path / "landing", tmp_path / "lake"
+    add_other_formats(home, landing, TOKEN)
     for table, windows in {"people": WINDOWS, "known": {1: ["mail", f"another{MAIL}"]}}.items():
         (landing / table).mkdir(parents=True)
         for day, lines in windows.items():

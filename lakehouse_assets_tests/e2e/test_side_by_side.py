@@ -11,9 +11,8 @@ import pytest
 
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import readings, rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, readings, rows_of
 
 HEADER = "sensor,hour,value,updated\n"
 CALENDARS = {

@@ -18,10 +18,9 @@ from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World, keys
-from lakehouse_assets_tests.support import rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import land_part

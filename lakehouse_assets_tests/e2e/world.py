@@ -14,6 +14,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
 from lakehouse_assets.orchestration.healing import foreground
+from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -45,7 +46,7 @@ class World:
             def spark_session(self):
                 return spark
 
-        self.definitions = build_definitions(self.settings, self.tables, {"spark": TestSpark()})
+        self.definitions = build_definitions(self.settings, self.tables, {SPARK: TestSpark()})
 
     def run(self):
         """As `lakehouse run`. ``jobs``: Spark jobs of each run of assets, by what the progress said of it."""

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from lakehouse_assets.contracts.decision import Reason
 from lakehouse_assets.contracts.event import event_of
 from lakehouse_assets.events.outbox import SHOWN, TEXT, Answer, Cursor, advance_cursor, deliver, find_due, shorten
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.logbook import DECIDED, FAILED, decided, outcome
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 SCHEMA = json.loads((PROJECT_ROOT / "docs" / "decision-event.schema.json").read_text())
 

@@ -46,7 +46,7 @@ def tables(settings: Settings) -> dict[str, object]:
         "quarantine": quarantined_rows,
         "profiles": profiles,
         "verdicts": {batch: (d.verdict, d.counts, d.superseded_by is not None) for batch, d in current.items()},
-        "unapplied": len(ledger.unapplied(decided)),
+        "unapplied": len(ledger.unapplied_decisions(decided)),
     }
 
 

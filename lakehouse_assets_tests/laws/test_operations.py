@@ -39,7 +39,7 @@ def decisions_of(settings, kind: str):
 def assert_complete(settings) -> None:
     """Every applied decision has its check results, once; no decision has a profile twice; nothing is left to apply."""
     decisions = logs.decisions(settings, "readings", evidence=True)
-    assert ledger.unapplied(decisions) == []
+    assert ledger.unapplied_decisions(decisions) == []
     results = Counter((r["decision_id"], r["check"]) for r in rows_of(settings.path("ops", "check_results")))
     assert set(results.values()) == {1}
     assert set(results) == {(d.decision_id, c["check"]) for d in decisions if not d.superseded_by for c in d.checks}

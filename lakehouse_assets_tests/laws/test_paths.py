@@ -137,4 +137,4 @@ def test_one_bad_value_in_a_batch_check_is_no_other_windows_trouble(spark, setti
     published = heal(spark, settings, [1, 2, 3], readings(checks=[check]))
     assert {w.start.day: d.verdict for w, d in published.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
     assert [r.status for r in published.current[window(2)].reasons] == ["error"]
-    assert not ledger.unapplied(logs.decisions(settings, "readings"))
+    assert not ledger.unapplied_decisions(logs.decisions(settings, "readings"))

@@ -117,7 +117,7 @@ def test_positions(lake, damage):
     assert [start.day for start in before] == [2, 1]
     damage(lake, "positions")
     noticed = findings_of(lake, ORDERS)
-    assert POSITIONS[damage] in {(finding.place, finding.kind) for finding in noticed}
+    assert POSITIONS[damage] in {(finding.layer, finding.kind) for finding in noticed}
     with pytest.raises(EvidenceError, match="verify --table orders --restore-logs"):
         extract(runner(None, lake, ORDERS), [window(3)])
     restore_logs(runner(None, lake, ORDERS))
@@ -143,9 +143,9 @@ DRIFT = readings(checks=[], drift={"features": ["value"]})
 def learned(settings: Settings, day: int) -> None:
     """A window without a row joins the baseline."""
     logs.record_extractions(settings, [ExtractionRecord("readings", window(day).start, 1, "f", 0, (), 0, "run", AT)])
-    fields = {"verdict": "published", "counts": Counts(), "reasons": (), "teaches": True, "ruleset": DRIFT.ruleset()}
+    values = {"verdict": "published", "counts": Counts(), "reasons": (), "teaches": True, "ruleset": DRIFT.ruleset()}
     profile = Profile("value", None, 3, nulls=3)
-    decision = logbook.decided(day, profiles=(profile.to_dict(),), drift={"statistics": []}, **fields)
+    decision = logbook.decided(day, profiles=(profile.to_dict(),), drift={"statistics": []}, **values)
     logs.log_decisions(settings, [decision])
     write_profiles(settings, "readings", [decision])
     logs.mark_applied(settings, [decision], None, AT)
@@ -166,12 +166,12 @@ def test_baseline_requests(settings, tmp_path, older):
     lose(settings, "baselines")
     if older:
         shutil.copytree(tmp_path / "older", settings.path("ops", "baselines"))
-    noticed = [f for f in findings_of(settings, DRIFT) if f.place == "ops/baselines"]
-    assert [finding.kind for finding in noticed] == ["older" if older else "lost"]
-    assert not noticed[0].stops
-    assert "lakehouse baseline reset readings" in noticed[0].mend
+    findings = [f for f in findings_of(settings, DRIFT) if f.layer == "ops/baselines"]
+    assert [finding.kind for finding in findings] == ["older" if older else "lost"]
+    assert not findings[0].stops
+    assert "lakehouse baseline reset readings" in findings[0].mend
     baseline.reset(runner(None, settings, DRIFT), by="ann", because="the pin was lost")
-    assert [f for f in findings_of(settings, DRIFT) if f.place == "ops/baselines"] == []
+    assert [f for f in findings_of(settings, DRIFT) if f.layer == "ops/baselines"] == []
     assert baseline_events(settings, "readings")[-1].kind == "reset"
 
 
@@ -196,6 +196,6 @@ def test_check_results(settings, damage):
         assert project_check_results(settings, "readings") == 1
     before = rows_of(settings.path("ops", "check_results"))
     damage(settings, "check_results")
-    assert not any("check_results" in finding.place for finding in findings_of(settings, readings()))
+    assert not any("check_results" in finding.layer for finding in findings_of(settings, readings()))
     assert project_check_results(settings, "readings") == 2
     assert rows_of(settings.path("ops", "check_results")) == before

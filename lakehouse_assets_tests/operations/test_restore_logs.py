@@ -38,7 +38,7 @@ def test_a_baseline_that_is_newer_than_the_lake(settings):
     write_profiles(settings, "readings", [decision(1)])
     for _ in range(2):
         (finding,) = findings_of(settings, SPEC)
-        assert finding.place == "ops/decisions"
+        assert finding.layer == "ops/decisions"
         assert "profiles in baseline/readings name" in finding.message
         assert "lakehouse verify --table readings --restore-logs" in finding.mend
     assert restore_logs(runner(None, settings, SPEC)).forgotten == 1

@@ -75,7 +75,7 @@ def without_marks(settings: Settings) -> None:
 def next_run_repeats_nothing(spark, settings: Settings) -> None:
     """The history is not applied again: silver gets no commit, and is the fold."""
     before, version = silver(settings), delta.version(settings.path("silver", "readings"))
-    assert ledger.unapplied(logs.decisions(settings, "readings")) == []
+    assert ledger.unapplied_decisions(logs.decisions(settings, "readings")) == []
     assert findings_of(settings, WIDER) == []
     heal(spark, settings, [1, 2, 3], WIDER)
     assert silver(settings) == before
@@ -95,7 +95,7 @@ def test_killed_while_a_lost_log_is_restored(spark, lake, point):
     assert {d.decision_id for d in logs.decisions(lake, "readings")} == decided
     if point == "decisions_restored":
         next_run_repeats_nothing(spark, lake)
-    assert ledger.unapplied(logs.decisions(lake, "readings")) == []
+    assert ledger.unapplied_decisions(logs.decisions(lake, "readings")) == []
     assert findings_of(lake, WIDER) == []
 
 
@@ -103,17 +103,17 @@ def test_lost_marks_of_completed_runs_are_noticed_and_restored(spark, lake):
     """Decisions without marks of runs that later ones followed: applied again, they would bring old rows back for a while."""
     without_marks(lake)
     noticed = findings_of(lake, WIDER)
-    assert {(f.place, f.kind) for f in noticed} == {("ops/decisions", "older")}
+    assert {(f.layer, f.kind) for f in noticed} == {("ops/decisions", "older")}
     assert "has no mark" in noticed[0].message
     assert "--restore-logs" in noticed[0].mend
     restore_logs(runner(None, lake, WIDER))
     assert findings_of(lake, WIDER) == []
     # The last run may have been killed before its mark: it is completed as any other.
-    assert [d.number for d in ledger.unapplied(logs.decisions(lake, "readings"))] == [4]
+    assert [d.number for d in ledger.unapplied_decisions(logs.decisions(lake, "readings"))] == [4]
     before = silver(lake)
     heal(spark, lake, [1, 2, 3], WIDER)
     assert silver(lake) == before
-    assert ledger.unapplied(logs.decisions(lake, "readings")) == []
+    assert ledger.unapplied_decisions(logs.decisions(lake, "readings")) == []
 
 
 def test_decisions_that_an_older_silver_lacks_are_applied(spark, lake):
@@ -123,7 +123,7 @@ def test_decisions_that_an_older_silver_lacks_are_applied(spark, lake):
     shutil.rmtree(lake.path("silver", "readings"))
     shutil.move(lake.dagster_home / "older", lake.path("silver", "readings"))
     restore_logs(runner(None, lake, WIDER))
-    assert [d.number for d in ledger.unapplied(logs.decisions(lake, "readings"))] == [3, 4]
+    assert [d.number for d in ledger.unapplied_decisions(logs.decisions(lake, "readings"))] == [3, 4]
     assert findings_of(lake, WIDER) == []
     heal(spark, lake, [1, 2, 3], WIDER)
     assert silver(lake) == before
@@ -158,5 +158,5 @@ def test_until_the_loss_is_on_record_the_table_stops(settings):
     unknown_decisions(settings)
     with pytest.raises(Killed):
         restore_logs(runner(None, settings, SPEC, kill_at("silver_marked")), LOSS)
-    assert [finding.place for finding in findings_of(settings, SPEC)] == ["ops/decisions"]
+    assert [finding.layer for finding in findings_of(settings, SPEC)] == ["ops/decisions"]
     assert [row["decision_id"] for row in rows_of(settings.path("quarantine", "readings"))] == ["old"]

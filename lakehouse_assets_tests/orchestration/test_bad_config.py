@@ -3,9 +3,7 @@
 Belongs here: what a person sees who mistypes. Does not: which values a check or a source refuses (their own tests).
 """
 
-import itertools
 import re
-import sys
 
 import pytest
 
@@ -31,28 +29,19 @@ attributes:
 """
 GOLD = GOOD + "  gold:\n    - {name: means, sql: means.sql, key: [sensor]}\n"
 ATTRIBUTES = 3  # a missing key is reported with the line of `attributes:`
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
-    """Load one table from text. Each call has a package of its own: Python keeps those it has imported."""
+def load(tmp_path):
+    """Load one table from text."""
 
     def loaded(text: str | bytes, **files: str):
-        package = f"bad_config_{next(_numbers)}"
-        folder = tmp_path / package / "tables" / "readings"
-        folder.mkdir(parents=True)
-        for directory in (folder.parent, folder.parent.parent):
-            (directory / "__init__.py").touch()
+        folder = tmp_path / "tables" / "readings"
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "defs.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
         for name, content in files.items():
             (folder / f"{name}.sql").write_text(content)
-        monkeypatch.syspath_prepend(tmp_path)
-        try:
-            return load_tables(package=f"{package}.tables", project=tmp_path), folder / "defs.yaml"
-        finally:
-            for name in [name for name in sys.modules if name.split(".")[0] == package]:
-                del sys.modules[name]
+        return load_tables(folder.parent), folder / "defs.yaml"
 
     return loaded
 

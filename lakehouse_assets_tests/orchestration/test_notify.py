@@ -21,11 +21,12 @@ from lakehouse_assets.events.kafka import client_properties, open_sender
 from lakehouse_assets.events.outbox import Answer
 from lakehouse_assets.orchestration import notify as publish
 from lakehouse_assets.orchestration.notify import OFF, DeliveryReport, publish_decisions
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets_tests.e2e.servers import free_port
 from lakehouse_assets_tests.logbook import apply, decided, write
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 
 class Journal:

@@ -3,9 +3,7 @@
 Belongs here: files, lines and keys. Does not: how the parts are put together (test_sharing).
 """
 
-import itertools
 import re
-import sys
 
 import pytest
 
@@ -50,32 +48,24 @@ tables:
 checks:
   not_empty: {severity: warning}
 """
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load tables from texts. Each call has a package of its own: Python keeps those it has imported."""
+    """Load tables from texts."""
     monkeypatch.setenv("LAKEHOUSE_VAR_MOST", "10")
 
     def loaded(table=TABLE.format(name="first"), packs=PACKS, defaults=DEFAULTS, sql=None, **others):
-        package = f"shared_files_{next(_numbers)}"
-        folder = tmp_path / package / "tables"
+        folder = tmp_path / "tables"
         for name, text in {"first": table, **others}.items():
-            (folder / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / name / "defs.yaml").write_text(text)
             if sql:
                 (folder / name / "means.sql").write_text(sql)
-        for directory in (folder, folder.parent):
-            (directory / "__init__.py").touch()
+        (folder / "__init__.py").touch()
         (folder / "packs.yaml").write_text(packs)
         (folder / "defaults.yaml").write_text(defaults)
-        monkeypatch.syspath_prepend(tmp_path)
-        try:
-            return load_tables(package=f"{package}.tables", project=tmp_path)
-        finally:
-            for name in [name for name in sys.modules if name.split(".")[0] == package]:
-                del sys.modules[name]
+        return load_tables(folder)
 
     return loaded
 

@@ -159,7 +159,7 @@ def test_damage_stops_the_table_before_spark_starts(name, lake, scene):
     with pytest.raises(EvidenceError, match="Mend: ") as caught:
         publish(run, [window(day) for day in DAYS])
     assert location in str(caught.value)
-    assert (location, kind) in {(finding.place, finding.kind) for finding in alarms[0]}
+    assert (location, kind) in {(finding.layer, finding.kind) for finding in alarms[0]}
     if location != "silver":
         with pytest.raises(EvidenceError):
             rebuild(run)
@@ -198,13 +198,13 @@ def test_bronze_and_quarantine_are_restored(lake, scene, spark):
     strange = strange.set_column(strange.schema.get_field_index("value"), strange.schema.field("value"), changed)
     delta.append_arrow(strange, lake.path("bronze", "readings"), partition_by=["p_extracted_at"])
     (finding,) = compare_row_hashes(lake, SPEC, spark)
-    assert finding.place == "bronze" and "1 row(s) have values that their hash does not fit" in finding.message
+    assert finding.layer == "bronze" and "1 row(s) have values that their hash does not fit" in finding.message
 
 
 def test_profiles_are_restored_from_the_decisions(lake):
     columns = ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
     expected = rows_of(lake.path("baseline", "readings"), columns)
-    joined = set(ledger.teaching(logs.decisions(lake, "readings"), 99))
+    joined = set(ledger.baseline_decisions(logs.decisions(lake, "readings"), 99))
     for harm in (lambda: lose(lake, "baseline", "readings"), lambda: lose_file(lake, "baseline", "readings")):
         harm()
         run = replace(runner(None, lake, SPEC), session=no_session)

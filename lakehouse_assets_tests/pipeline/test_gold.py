@@ -236,3 +236,16 @@ def test_a_star_selects_the_columns_of_the_contract(gold):
     sql = "select * except (p_extracted_at) from silver_readings"
     assert gold.publish(sql=sql, key=["sensor"], grain=None).verdict == "published"
     assert gold.columns() == ["sensor", "value", "updated"]
+
+
+def test_a_date_that_no_light_reader_can_open_quarantines_gold(gold):
+    before = gold.rows()
+    select = "select to_date(updated) as day, count(*) as n, sum(value) as total, {} as since from silver_readings group by 1"
+    for beyond in ("struct(max(date_add(to_date(updated), -740000)) as first)", "max(make_timestamp(10000, 1, 1, 0, 0, 0))"):
+        decision = gold.publish(select.format(beyond))
+        [reason] = decision.reasons
+        assert (decision.verdict, reason.check, reason.rows) == ("quarantined", "calendar", 3)
+        assert "since (3 row(s)); mend the SQL" in reason.message
+        assert gold.rows() == before
+    assert gold.publish(select.format("max(to_date(updated))")).verdict == "published"
+    assert gold.rows() == before

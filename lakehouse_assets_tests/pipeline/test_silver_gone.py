@@ -77,3 +77,38 @@ def test_a_column_added_by_hand_is_lost_only_when_it_is_named_and_comments_stay(
     assert fields["value"] == "degrees"
     assert migrate(runner(spark, settings, readings())) == []
     assert delta.properties(str(folder))[delta.MEANING] == readings().meaning
+
+
+def test_comments_on_nested_fields_stay_and_do_not_make_silver_another_table(spark, settings):
+    nested = "struct<street: string, rooms: array<struct<number: int>>>"
+    spec = readings(
+        columns={"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "home": nested},
+        source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv"},
+    )
+    home = '"{""street"": ""x"", ""rooms"": [{""number"": 1}]}"'
+    header = "sensor,hour,value,updated,home"
+    for day in (1, 2):
+        land(settings, day, [f"a,{day},10,2024-01-0{day}T00:00:00Z,{home}"], header)
+    heal(spark, settings, [1], spec)
+    path = settings.path("silver", "readings")
+    for field, text in {"home": "whole", "home.street": "by hand", "home.rooms.element.number": "deep"}.items():
+        spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {field} COMMENT '{text}'")
+
+    def comments() -> list[str | None]:
+        schema = spark.read.format("delta").load(path).schema
+        street, rooms = schema["home"].dataType
+        number = rooms.dataType.elementType["number"]
+        return [field.metadata.get("comment") for field in (schema["home"], street, number)]
+
+    before = delta.version(path)
+    heal(spark, settings, [2], spec)
+    assert delta.version(path) == before + 1, "merged, and not folded anew"
+    assert comments() == ["whole", "by hand", "deep"]
+    rebuild(runner(spark, settings, spec))
+    assert comments() == ["whole", "by hand", "deep"]
+    wider = spec.model_copy(
+        update={"columns": {**spec.columns, "value": spec.columns["value"].model_copy(update={"type": "string"})}}
+    )
+    migrate(runner(spark, settings, wider), lose=["value"])
+    assert comments() == ["whole", "by hand", "deep"]
+    assert [row["home"]["rooms"][0]["number"] for row in silver(settings)] == [1, 1]

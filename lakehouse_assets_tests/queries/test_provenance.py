@@ -15,10 +15,9 @@ from deltalake import DeltaTable
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.queries.provenance import find_checked_decisions
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.pipeline.test_gold import Gold
-from lakehouse_assets_tests.support import heal, land, readings, runner, window
+from lakehouse_assets_tests.support import PROJECT_ROOT, heal, land, readings, runner, window
 
 
 @pytest.fixture

@@ -346,3 +346,28 @@ def test_a_content_fingerprint_covers_all_columns_of_any_name(database, reader) 
     before = reader(fingerprint="content").fingerprints([day(1)])
     database.run("UPDATE t SET v = 'b'")
     assert reader(fingerprint="content").fingerprints([day(1)]) != before
+
+
+@pytest.mark.parametrize("personal", [True, False])
+def test_a_database_quotes_no_row_of_a_table_with_personal_columns(spark, database, personal) -> None:
+    database.run(
+        "DROP VIEW IF EXISTS misread",
+        "DROP TABLE IF EXISTS people",
+        "CREATE TABLE people (mail text, at timestamptz)",
+        "INSERT INTO people VALUES ('qzx7personal@example.com', '2024-03-01T05:00Z')",
+        "CREATE VIEW misread AS SELECT mail::int AS mail, at FROM people",
+    )
+    reader = JdbcReader(source(table="misread", fingerprint="content"), settings_of(database), personal=personal)
+    messages = []
+    for attempt in (lambda: reader.fingerprints([day(1)]), lambda: reader.probe(spark, [day(1)])):
+        with pytest.raises(SourceError, match="SHOP: misread: ") as caught:
+            attempt()
+        messages.append(str(caught.value))
+    if personal:
+        assert set(messages) == {"SHOP: misread: the database stops with SQLSTATE 22P02 (masked: pii)"}
+    else:
+        assert all('type integer: "qzx7personal@example.com"' in message for message in messages)
+    # What quotes no row is still told.
+    reader = JdbcReader(source(table="misread", modified="gone"), settings_of(database), personal=personal)
+    with pytest.raises(SourceError, match="there is no column 'gone'"):
+        reader.fingerprints([day(1)])

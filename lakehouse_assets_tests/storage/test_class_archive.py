@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import session
-from lakehouse_assets_tests.support import FAST_COMPILER
+from lakehouse_assets_tests.support import FAST_COMPILER, PROJECT_ROOT
 
 COUNT = """
 import sys

@@ -52,17 +52,17 @@ def clopper_pearson(passed: float, rows: float) -> tuple[float, float]:
     return low, high
 
 
-def uniform_share(rows: int, failed: int, whole: int) -> Share:
-    """Return the share estimated from a uniform sample. ``whole``: rows of the table. Sampling without replacement carries a
-    little more information than the interval assumes: it is never too narrow.
+def uniform_share(rows: int, failed: int, table_rows: int) -> Share:
+    """Return the share estimated from a uniform sample. ``table_rows``: rows of the table. Sampling without replacement carries
+    a little more information than the interval assumes: it is never too narrow.
     """
-    if rows >= whole:
+    if rows >= table_rows:
         return exact_share(rows, failed)
     if not rows:
         return Share(1.0, 0.0, 1.0, False, 0, 0)
     low, high = clopper_pearson(rows - failed, rows)
     # A row that fails is a fact: all rows pass only if none was seen to fail.
-    return Share((rows - failed) / rows, low, min(high, 1 - failed / whole), False, rows, failed)
+    return Share((rows - failed) / rows, low, min(high, 1 - failed / table_rows), False, rows, failed)
 
 
 def inclusion_probability(weight: float, cut: float) -> float:
@@ -70,14 +70,14 @@ def inclusion_probability(weight: float, cut: float) -> float:
     return -expm1(-weight * cut)
 
 
-def weighted_share(failed: Sequence[bool], probabilities: Sequence[float], whole: int) -> Share:
+def weighted_share(failed: Sequence[bool], probabilities: Sequence[float], table_rows: int) -> Share:
     """Return the share estimated from a weighted sample: each row counts ``1 / probability`` (Hájek's estimate).
 
     The interval is Korn and Graubard's: Clopper-Pearson's at the *effective* sample size, the rows of a uniform sample with the
     same variance; or Kish's size by the weights, if that is less, so that it also holds if all rows pass.
     """
     rows = len(failed)
-    if rows >= whole:
+    if rows >= table_rows:
         return exact_share(rows, sum(failed))
     if not rows:
         return Share(1.0, 0.0, 1.0, False, 0, 0)
@@ -92,7 +92,7 @@ def weighted_share(failed: Sequence[bool], probabilities: Sequence[float], whole
     effective = max(min(effective, rows), 1.0)
     low, high = clopper_pearson(share * effective, effective)
     count = int(sum(failed))
-    return Share(share, low, min(high, 1 - count / whole), False, rows, count)
+    return Share(share, low, min(high, 1 - count / table_rows), False, rows, count)
 
 
 def find_cut(groups: Sequence[tuple[float, int]], wanted: float) -> float:
@@ -116,5 +116,5 @@ def group_weights(counts: Sequence[int]) -> list[float]:
     """Return each group's row weight, such that half of a sample is drawn in proportion and half evenly over the groups: an
     estimate of the whole table then needs at most twice the rows of a uniform sample.
     """
-    whole, groups = sum(counts), max(len(counts), 1)
-    return [1.0 + whole / groups / count if count else 1.0 for count in counts]
+    table_rows, groups = sum(counts), max(len(counts), 1)
+    return [1.0 + table_rows / groups / count if count else 1.0 for count in counts]

@@ -127,10 +127,10 @@ def find_unmatched(
 
 
 def find_lost_columns(
-    before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]], known: Collection[str]
+    before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]], table_names: Collection[str]
 ) -> list[tuple[str, str]]:
-    """Return ``(rule, column)`` of the last audit that this one lacks, of rules that still exist (``known``)."""
-    return sorted({pair for pair in {*before} - {*now} if pair[0] in known})
+    """Return ``(rule, column)`` of the last audit that this one lacks, of rules that still exist (``table_names``)."""
+    return sorted({pair for pair in {*before} - {*now} if pair[0] in table_names})
 
 
 def format_percent(share: float) -> str:

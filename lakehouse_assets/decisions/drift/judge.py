@@ -69,17 +69,17 @@ def _judge(
     past = PastStatistics.of(results, history, {m.key: count_values(m) for m in measurements})
     # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
-    known = max(int(past.counts.max(initial=0)), learnt)
-    status: Status = "calibrated" if known >= spec.hold_from else "calibrated_warn_only"
-    if known < spec.warn_from:
-        status = "uncalibrated" if known else "cold_start"
+    known_windows = max(int(past.counts.max(initial=0)), learnt)
+    status: Status = "calibrated" if known_windows >= spec.hold_from else "calibrated_warn_only"
+    if known_windows < spec.warn_from:
+        status = "uncalibrated" if known_windows else "cold_start"
     verdict = DriftVerdict(
         status,
         "pass",
         "the batch has no rows to compare",
-        windows_known=known,
-        windows_until_warn=max(0, spec.warn_from - known),
-        windows_until_hold=max(0, spec.hold_from - known),
+        windows_known=known_windows,
+        windows_until_warn=max(0, spec.warn_from - known_windows),
+        windows_until_hold=max(0, spec.hold_from - known_windows),
         results=tuple(results),
         absent=tuple(key for key in baseline.keys if key[0] in declared and key not in keys),
         statistics={r.key: dict(r.statistics) for r in results if r.statistics},

@@ -27,18 +27,18 @@ def describe_cold_start(spec: DriftSpec) -> str:
 
 def describe_finding(verdict: DriftVerdict) -> str:
     """The message of a batch compared with the windows before it or, uncalibrated, with chance."""
-    worst, p_value, known = verdict.worst, verdict.p_value, verdict.windows_known
+    worst, p_value, known_windows = verdict.worst, verdict.p_value, verdict.windows_known
     change = describe_change(worst, verdict.since) if worst and verdict.action != "pass" else ""
     if not verdict.calibrated:
-        windows = f"{known} window{'' if known == 1 else 's'} known"
+        windows = f"{known_windows} window{'' if known_windows == 1 else 's'} known"
         windows += f", {verdict.windows_until_warn} more until that can be believed"
         if not change:
             return f"uncalibrated: nothing differs by more than chance allows ({windows})"
         return f"uncalibrated: {change}, by more than chance allows (p = {p_value:.3g}); {windows}"
     if worst is None or worst.p_value is None:
-        return f"nothing differs from the baseline by enough to matter ({known} windows known)"
+        return f"nothing differs from the baseline by enough to matter ({known_windows} windows known)"
     if not change:
-        return f"like the {known} windows before (p = {p_value:.3g}); farthest off is {describe_key(worst.key)}"
+        return f"like the {known_windows} windows before (p = {p_value:.3g}); farthest off is {describe_key(worst.key)}"
     beyond = round(worst.p_value * (worst.windows + 1)) - 1
     rank = f"every one of the {worst.windows}" if beyond <= 0 else f"all but {beyond} of the {worst.windows}"
     naive = ""
@@ -61,7 +61,7 @@ def describe_moving_sum(largest: MovingSum, result: FeatureResult) -> str:
 
 def describe_young(young: Sequence[tuple[Key, int]], spec: DriftSpec) -> str:
     """Features too new to be judged, with their known windows; empty for none. Follows a sentence."""
-    names = [f"{describe_key(key)} ({known} of {spec.warn_from} windows known)" for key, known in young]
+    names = [f"{describe_key(key)} ({known_windows} of {spec.warn_from} windows known)" for key, known_windows in young]
     return f"; not judged yet: {first_of(names, MOST_NAMED)}" if names else ""
 
 

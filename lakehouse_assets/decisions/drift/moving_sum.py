@@ -52,10 +52,10 @@ def find_largest_sum(
     if window is not None:
         order = sorted((index for index in order if labels[index] < window), key=lambda index: labels[index])
     past = history.matrix([(r.key, "signed") for r in results])[order]
-    known = [index for index in range(len(results)) if (~np.isnan(past[:, index])).sum() >= needed]
-    if not needed or not known:
+    indices = [index for index in range(len(results)) if (~np.isnan(past[:, index])).sum() >= needed]
+    if not needed or not indices:
         return None
-    results, past = [results[index] for index in known], past[:, known]
+    results, past = [results[index] for index in indices], past[:, indices]
     now = np.array([r.statistics["signed"] for r in results])
     mean, spread = np.nanmean(past, axis=0), np.maximum(np.nanstd(past, axis=0), 1e-3)
     rows = (np.vstack([past, now]) - mean) / spread

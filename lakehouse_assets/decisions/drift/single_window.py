@@ -103,8 +103,8 @@ def _rank_family(
     indices = [c for c, (_, name) in enumerate(past.columns) if chosen[c] and family_of(name) == family]
     if not indices:
         return None
-    columns, known = [past.columns[c] for c in indices], past.values[:, indices]
-    scores = standardize(known, np.array([results[index].statistics[name] for index, name in columns], dtype=float))
+    columns, past_values = [past.columns[c] for c in indices], past.values[:, indices]
+    scores = standardize(past_values, np.array([results[index].statistics[name] for index, name in columns], dtype=float))
     past_maxima = row_maxima(scores[:-1])
     best: tuple[float, int, str] | None = None
     by_result: dict[int, list[int]] = {}

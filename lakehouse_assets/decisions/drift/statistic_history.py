@@ -60,8 +60,8 @@ class StatisticHistory:
     def matrix(self, columns: Sequence[Column]) -> Floats:
         """(windows, columns)."""
         values = np.full((len(self), len(columns)), np.nan)
-        known = [index for index, column in enumerate(columns) if column in self._columns]
-        values[:, known] = self._values[:, [self._columns[columns[index]] for index in known]]
+        present = [index for index, column in enumerate(columns) if column in self._columns]
+        values[:, present] = self._values[:, [self._columns[columns[index]] for index in present]]
         return values
 
     def _set(self, row: int, key: Key, statistics: Mapping[str, float]) -> None:
@@ -86,17 +86,17 @@ def standardize(history: Floats, now: Floats) -> Floats:
     the rank of the last one a p-value.
     """
     rows = np.clip(np.vstack([history, now]), -FARTHEST_OFF, FARTHEST_OFF)
-    known = ~np.isnan(rows)
+    present = ~np.isnan(rows)
     # Centred first, or the difference of squares below would cancel.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column without any known value
         rows = rows - np.nan_to_num(np.nanmean(rows, axis=0)) if rows.size else rows
-    filled = np.where(known, rows, 0.0)
-    others = np.maximum(known.sum(axis=0) - 1, 1)
+    filled = np.where(present, rows, 0.0)
+    others = np.maximum(present.sum(axis=0) - 1, 1)
     mean = (filled.sum(axis=0) - filled) / others
     square = ((filled**2).sum(axis=0) - filled**2) / others
     spread = np.sqrt(np.maximum(square - mean**2, LEAST_SPREAD**2))
-    return np.where(known, (filled - mean) / spread, np.nan)
+    return np.where(present, (filled - mean) / spread, np.nan)
 
 
 def conformal_p_value(past: Floats, now: float) -> float:
@@ -105,8 +105,8 @@ def conformal_p_value(past: Floats, now: float) -> float:
     p = (1 + #{h ≥ s}) / (B + 1) (Vovk, Gammerman and Shafer, 2005): valid for windows that are exchangeable, however dependent
     the readings within one are. ``past``: (B,), -inf where unknown.
     """
-    known = past[past > -np.inf]
-    return float((1 + np.count_nonzero(known >= now - 1e-9)) / (known.size + 1))
+    present = past[past > -np.inf]
+    return float((1 + np.count_nonzero(present >= now - 1e-9)) / (present.size + 1))
 
 
 def row_maxima(rows: Floats) -> Floats:

@@ -14,11 +14,13 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 Layer = Literal[
     "bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/positions", "ops/baselines"
 ]
-Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled"]
+Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled", "foreign"]
 LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/positions", "ops/baselines")
 # Only the drift check needs these: without them windows are quarantined, and nothing else stops.
 DRIFT_LAYERS: tuple[Layer, ...] = ("baseline", "ops/baselines")
 SHOWN = 10
+# Stands for the lost decisions of a silver table whose commits name none any more.
+UNNAMED = "unnamed"
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,16 @@ class TableState:
 
 @dataclass(frozen=True)
 class Change:
-    """One commit of silver. ``ours``: this project made it. ``rows``: how many it added by its own metrics (None: unknown).
-    ``whole``: they are all rows of the table after it.
+    """One commit of silver, or all those that the log no longer has (as one of ours, with unknown rows). ``ours``: this project
+    made it. ``rows``: how many it added by its own metrics; 0 if it changed none, None if that is unknown. ``replaces_all``:
+    they are all rows of the table after it.
     """
 
     version: int
     operation: str
     ours: bool
     rows: int | None
-    whole: bool = False
+    replaces_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,18 +70,20 @@ class LoggedEvidence:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The content of the tables. ``written``: when each batch's newest bronze file was written. ``changes``: of silver since
-    the version on record; None where its log has lost some. ``profiles``: windows by decision or seed. ``named``: decisions
-    that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last written. ``positions``: windows
-    with one. ``in_silver``: those of ``named`` that commits of silver name.
+    """The content of the tables. ``unrecorded``: undecided extractions that this project has written to bronze once more since
+    their record. ``changes``: of silver since the version on record. ``profiles``: windows by decision or seed. ``doubled``:
+    decisions and seeds that have a profile more than once. ``named``: decisions that the newest commits name. ``last_event``:
+    of `ops/baselines`, when profiles were last written. ``positions``: windows with one. ``in_silver``: those of ``named`` that
+    commits of silver name.
     """
 
     tables: Mapping[Layer, TableState] = field(default_factory=dict)
     bronze: Mapping[Batch, int] = field(default_factory=dict)
-    written: Mapping[Batch, datetime] = field(default_factory=dict)
+    unrecorded: Collection[Batch] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
     profiles: Mapping[str, int] = field(default_factory=dict)
-    changes: Sequence[Change] | None = ()
+    doubled: Collection[str] = ()
+    changes: Sequence[Change] = ()
     named: Collection[str] = ()
     last_event: datetime | None = None
     positions: Collection[datetime] = ()
@@ -90,7 +95,7 @@ class Finding:
     """One difference, with the step that mends it. ``window`` and ``seq``: its batch, if it belongs to one."""
 
     table: str
-    place: Layer
+    layer: Layer
     kind: Kind
     message: str
     mend: str
@@ -101,23 +106,23 @@ class Finding:
     @property
     def stops(self) -> bool:
         """Whether the table stops. Lost profiles alone only quarantine its windows."""
-        return self.place not in DRIFT_LAYERS or self.kind in ("unreadable", "files")
+        return self.layer not in DRIFT_LAYERS or self.kind in ("unreadable", "files")
 
     @property
     def where(self) -> str:
         """The layer or log, with the window if the finding belongs to one."""
-        name = self.place if self.place in LOGS else f"{self.place}/{self.table}"
+        name = self.layer if self.layer in LOGS else f"{self.layer}/{self.table}"
         return f"{name} {self.window:%Y-%m-%d %H:%M} #{self.seq}" if self.window else name
 
     def as_row(self) -> dict[str, object]:
         """Return a row of a listing."""
-        row = {"table": self.table, "place": self.place, "window": self.window, "extraction_seq": self.seq}
+        row = {"table": self.table, "layer": self.layer, "window": self.window, "extraction_seq": self.seq}
         return {**row, "kind": self.kind, "finding": self.message, "mend": self.mend}
 
 
-def describe_mend(table: str, place: Layer) -> str:
+def describe_mend(table: str, layer: Layer) -> str:
     """Return the step that mends a layer of a table, for a person."""
-    backup = f"put {place if place in LOGS else f'{place}/{table}'} back from a backup"
+    backup = f"put {layer if layer in LOGS else f'{layer}/{table}'} back from a backup"
     restore = f"{backup}; or `lakehouse verify --table {table} --restore-logs`"
     reset = f'`lakehouse baseline reset {table} --because "…"`'
     return {
@@ -129,7 +134,7 @@ def describe_mend(table: str, place: Layer) -> str:
         "ops/extractions": restore,
         "ops/positions": restore,
         "ops/baselines": f"{backup}; or say it again: {reset}, then seed or pin it",
-    }[place]
+    }[layer]
 
 
 def format_findings(findings: Sequence[Finding]) -> str:

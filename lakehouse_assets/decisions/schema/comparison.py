@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.table_contract import SchemaPolicy
 Layer = Literal["bronze", "silver", "gold"]
 Outcome = Literal["same", "accepted", "widened", "quarantined", "rejected"]
 Kind = Literal["new", "missing", "type", "case"]
-HOLDING = ("quarantined", "rejected")  # outcomes that quarantine the batch
+QUARANTINING = ("quarantined", "rejected")  # outcomes that quarantine the batch
 # The changes that Delta's type widening makes without rewriting a file, decimals apart; a test asks the pinned version.
 WIDENS = {
     ("tinyint", "smallint"), ("tinyint", "int"), ("tinyint", "bigint"), ("smallint", "int"), ("smallint", "bigint"),
@@ -85,12 +85,12 @@ class _Comparer:
 
     def compare_fields(self, within: str, promised: Types, arrived: Types, column: str | None) -> dict[str, SparkType | None]:
         """Return the resulting fields, and add their differences. ``column``: the one that they are in."""
-        known = {name.lower(): name for name in promised}
+        promised_names = {name.lower(): name for name in promised}
         twins: dict[str, str] = {}
         result = dict(promised)
         for name, kind in arrived.items():
             path, lower, of = f"{within}{name}", name.lower(), column or name
-            twin = twins.setdefault(lower, known.get(lower, name))
+            twin = twins.setdefault(lower, promised_names.get(lower, name))
             if twin != name:
                 way = f"it is {twin!r} but for letter case, which Spark cannot tell apart"
                 self._add("case", path, twin, _text(kind), "rejected", of, f"{way}: have one renamed, or say which by `from`")
@@ -104,9 +104,9 @@ class _Comparer:
                 self._add("new", path, "", _text(kind), self._outcome("new", self.policy.new_columns), of)
                 if self.policy.new_columns == "evolve" and self.layer != "bronze":
                     result[name] = types.stored(kind) if kind else None
-        came = {name.lower() for name in arrived}
+        arrived_names = {name.lower() for name in arrived}
         for name, kind in promised.items():
-            if name.lower() not in came:
+            if name.lower() not in arrived_names:
                 outcome = self._outcome("missing", self.policy.missing_columns)
                 # A struct is one value: earlier batches are not searched for one of its fields.
                 way = WITHIN if column is not None and outcome == "accepted" else ""
@@ -114,7 +114,7 @@ class _Comparer:
         return result
 
     def _add(self, kind: Kind, path: str, promised: str, arrived: str, outcome: Outcome, column: str, way: str = "") -> None:
-        if not way and self.layer == "gold" and outcome in HOLDING:
+        if not way and self.layer == "gold" and outcome in QUARANTINING:
             way = f"mend the SQL, or say `schema:` of the gold table ({KEYS[kind]})"
         way = way or advice(kind, outcome)
         self.differences.append(Difference(path, promised, arrived, outcome, way, kind, column))
@@ -151,13 +151,13 @@ class _Comparer:
 
 
 KEYS = {"new": "new_columns: evolve", "missing": "missing_columns: null", "type": "type_changes: widen"}
-HELD = {
+QUARANTINE_ADVICE = {
     "new": "declare it under `columns`, or set new_columns: evolve or ignore,",
     "missing": "take it out of `columns`, or set missing_columns: keep or null,",
     "type": "declare the new type, or set type_changes: widen (where it is wider) or cast,",
 }
 WITHIN = "nothing: it is NULL, since a nested value is taken as a whole"
-TAKEN: dict[tuple[str, str], str] = {
+ACCEPT_ADVICE: dict[tuple[str, str], str] = {
     ("new", "accepted"): "nothing: it stays in bronze",
     ("new", "widened"): "nothing: the table takes it, at its end",
     ("missing", "accepted"): "nothing: it keeps its last value, or is NULL",
@@ -168,7 +168,11 @@ TAKEN: dict[tuple[str, str], str] = {
 
 def advice(what: str, outcome: Outcome) -> str:
     """What a person may do about a new or missing column, or another type (``what``: new, missing, type)."""
-    return f"{HELD[what]} and release, or have the source mended" if outcome in HOLDING else TAKEN[what, outcome]
+    return (
+        f"{QUARANTINE_ADVICE[what]} and release, or have the source mended"
+        if outcome in QUARANTINING
+        else ACCEPT_ADVICE[what, outcome]
+    )
 
 
 def _text(kind: SparkType | None) -> str:

@@ -44,9 +44,9 @@ def effective_table(spec: TableSpec, decisions: Iterable[Decision]) -> Effective
     if not any(decision.evolved for decision in decisions):
         return table
     added: dict[str, SparkType | None] = {}
-    for decision in sorted(ledger.live(decisions).publishing.values(), key=lambda d: d.number):
+    for decision in sorted(ledger.live_decisions(decisions).publishing.values(), key=lambda d: d.number):
         for name, text in decision.evolved.items():
-            added[name] = widest(added.get(name), _known(text))
+            added[name] = widest(added.get(name), _parse_known_type(text))
     return _with(table, added)
 
 
@@ -72,21 +72,21 @@ def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, S
     # What cannot be added stays as it was promised, also where a person lets the batch in.
     result = {**comparison.result, **{name: promised[name] for name in refused if name in promised}}
     evolved = {name: sql_type(kind) if (kind := result.get(name)) else "string" for name in recorded}
-    after = _with(spec, {name: _known(text) for name, text in evolved.items()})
+    after = _with(spec, {name: _parse_known_type(text) for name, text in evolved.items()})
     return Plan(after, with_uses(comparison, _by_source(spec, readers or {})), dict(sorted(evolved.items())))
 
 
-def staged_table(spec: TableSpec, known: Iterable[Decision], records: Iterable[ExtractionRecord]) -> StagedTable:
+def staged_table(spec: TableSpec, log: Iterable[Decision], records: Iterable[ExtractionRecord]) -> StagedTable:
     """The contract by which these batches are staged together: the effective one with the additions of each."""
-    table = effective_table(spec, known)
+    table = effective_table(spec, log)
     for record in sorted(records, key=lambda r: r.p_extracted_at):
         table = plan(table, record).after
     return StagedTable.of(spec, table.columns)
 
 
-def count_batches_together(spec: TableSpec, known: Iterable[Decision], waiting: Sequence[ExtractionRecord]) -> int:
+def count_batches_together(spec: TableSpec, log: Iterable[Decision], waiting: Sequence[ExtractionRecord]) -> int:
     """How many of these, oldest first, can be judged at once: up to the first that changes the contract, which goes alone."""
-    table = effective_table(spec, known)
+    table = effective_table(spec, log)
     return next((index or 1 for index, record in enumerate(waiting) if plan(table, record).changes), len(waiting))
 
 
@@ -94,33 +94,33 @@ def _promised_types(spec: TableContract) -> dict[str, SparkType | None]:
     """The contract's types by bronze's names; of columns that share a source, the first one's."""
     by_source: dict[str, SparkType | None] = {}
     for name, column in spec.columns.items():
-        by_source.setdefault(safe_name(spec.source_column(name)), _promised(column))
+        by_source.setdefault(safe_name(spec.source_column(name)), _promised_type(column))
     return by_source
 
 
 def arrived_columns(record: ExtractionRecord, spec: TableContract) -> dict[str, SparkType | None]:
     """A batch's types by bronze's names; a column in other letter case as it came, where that matters."""
     wanted = {safe_name(spec.source_column(name)) for name in spec.columns}
-    found: dict[str, SparkType | None] = {}
+    evolved_types: dict[str, SparkType | None] = {}
     for name in record.columns:
-        kind = _known(record.types.get(name))
+        kind = _parse_known_type(record.types.get(name))
         other = record.respelled.get(name)
         if other is None or safe_name(other) in wanted:
-            found[name if other is None else safe_name(other)] = kind
+            evolved_types[name if other is None else safe_name(other)] = kind
             continue
         if name not in wanted:
-            found[name] = kind
+            evolved_types[name] = kind
         if name in wanted or spec.schema_policy.new_columns != "ignore":
-            found[safe_name(other)] = kind
-    return found
+            evolved_types[safe_name(other)] = kind
+    return evolved_types
 
 
-def _promised(column: Column) -> SparkType | None:
+def _promised_type(column: Column) -> SparkType | None:
     """The column's type; none where a `format` makes it of text."""
     return None if column.format else parse_type(column.type)
 
 
-def _known(text: str | None) -> SparkType | None:
+def _parse_known_type(text: str | None) -> SparkType | None:
     return parse_type(text) if text else None
 
 
@@ -131,7 +131,7 @@ def _with_twice_read(comparison: Comparison, spec: EffectiveTable, arrived: Mapp
     for name, column in spec.columns.items():
         source = safe_name(spec.source_column(name))
         if source in read and source in arrived:
-            more += compare({source: _promised(column)}, {source: arrived[source]}, spec.schema_policy).differences
+            more += compare({source: _promised_type(column)}, {source: arrived[source]}, spec.schema_policy).differences
         read.add(source)
     return replace(comparison, differences=tuple(dict.fromkeys((*comparison.differences, *more))))
 
@@ -147,13 +147,13 @@ def _with(spec: EffectiveTable, added: Mapping[str, SparkType | None]) -> Effect
     for source, kind in added.items():
         for name in by_source.get(source, ()):
             was = columns[name]
-            now = widest(_promised(was), kind)
+            now = widest(_promised_type(was), kind)
             if now is not None and not was.format:
                 columns[name] = was.model_copy(update={"type": sql_type(now)})
         if source.lower() not in sources and source.lower() not in lower:
             spelled = source_name(source)
-            given = {"type": sql_type(kind) if kind else "string", "from": None if spelled == source else spelled}
-            columns[source] = Column.model_validate(given)
+            declared_names = {"type": sql_type(kind) if kind else "string", "from": None if spelled == source else spelled}
+            columns[source] = Column.model_validate(declared_names)
             lower.add(source.lower())
     return EffectiveTable.of(spec.declared, columns)
 

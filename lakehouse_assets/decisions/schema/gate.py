@@ -12,13 +12,13 @@ from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.naming import first_of
-from lakehouse_assets.decisions.schema.comparison import HOLDING, KEYS, Difference, advice
+from lakehouse_assets.decisions.schema.comparison import KEYS, QUARANTINING, Difference, advice
 from lakehouse_assets.decisions.schema.comparison import Outcome as Fate
 from lakehouse_assets.decisions.schema.evolution import Plan
 
 # The check that speaks of each kind of difference.
 CHECKS = {"missing": "source_columns", "new": "new_columns", "type": "source_types", "case": "source_names"}
-NAMED, KEPT = 20, 200
+NAMED, MOST_DIFFERENCES = 20, 200
 
 
 def schema_outcomes(
@@ -46,9 +46,9 @@ def schema_outcomes(
 
 def schema_outcome(check: str, differences: Sequence[Difference], text: str) -> Outcome:
     """The failed check of these differences: it quarantines the batch if one of them does."""
-    holds = any(d.outcome in HOLDING for d in differences)
+    holds = any(d.outcome in QUARANTINING for d in differences)
     observed = {
-        "differences": [d.as_dict() for d in differences[:KEPT]],
+        "differences": [d.as_dict() for d in differences[:MOST_DIFFERENCES]],
         "rejected": any(d.outcome == "rejected" for d in differences),
     }
     severity, effect = ("critical", "batch") if holds else ("info", "report")
@@ -74,10 +74,10 @@ def lacking_columns(spec: TableContract, record: ExtractionRecord) -> list[str]:
 
 def without(spec: TableContract, columns: Collection[str]) -> list[str]:
     """Silver's columns whose source's column is not among these (safe names); none if there are none at all."""
-    came = {name.lower() for name in columns}
-    if not came:
+    arrived_names = {name.lower() for name in columns}
+    if not arrived_names:
         return []
-    return [name for name in spec.columns if safe_name(spec.source_column(name)).lower() not in came]
+    return [name for name in spec.columns if safe_name(spec.source_column(name)).lower() not in arrived_names]
 
 
 def _missing(
@@ -85,9 +85,9 @@ def _missing(
 ) -> list[Outcome]:
     wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
     # A column in another letter case is there; the check of names reports it.
-    came, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
+    arrived_names, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
     had = {name.lower() for name in ever}
-    missing = {name: s for name, s in wanted.items() if s.lower() not in came or s.lower() in in_part}
+    missing = {name: s for name, s in wanted.items() if s.lower() not in arrived_names or s.lower() in in_part}
     never = [f"{name} (from {spec.source_column(name)!r})" for name, s in missing.items() if s.lower() not in had]
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))

@@ -11,7 +11,7 @@ from lakehouse_assets.contracts.spark_types import joined, parse_type
 from lakehouse_assets.decisions.schema.comparison import delta_widens
 
 Columns = Sequence[tuple[str, str]]
-LOST = "bronze has no value, since no source ever brought it: its values are lost; copy them elsewhere first"
+LOSSES = "bronze has no value, since no source ever brought it: its values are lost; copy them elsewhere first"
 ORDER = ("rename", "drop", "widen", "rewrite", "add")
 
 
@@ -56,7 +56,7 @@ def migration(
         raise ValueError(f"two of --rename {', '.join(f'{o}={n}' for o, n in renames.items())} make the same column")
     for name, kind in has.items():
         if name not in wants and name not in renames:
-            why = LOST if name in foreign else "declared again, it is filled from bronze"
+            why = LOSSES if name in foreign else "declared again, it is filled from bronze"
             steps.append(Step("drop", name, kind, "", True, name not in foreign, why))
     for name, kind in wants.items():
         old = has.get(was_called.get(name, name))
@@ -88,7 +88,7 @@ def _rename(old: str, new: str, has: Mapping[str, str], wants: Mapping[str, str]
     if old in wants:
         raise ValueError(f"--rename {old}={new}: {old!r} is still declared; a column that stays is not renamed")
     if old in foreign:
-        return Step("rename", old, old, new, True, False, f"{new} is filled from bronze; of {old}, {LOST}")
+        return Step("rename", old, old, new, True, False, f"{new} is filled from bronze; of {old}, {LOSSES}")
     why = "rewritten: with Delta's column mapping, readers without Spark would see NULL in its place"
     return Step("rename", old, old, new, True, True, why)
 

@@ -4,8 +4,8 @@ Belongs here: YAML files → components, and errors with file, line and key. Doe
 a table may declare (contracts).
 """
 
-import importlib
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import dagster as dg
@@ -14,15 +14,15 @@ from pydantic import BaseModel, ConfigDict
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.gold_rules import personal_columns, silver_schemas
+from lakehouse_assets.contracts.gold_rules import input_schemas, personal_columns
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
 from lakehouse_assets.contracts.references import circle, reference_mistakes
 from lakehouse_assets.contracts.sharing import resolve_attributes
 from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files, source_map_of, table_mistakes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.table_assets import table_definitions
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.orchestration.project_definitions import ProjectDefinitions, project_definitions
+from lakehouse_assets.settings import Settings, template_variables
 
 OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
 
@@ -46,7 +46,7 @@ class LakehouseTable(dg.Component):
         file = self.folder / gold.sql
         if not file.is_file():
             raise ConfigError(f"{self._location(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
-        query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *specs]))
+        query = read_gold(file.read_text(encoding="utf-8"), str(file), input_schemas(gold, [self.spec, *specs]))
         for index, check in enumerate(gold.checks):
             location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
             if why := check.unfit_reason(query.types):
@@ -87,7 +87,7 @@ class LakehouseTable(dg.Component):
         if not isinstance(attributes, RawAttributes):
             raise ConfigError(f"{context.path}: {MISSING}")
         folder = Path(context.path)
-        shared = read_shared_files(folder, Settings.from_environment().variables)
+        shared = read_shared_files(folder, template_variables())
         raw = attributes.model_extra or {}
         source_map = source_map_of(folder / "defs.yaml", raw.get("name", ""), shared)
         # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
@@ -95,9 +95,28 @@ class LakehouseTable(dg.Component):
         return cls(TableSpec.model_validate(resolve_attributes(own, shared).attributes), folder, source_map)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return this table's assets alone; `build_definitions` adds what all tables share."""
-        golds = {gold.name: self.query_of(gold, []) for gold in self.spec.gold}
-        return table_definitions(self.spec, golds, Settings.from_environment())
+        """Return this table's assets. The project's first table also brings what all tables share."""
+        tree, settings = context.component_tree, Settings.from_environment(start=self.folder)
+        if not self.folder.resolve().is_relative_to(tables_folder(settings)):
+            raise ConfigError(
+                f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
+                f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
+            )
+        of_project = _definitions_of(tree, settings)
+        own = of_project.of_tables[self.spec.name]
+        names = {table.spec.name for table in tree.get_all_components(of_type=LakehouseTable)}
+        is_first = self.spec.name == min(names, default=self.spec.name)
+        return dg.Definitions.merge(own, of_project.shared) if is_first else own
+
+
+# Of the last component tree: all tables are read once for it.
+_last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
+
+
+def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
+    if not _last or _last[0][0] is not tree:
+        _last[:] = [(tree, project_definitions(settings, load_tables(tables_folder(settings), settings.asset_prefix)))]
+    return _last[0][1]
 
 
 def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
@@ -107,18 +126,18 @@ def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: S
         )
 
 
-def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJECT_ROOT) -> list[LakehouseTable]:
-    """Return every table, by name. Raises ConfigError: one line per mistake, each with file, line and key."""
-    module = importlib.import_module(package)
-    folder = Path(next(iter(module.__path__)))
-    _raise_any(mistake for file in sorted(folder.rglob("defs.yaml")) for mistake in _mistakes_of_file(file))
-    try:
-        tree = dg.ComponentTree.from_module(defs_module=module, project_root=project)
-        tables = sorted(tree.get_all_components(of_type=LakehouseTable), key=lambda t: t.spec.name)
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise ConfigError(_innermost_text(error)) from error
+def load_tables(folder: Path | None = None, asset_prefix: tuple[str, ...] = ()) -> list[LakehouseTable]:
+    """Return every table below a folder (default: the project's, with its prefix), by name. Raises ConfigError: one line per
+    mistake, each with file, line and key. No module of the project is imported.
+    """
+    if folder is None:
+        settings = Settings.from_environment()
+        folder, asset_prefix = tables_folder(settings), settings.asset_prefix
+    files = [file for file in sorted(folder.rglob("defs.yaml")) if not _is_of_others(file)]
+    _raise_any(mistake for file in files for mistake in _mistakes_of_file(file))
+    tables = sorted(
+        (table for file in files for table in _tables_of_file(file, asset_prefix)), key=lambda table: table.spec.name
+    )
     location_by_name: dict[str, str] = {}
     for table in tables:
         location = table.source_map.at(["name"])
@@ -130,10 +149,30 @@ def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJEC
     return tables
 
 
-def golds_of(tables: Sequence[LakehouseTable]) -> dict[str, GoldQuery]:
-    """Return the query of every gold table, by the gold table's name."""
-    specs = [table.spec for table in tables]
-    return {gold.name: table.query_of(gold, specs) for table in tables for gold in table.spec.gold}
+def tables_folder(settings: Settings) -> Path:
+    """Return the folder of the project's tables. Raises ConfigError where there is none."""
+    folder, project = settings.tables, settings.project
+    if folder is None or project is None:
+        raise ConfigError("these settings are of no project: they have no folder of tables")
+    if not folder.is_dir():
+        raise ConfigError(f"{project / 'pyproject.toml'}: tool.lakehouse.tables: there is no folder {folder}")
+    return folder
+
+
+def _is_of_others(file: Path) -> bool:
+    """Whether a `defs.yaml` has other people's components alone: Dagster reads it, and it need not follow our rules."""
+    text = file.read_bytes()
+    return bool(text.strip()) and b"type" in text and b"lakehouse" not in text.lower()
+
+
+def _tables_of_file(file: Path, asset_prefix: tuple[str, ...]) -> Iterator[LakehouseTable]:
+    shared = read_shared_files(file.parent, template_variables())
+    for document in read_documents(file):
+        if isinstance(document.data, dict) and document.data.get("type") in OURS:
+            resolved = resolve_attributes(document.data["attributes"], shared)
+            source_map = SourceMap(document, shared, resolved.origins)
+            spec = TableSpec.model_validate(resolved.attributes).with_asset_prefix(asset_prefix)
+            yield LakehouseTable(spec, file.parent, source_map)
 
 
 def _raise_any(mistakes: Iterable[str]) -> None:
@@ -163,25 +202,6 @@ def _mistakes_of_file(file: Path) -> Iterator[str]:
     for document in documents:
         kind = document.data.get("type") if isinstance(document.data, dict) else None
         if kind in OURS:
-            yield from table_mistakes(document, read_shared_files(file.parent, Settings.from_environment().variables))
-        elif not isinstance(kind, str) or not _exists(kind):
+            yield from table_mistakes(document, read_shared_files(file.parent, template_variables()))
+        elif not isinstance(kind, str) or get_close_matches(kind, OURS, 1):
             yield f"{document.at(['type'])}: type: there is no component {kind!r}; a table is a {OURS[0]}"
-
-
-def _exists(kind: str) -> bool:
-    """Whether a component's class can be imported: the package may hold other people's components."""
-    module, _, name = kind.rpartition(".")
-    try:
-        return bool(module) and hasattr(importlib.import_module(module), name)
-    except (ImportError, ValueError):
-        return False
-
-
-def _innermost_text(error: BaseException) -> str:
-    """Return the text of the innermost cause that names a file: Dagster wraps it in errors of its own loading."""
-    cause: BaseException | None = error
-    texts = []
-    while cause is not None:
-        texts.append(str(cause))
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return next((text for text in reversed(texts) if "defs.yaml" in text), texts[-1] or repr(error)).strip()

@@ -107,7 +107,7 @@ CRASHES = {
     "extracted and not recorded": ({}, {"bronze": {**INVENTORY.bronze, (DAY[5], 1): 9, (DAY[1], 2): 3}}),
     "extracted again before it was judged, and not recorded": (
         {"extractions": (*RECORD.extractions, extraction(5, 2))},
-        {"bronze": {**INVENTORY.bronze, (DAY[5], 1): 7}, "written": {(DAY[5], 1): AT + timedelta(hours=1)}},
+        {"bronze": {**INVENTORY.bronze, (DAY[5], 1): 7}, "unrecorded": {(DAY[5], 1)}},
     ),
     "decided, and nothing is applied": (
         {"decisions": (*ALL, UNAPPLIED), "extractions": (*RECORD.extractions, extraction(5, 2))},
@@ -126,7 +126,7 @@ CRASHES = {
         {},
         {**states(silver=TableState(6, 3)), "changes": [Change(5, "WRITE", True, 3, True), Change(6, "OPTIMIZE", False, 0)]},
     ),
-    "commits are no longer in the log": ({}, {**states(silver=TableState(99, 3)), "changes": None}),
+    "commits are no longer in the log": ({}, {**states(silver=TableState(99, 3)), "changes": [Change(98, "lost", True, None)]}),
     "a lake of before, without rows on record": ({"silver": (4, None)}, states(silver=TableState(4, 77))),
     "a replaced extraction was removed": ({}, {"bronze": {**INVENTORY.bronze, (DAY[3], 1): 0}}),
     "nothing of the window could be measured": ({"unmeasured": {GOOD.decision_id}}, {"profiles": {"seed-1": 20}}),
@@ -139,7 +139,7 @@ CRASHES = {
 
 def differ(record, inventory):
     findings = compare_evidence("t", replace(RECORD, **record), replace(INVENTORY, **inventory))
-    return [(f.place, f.kind, f.window.day if f.window else None) for f in findings]
+    return [(f.layer, f.kind, f.window.day if f.window else None) for f in findings]
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -96,7 +96,7 @@ def test_the_command_lists_findings_and_ends_with_nine(settings, monkeypatch, tm
     one_table = CliRunner().invoke(cli.app, ["verify", "--table", "weather", "--json"])
     assert isinstance(one_table.exception, EvidenceError) and one_table.exception.exit_code == 9
     (row,) = json.loads(one_table.stdout)
-    assert (row["table"], row["place"], row["kind"], row["window"][:10]) == ("weather", "bronze", "lost", "2024-01-01")
+    assert (row["table"], row["layer"], row["kind"], row["window"][:10]) == ("weather", "bronze", "lost", "2024-01-01")
     other = CliRunner().invoke(cli.app, ["verify", "--table", "flights"])
     assert other.exit_code == 0, "other tables are whole"
     assert isinstance(CliRunner().invoke(cli.app, ["verify", "--mend"]).exception, RefusedError)

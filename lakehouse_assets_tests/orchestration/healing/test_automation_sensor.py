@@ -15,13 +15,15 @@ from deltalake import write_deltalake
 
 from lakehouse_assets.contracts.gold_rules import ruleset_hash
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, golds_of
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.described_table import golds_of
 from lakehouse_assets.orchestration.healing import automation as sensors
 from lakehouse_assets.orchestration.healing.retries import plan_retries
 from lakehouse_assets.orchestration.jobs.maintenance import delete_old_evaluations
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.healing.test_conditions import OWN, READINGS, SENSORS, Broken
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 MONTHS = ("2024-01-01", "2024-02-01", "2024-03-01")
 
@@ -43,7 +45,7 @@ def test_conditions_take_turns_with_the_watcher(settings, monkeypatch):
 
 def test_it_is_evaluated_as_a_sensor(settings):
     """A whole tick: what was missing is asked for as one range, and not again."""
-    definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {"spark": Broken()})
+    definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {SPARK: Broken()})
     sensor = definitions.resolve_sensor_def("heal_and_follow")
     with dg.DagsterInstance.ephemeral() as instance:
         for month in MONTHS:
@@ -66,7 +68,7 @@ class Daemon:
 
     def __init__(self, settings, instance) -> None:
         self.instance, self.cursor = instance, None
-        definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {"spark": Broken()})
+        definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {SPARK: Broken()})
         self.repository = definitions.get_repository_def()
 
     def tick(self, *, keeps: bool = True) -> dict[str, set[str]]:

@@ -12,6 +12,7 @@ import pytest
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.healing.foreground import order_by_reference
+from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests.e2e.world import keys
 from lakehouse_assets_tests.support import readings
 
@@ -44,7 +45,7 @@ class Clockwork:
 
     def __init__(self, settings, specs=(READINGS, SENSORS), folder: Path = Path("nowhere")) -> None:
         tables = [LakehouseTable(spec, folder) for spec in specs]
-        self.definitions = build_definitions(settings, tables, {"spark": Broken()})
+        self.definitions = build_definitions(settings, tables, {SPARK: Broken()})
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor = None
 
