@@ -10,9 +10,11 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.references import readers_of
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, golds_of, load_tables
+from lakehouse_assets.orchestration.assets.broken_tables import broken_definitions
+from lakehouse_assets.orchestration.assets.component import LakehouseTable, find_tables, golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_schedule
 from lakehouse_assets.orchestration.assets.table_assets import table_definitions
+from lakehouse_assets.orchestration.assets.table_files import LoadedTables
 from lakehouse_assets.orchestration.healing.automation import automation_sensor
 from lakehouse_assets.orchestration.healing.retries import retry_sensor
 from lakehouse_assets.orchestration.healing.source_sensor import source_sensor
@@ -32,8 +34,12 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 def build_definitions(
     settings: Settings, tables: Sequence[LakehouseTable] | None = None, overrides: Mapping[str, Any] | None = None
 ) -> dg.Definitions:
-    """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests."""
-    tables = load_tables() if tables is None else tables
+    """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests.
+
+    A table with a mistake stops, and is reported; the others are defined. Raises ConfigError if all have one.
+    """
+    loaded = find_tables() if tables is None else LoadedTables(tuple(tables))
+    tables = loaded.tables
     specs = [table.spec for table in tables]
     golds = golds_of(tables)
     operations = OperationJobs(settings, specs, {spec.name: readers_of(spec, golds) for spec in specs})
@@ -56,7 +62,7 @@ def build_definitions(
         # One process per run: the default would start a JVM for every step.
         executor=dg.in_process_executor,
     )
-    return dg.Definitions.merge(*parts, operation_definitions(operations), shared)
+    return dg.Definitions.merge(*parts, operation_definitions(operations), shared, broken_definitions(loaded.broken))
 
 
 @dg.definitions

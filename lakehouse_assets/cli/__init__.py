@@ -20,7 +20,7 @@ from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.verify import verify
-from lakehouse_assets.errors import LakehouseError, RefusedError, SourceError
+from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
 app = typer.Typer(
@@ -48,7 +48,10 @@ def run(
     because: Annotated[str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.")] = None,
     by: Annotated[str | None, typer.Option(help="With --rejudge: who decides (default: the login name).")] = None,
 ) -> None:
-    """Ingest what has arrived or changed, once, and rewrite gold after it; or judge windows in bronze again."""
+    """Ingest what has arrived or changed, once, and rewrite gold after it; or judge windows in bronze again.
+
+    A table with a mistake in its YAML or SQL stops, and the others go on: the command then ends with code 2.
+    """
     from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 
     if rejudge:
@@ -72,6 +75,8 @@ def run(
         common.err.print(f"warning: {warning}")
     if not report.ranges and not report.gold and not report.skipped:
         common.out.print("nothing is missing, late or changed")
+    if table is None and (mistakes := common.load_all_tables().mistakes):
+        raise ConfigError("\n".join(["these tables stop, all others went on:", *mistakes]))
 
 
 def _judge_again(table: str | None, window: str | None, because: str | None, by: str | None) -> None:

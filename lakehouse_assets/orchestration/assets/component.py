@@ -4,35 +4,29 @@ Belongs here: YAML files → components, and errors with file, line and key. Doe
 a table may declare (contracts).
 """
 
-import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import dagster as dg
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import personal_columns, silver_schemas
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
-from lakehouse_assets.contracts.references import circle, reference_mistakes
-from lakehouse_assets.contracts.sharing import resolve_attributes
-from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files, source_map_of, table_mistakes
+from lakehouse_assets.contracts.mistakes import Keys
+from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.orchestration.assets.broken_tables import broken_definitions
 from lakehouse_assets.orchestration.assets.table_assets import table_definitions
+from lakehouse_assets.orchestration.assets.table_attributes import TABLES, RawAttributes, TableScaffolder, tables_folder
+from lakehouse_assets.orchestration.assets.table_files import BrokenTable, LoadedTables, read_table, read_tables
 from lakehouse_assets.settings import PROJECT_ROOT, Settings
 
-OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
 
-
-class RawAttributes(BaseModel):
-    """A table's attributes as the loader gives them, unchecked."""
-
-    model_config = ConfigDict(extra="allow")
-
-
+@dg.scaffold_with(TableScaffolder)
 class LakehouseTable(dg.Component):
     """One table from source to gold: bronze, silver, baseline and gold assets, gated, drift-checked and self-healing."""
 
@@ -40,13 +34,18 @@ class LakehouseTable(dg.Component):
         self.spec = spec
         self.folder = folder
         self.source_map = source_map or SourceMap()
+        self._written_gold = spec.gold
 
     def query_of(self, gold: GoldSpec, specs: Sequence[TableSpec]) -> GoldQuery:
         """Return the query of a gold table of this component. Raises ConfigError with file and line."""
         file = self.folder / gold.sql
         if not file.is_file():
             raise ConfigError(f"{self._location(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
-        query = read_gold(file.read_text(encoding="utf-8"), str(file), silver_schemas([self.spec, *specs]))
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file}:1: the file cannot be read as UTF-8: {type(error).__name__}") from None
+        query = read_gold(text, str(file), silver_schemas([self.spec, *specs]))
         for index, check in enumerate(gold.checks):
             location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
             if why := check.unfit_reason(query.types):
@@ -73,31 +72,63 @@ class LakehouseTable(dg.Component):
                 f" {grain.column} derives from a column marked pii; choose another grain, or none"
             )
 
+    @property
+    def file(self) -> Path:
+        """The YAML file that describes it."""
+        return self.source_map.document.path if self.source_map.document else self.folder / "defs.yaml"
+
+    def without_gold(self, names: Collection[str]) -> "LakehouseTable":
+        """Return this table without some of its gold tables."""
+        gold = tuple(each for each in self.spec.gold if each.name not in names)
+        table = LakehouseTable(self.spec.model_copy(update={"gold": gold}), self.folder, self.source_map)
+        table._written_gold = self._written_gold
+        return table
+
+    def written_keys(self, keys: Keys) -> Keys:
+        """Return keys of the contract as the YAML has them: gold tables that stop are in the YAML only."""
+        if keys[:1] != ("gold",):
+            return keys
+        return ("gold", self._written_gold.index(self.spec.gold[int(keys[1])]), *keys[2:])
+
     def _location(self, gold: GoldSpec, *keys: str | int) -> str:
-        return self.source_map.at(["gold", self.spec.gold.index(gold), *keys])
+        return self.source_map.at(["gold", self._written_gold.index(gold), *keys])
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
-        """Return a model without fields: shared defaults and packs are not resolved yet."""
+        """Return the model whose JSON schema has every key; values are validated once shared files are resolved."""
         return RawAttributes
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
-        """Return the table with shared defaults and packs resolved. `load_tables` has reported every mistake before."""
+        """Return the table with shared defaults and packs resolved; with mistakes, a component that only reports them."""
         if not isinstance(attributes, RawAttributes):
             raise ConfigError(f"{context.path}: {MISSING}")
-        folder = Path(context.path)
-        shared = read_shared_files(folder, Settings.from_environment().variables)
-        raw = attributes.model_extra or {}
-        source_map = source_map_of(folder / "defs.yaml", raw.get("name", ""), shared)
-        # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
-        own = source_map.document.data["attributes"] if source_map.document else raw
-        return cls(TableSpec.model_validate(resolve_attributes(own, shared).attributes), folder, source_map)
+        folder, name = Path(context.path), (attributes.model_extra or {}).get("name")
+        file = folder / "defs.yaml"
+        try:
+            # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
+            documents = [each for each in read_documents(file) if isinstance(each.data, dict)]
+            named = [each for each in documents if (each.data.get("attributes") or {}).get("name") == name]
+            shared = read_shared_files(folder, Settings.from_environment().variables)
+            spec, source_map = read_table((named or documents)[0], shared)
+        except ConfigError as error:
+            return _BrokenComponent(BrokenTable(str(name or folder.name), file, tuple(str(error).split("\n"))))
+        return cls(spec, folder, source_map)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return this table's assets alone; `build_definitions` adds what all tables share."""
         golds = {gold.name: self.query_of(gold, []) for gold in self.spec.gold}
         return table_definitions(self.spec, golds, Settings.from_environment())
+
+
+class _BrokenComponent(LakehouseTable):
+    """A table with mistakes, where Dagster itself loads the folder: its definitions only report them."""
+
+    def __init__(self, broken: BrokenTable) -> None:
+        self.broken = broken
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return broken_definitions([self.broken])
 
 
 def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
@@ -107,81 +138,21 @@ def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: S
         )
 
 
-def load_tables(package: str = "lakehouse_assets.tables", project: Path = PROJECT_ROOT) -> list[LakehouseTable]:
+def load_tables(package: str = TABLES, project: Path = PROJECT_ROOT) -> list[LakehouseTable]:
     """Return every table, by name. Raises ConfigError: one line per mistake, each with file, line and key."""
-    module = importlib.import_module(package)
-    folder = Path(next(iter(module.__path__)))
-    _raise_any(mistake for file in sorted(folder.rglob("defs.yaml")) for mistake in _mistakes_of_file(file))
-    try:
-        tree = dg.ComponentTree.from_module(defs_module=module, project_root=project)
-        tables = sorted(tree.get_all_components(of_type=LakehouseTable), key=lambda t: t.spec.name)
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise ConfigError(_innermost_text(error)) from error
-    location_by_name: dict[str, str] = {}
-    for table in tables:
-        location = table.source_map.at(["name"])
-        for name in [table.spec.name, *(f"gold {gold.name}" for gold in table.spec.gold)]:
-            if name in location_by_name:
-                raise ConfigError(f"{location}: name: {name!r} is already described in {location_by_name[name]}")
-            location_by_name[name] = location
-    _raise_any(_mistakes_between(tables))
-    return tables
+    loaded = find_tables(package)
+    if loaded.broken:
+        raise ConfigError("\n".join(loaded.mistakes))
+    return list(loaded.tables)
+
+
+def find_tables(package: str = TABLES) -> LoadedTables:
+    """Return the tables without mistakes, and those that stop for one. Raises ConfigError if all of them do."""
+    loaded = read_tables(tables_folder(package), Settings.from_environment().variables, LakehouseTable)
+    return loaded.require_some()
 
 
 def golds_of(tables: Sequence[LakehouseTable]) -> dict[str, GoldQuery]:
     """Return the query of every gold table, by the gold table's name."""
     specs = [table.spec for table in tables]
     return {gold.name: table.query_of(gold, specs) for table in tables for gold in table.spec.gold}
-
-
-def _raise_any(mistakes: Iterable[str]) -> None:
-    if lines := list(mistakes):
-        raise ConfigError("\n".join(lines))
-
-
-def _mistakes_between(tables: Sequence[LakehouseTable]) -> Iterator[str]:
-    """Yield mistakes between tables, and in gold's SQL."""
-    specs = [table.spec for table in tables]
-    by_name = {spec.name: spec for spec in specs}
-    for table in tables:
-        queries = [table.query_of(gold, specs) for gold in table.spec.gold]
-        for keys, text in reference_mistakes(table.spec, by_name, queries):
-            location, name = table.source_map.locate(keys)
-            yield f"{location}: {name} {text}"
-    if names := circle(specs):
-        location = next(table.source_map for table in tables if table.spec.name == names[0]).at(["checks"])
-        yield f"{location}: checks: these tables look into each other: {' → '.join(names)}"
-
-
-def _mistakes_of_file(file: Path) -> Iterator[str]:
-    documents = read_documents(file)
-    if not any(document.data for document in documents):
-        yield f"{file}:1: the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
-        return
-    for document in documents:
-        kind = document.data.get("type") if isinstance(document.data, dict) else None
-        if kind in OURS:
-            yield from table_mistakes(document, read_shared_files(file.parent, Settings.from_environment().variables))
-        elif not isinstance(kind, str) or not _exists(kind):
-            yield f"{document.at(['type'])}: type: there is no component {kind!r}; a table is a {OURS[0]}"
-
-
-def _exists(kind: str) -> bool:
-    """Whether a component's class can be imported: the package may hold other people's components."""
-    module, _, name = kind.rpartition(".")
-    try:
-        return bool(module) and hasattr(importlib.import_module(module), name)
-    except (ImportError, ValueError):
-        return False
-
-
-def _innermost_text(error: BaseException) -> str:
-    """Return the text of the innermost cause that names a file: Dagster wraps it in errors of its own loading."""
-    cause: BaseException | None = error
-    texts = []
-    while cause is not None:
-        texts.append(str(cause))
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return next((text for text in reversed(texts) if "defs.yaml" in text), texts[-1] or repr(error)).strip()
