@@ -132,8 +132,9 @@ def init(
         str | None, typer.Option(help="First window, YYYY-MM-DD (default: the window in the file's name).")
     ] = None,
 ) -> None:
-    """Write tables/TABLE/defs.yaml from a file's header and sample."""
+    """Write tables/TABLE/defs.yaml from a file's header and sample, and the JSON schema for editors beside the tables."""
     from lakehouse_assets.contracts.draft import draft_table
+    from lakehouse_assets.contracts.schema_file import schema_line, write_schema
 
     folder = PROJECT_ROOT / "lakehouse_assets" / "tables" / table
     target = folder / "defs.yaml"
@@ -141,7 +142,8 @@ def init(
         raise RefusedError(f"{target} exists already; remove it first, or choose another name")
     text, advice = draft_table(table, file, Path(Settings.from_environment().landing), start)
     folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    target.write_text(schema_line(folder, folder.parent) + text, encoding="utf-8")
+    write_schema(folder.parent)
     common.out.print(f"wrote {target.relative_to(PROJECT_ROOT)}")
     for line in advice:
         common.out.print(f"- {line}")

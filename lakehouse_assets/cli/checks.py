@@ -58,16 +58,28 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
 @check_app.command("validate")
 def check_validate() -> None:
     """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
-    from lakehouse_assets.orchestration.assets.component import load_tables
+    from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
+    from lakehouse_assets.orchestration.assets.component import load_tables, tables_folder
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
     tables = load_tables()
     unmatched, notes = unmatched_patterns(tables)
     mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
+    if not is_current(tables_folder()):
+        notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
     common.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: right")
+
+
+@check_app.command("schema")
+def check_schema() -> None:
+    """Write table.schema.json beside the tables: editors complete and check every key, with the project's own check types."""
+    from lakehouse_assets.contracts.schema_file import write_schema
+    from lakehouse_assets.orchestration.assets.component import tables_folder
+
+    common.out.print(f"wrote {write_schema(tables_folder())}", soft_wrap=True, highlight=False)
 
 
 @check_app.command("run")

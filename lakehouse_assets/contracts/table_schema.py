@@ -45,7 +45,9 @@ def table_schema(defaults: Defaults | None = None) -> dict[str, Any]:
         "if": {"type": "object"}, "then": {"$ref": "#/$defs/Column"}, "else": TYPE,
     }  # fmt: skip
     definitions["Column"]["properties"]["type"] |= TYPE
-    # Without an expression, a feature is the column of its name.
+    # A name alone is the feature of that column, as is a feature without an expression.
+    features = definitions["DriftSpec"]["properties"]["features"]
+    features["items"] = {"if": {"type": "object"}, "then": features["items"], "else": {"type": "string"}}
     definitions["FeatureSpec"]["properties"]["expr"]["type"] = ["string", "null"]
     _release(schema, definitions, defaults.tables)
     for name, parameters in defaults.checks.items():
@@ -107,8 +109,6 @@ def _tag_of(schema: Mapping[str, Any]) -> Any:
 def _converted(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return pydantic's schema of a value as one that names the wrong key, and accepts variables."""
     own: dict[str, Any] = {name: node[name] for name in KEPT if name in node and node[name] not in (None, "", [], {})}
-    if "pattern" in node:
-        own["pattern"] = f"(?:{node['pattern']})|{VARIABLE}"
     if "description" in own:
         own["description"] = " ".join(own["description"].replace("``", "`").split())
     if "discriminator" in node:
@@ -116,7 +116,10 @@ def _converted(node: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in node:
         return own | {"$ref": node["$ref"]}
     if "anyOf" in node:
-        return own | _of_any([_converted(each) for each in node["anyOf"]])
+        # A pattern beside several types is the text's.
+        pattern = {"pattern": node["pattern"]} if "pattern" in node else {}
+        branches = [each | pattern if each.get("type") == "string" else each for each in node["anyOf"]]
+        return own | _of_any([_converted(each) for each in branches])
     if "const" in node or "enum" in node:
         return own | _of_values(node.get("enum", [node.get("const")]))
     kind = node.get("type")
@@ -128,6 +131,8 @@ def _converted(node: Mapping[str, Any]) -> dict[str, Any]:
         return own | {"type": [kind, "string"], "pattern": NUMBER}
     if kind == "boolean":
         return own | {"type": ["boolean", "string"], "pattern": TRUTH}
+    if "pattern" in node:
+        return own | {"if": IS_VARIABLE, "else": {"type": kind, "pattern": node["pattern"]}}
     if node.get("format") in ("date", "date-time"):
         own["pattern"] = MOMENT
     return own | ({"type": kind} if kind else {})
