@@ -24,6 +24,11 @@ _JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
 _SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
 
 
+def project_folder() -> Path:
+    """Return the project's folder."""
+    return PROJECT_ROOT
+
+
 def is_url(location: str) -> bool:
     """Whether a location is on an object store rather than on a disk."""
     return "://" in location

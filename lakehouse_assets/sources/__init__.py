@@ -8,6 +8,8 @@ from datetime import datetime
 
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction, Source
@@ -31,7 +33,10 @@ def open_source(
         return JdbcReader(spec.source, settings, declared, recorded_positions, recorded_fingerprints, timeout_seconds)
     if isinstance(spec.source, KafkaSource):
         return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded_positions, recorded_fingerprints)
-    return FilesReader(spec.source, settings.landing, declared)
+    if isinstance(spec.source, FilesSource):
+        return FilesReader(spec.source, settings.landing, declared)
+    known = (recorded_positions, recorded_fingerprints, timeout_seconds)
+    return spec.source.open_source(SourceOpening(settings, declared, spec.extraction.windows, *known))
 
 
 __all__ = ["SCAN_ERRORS", "Extraction", "FilesReader", "Source", "open_source"]
