@@ -42,11 +42,15 @@ from typing import Literal
 from lakehouse_assets.contracts.source_kind import SourceKind
 class Queue(SourceKind):
     "A queue."
-    medium = "queue"
-    location = "the queue"
     kind: Literal["queue"]
     nulls: tuple[str, ...] = ()
     timezone: str = "UTC"
+    @property
+    def medium(self):
+        return "queue"
+    @property
+    def location(self):
+        return "the queue"
     def open_source(self, opening):
         return opening
 """

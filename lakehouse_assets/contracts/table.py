@@ -108,8 +108,8 @@ class TableSpec(TableContract):
             name = json.loads(ruleset).get("name")
             reasons = "; ".join(f"{dotted(keys)}: {text}" for keys, text in mistakes_in(error))
             raise ConfigError(
-                f"table {name}: the rules that a decision recorded cannot be read: {reasons}. If an extension is missing, restore"
-                " its file under lakehouse/, or install its package"
+                f"table {name}: the rules that a decision recorded cannot be read: {reasons}. If an extension is missing,"
+                " restore its file under lakehouse/, or install its package"
             ) from error
 
 

@@ -51,7 +51,14 @@ def verify_check_kind(name: str) -> None:
         if isinstance(check, RowCheck):
             require(bool(check.message()), f"{name}: `message` states the rule")
         if isinstance(check, BatchCheck):
-            _require_judgement(name, check.judge(dict(check.default_metrics), CONTEXT), "a batch without rows")
+            _require_judgement(name, _judge_nothing(name, check), "a batch without rows")
+
+
+def _judge_nothing(name: str, check: BatchCheck) -> Judgement:
+    try:
+        return check.judge(dict(check.default_metrics), CONTEXT)
+    except Exception as error:
+        raise AssertionError(f"{name}: `judge` has a result for a batch without rows, which has no metrics: {error!r}") from error
 
 
 def verify_row_check(
