@@ -29,6 +29,17 @@ import json
 from lakehouse_assets.contracts.table_schema import table_schema
 schema = json.dumps(table_schema())
 assert all(word in schema for word in ('"upper_case"', '"clock"', '"stopped_at"', '"pagers"'))
+
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.support import heal_windows, rows_of
+checks = [{"check": "upper_case", "column": "start"}, {"check": "expression", "name": "e", "expr": "not gtin_is_valid(start)"}]
+ours = TableSpec.model_validate({**spec.model_dump(by_alias=True), "columns": {"start": "string"}, "checks": checks})
+settings = Settings.from_environment()
+heal_windows(spark, settings, [first, second], ours)
+decisions = logs.decisions(settings, "ticks")
+assert [decision.verdict for decision in decisions] == ["published"] * 2, decisions
+assert len(rows_of(settings.path("silver", "ticks"))) == 2
+assert TableSpec.from_ruleset(decisions[0].ruleset).ruleset_hash == ours.ruleset_hash, "replay"
 spark.stop()
 print("all of the page holds")
 """

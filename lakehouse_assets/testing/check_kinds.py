@@ -58,7 +58,7 @@ def _judge_nothing(name: str, check: BatchCheck) -> Judgement:
     try:
         return check.judge(dict(check.default_metrics), CONTEXT)
     except Exception as error:
-        raise AssertionError(f"{name}: `judge` has a result for a batch without rows, which has no metrics: {error!r}") from error
+        raise AssertionError(f"{name}: `judge` has a result for a batch without rows (no metrics): {error!r}") from error
 
 
 def verify_row_check(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from lakehouse_assets.contracts.mistakes import NAME
 from lakehouse_assets.contracts.schema_file import defaults_of, schema_line, write_schema
 from lakehouse_assets.contracts.table_schema import table_schema
-from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.errors import ConfigError, LakehouseError
 
 TABLES = "lakehouse_assets.tables"
 DRAFT = """\
@@ -48,7 +48,11 @@ class RawAttributes(BaseModel):
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the schema of `attributes`, as shared defaults, packs and variables allow them to be written."""
-        return table_schema(defaults_of(tables_folder()))
+        try:
+            defaults = defaults_of(tables_folder())
+        except LakehouseError:
+            defaults = None  # no project: `dg` asks for components of an environment, too
+        return table_schema(defaults)
 
 
 class TableScaffolder(dg.Scaffolder):
