@@ -84,9 +84,13 @@ def _of_project(group: Group) -> Iterator[Extension]:
 
 
 def _members(module: ModuleType) -> tuple[Any, ...]:
-    """Return what a module defines itself: no class that it only imports."""
+    """Return what a module, or a module below it, defines: no class that it imports from elsewhere."""
     values = [value for name, value in vars(module).items() if not name.startswith("_")]
-    return tuple(value for value in values if getattr(value, "__module__", None) == module.__name__ or _is_value(value))
+    return tuple(value for value in values if _is_value(value) or _is_of(value, module.__name__))
+
+
+def _is_of(value: Any, package: str) -> bool:
+    return f"{getattr(value, '__module__', '')}.".startswith(f"{package}.")
 
 
 def _is_value(value: Any) -> bool:

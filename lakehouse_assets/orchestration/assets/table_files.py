@@ -124,8 +124,9 @@ def _read_file(
     if not any(document.data for document in documents):
         sorting.stop(file.parent.name, file, [f"{file}:1: {EMPTY}"])
         return
-    for document in documents:
-        name = _name_of(document) or file.parent.name
+    for number, document in enumerate(documents, 1):
+        folder = file.parent.name
+        name = _name_of(document) or (folder if len(documents) == 1 else f"{folder}_document_{number}")
         kind = document.data.get("type") if isinstance(document.data, dict) else None
         try:
             if kind in OURS:

@@ -81,6 +81,12 @@ def test_a_table_of_several_in_one_file(tmp_path):
     assert names(loaded) == (["first"], ["wrong"])
 
 
+def test_a_table_without_a_name_beside_others(tmp_path):
+    nameless = TABLE.format(name="x").replace("  name: x\n", "")
+    loaded = read(write(tmp_path, shop=TABLE.format(name="shop") + "---\n" + nameless))
+    assert names(loaded) == (["shop"], ["shop_document_2"])
+
+
 def test_checks_that_read_a_broken_table_do_not_pass_in_silence(tmp_path):
     first, second = (
         TABLE.format(name=name) + READS.format(other) for name, other in (("first", "second"), ("second", "wrong"))
