@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # What needs no Spark, and one story on Dagster, Spark and Delta.
 QUICK := $(addprefix lakehouse_assets_tests/,checks contracts decisions reports e2e/test_run_checks.py)
 SEED ?= $(shell git rev-parse HEAD)
-.PHONY: help setup demo dev check test test-slice test-all lint ruff types imports bench chaos clean-data
+.PHONY: wheel help setup demo dev check test test-slice test-all lint ruff types imports bench chaos clean-data
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,12 @@ bench: setup ## the benchmarks, as a table: ratios of paired runs
 
 chaos: setup ## processes killed at every step, many writers, many histories: hours
 	@$(PY) -m lakehouse_assets_tests.chaos --json chaos.json
+
+wheel: setup ## the package as a wheel in dist/, without the example's tables
+	@rm -rf build dist
+	@$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
 
 clean-data: ## forget data/lake, Dagster's history and the landed example; other landed files stay
 	rm -rf data/lake data/dagster $(patsubst data/examples/%/,data/landing/%,$(wildcard data/examples/*/))

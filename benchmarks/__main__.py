@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, gate, incremental, profiling, rules, scattered, schema
+from benchmarks import audit, catch_up, demo, frames, gate, incremental, profiling, rules, scattered, schema
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "demo": demo.benchmark,
     "incremental": incremental.benchmark,
     "gate": gate.benchmark,
+    "frame": frames.benchmark,
     "catch-up": catch_up.benchmark,
     "scattered": scattered.benchmark,
     "rules": rules.benchmark,
@@ -54,9 +55,9 @@ def run(
     for name in names or ():
         if name not in BENCHMARKS:
             raise typer.BadParameter(f"there is no {name!r}; there are {', '.join(BENCHMARKS)}")
-    seen = machine()
-    if seen["load_average"] > seen["cores"] / 2:
-        err.print(f"load average {seen['load_average']}: other work is running, which blurs the times", style="yellow")
+    machine_facts = machine()
+    if machine_facts["load_average"] > machine_facts["cores"] / 2:
+        err.print(f"load average {machine_facts['load_average']}: other work is running, which blurs the times", style="yellow")
     folder = Path(tempfile.mkdtemp(prefix="lakehouse-bench-", dir=work))
     lab = Lab(folder, pairs, scale, memory, conf, lambda text: err.print(text, style="dim", markup=False))
     results: list[Result] = []
@@ -66,11 +67,11 @@ def run(
                 for result in benchmark(lab):
                     results.append(result)
                     if json_file:  # after each: a long run that is stopped leaves what it has found
-                        outcomes = as_json(seen, {"pairs": pairs, "scale": scale}, results)
+                        outcomes = as_json(machine_facts, {"pairs": pairs, "scale": scale}, results)
                         json_file.write_text(json.dumps(outcomes, indent=2) + "\n")
     finally:
         lab.close()
-    draw(out, seen, results)
+    draw(out, machine_facts, results)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from scipy.stats import binom
 
 from benchmarks.data import CHECKS, COLUMNS, read_all, table, write_typed
-from benchmarks.gate import PLACES
+from benchmarks.gate import PATHS
 from benchmarks.harness import Result, Sample, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
 from benchmarks.memory import PeakMemory
@@ -49,8 +49,8 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         read_all(frame)
 
     def audit(_: Any) -> None:
-        found = audit_table(_run(lab, settings, _rules()), "silver/readings")
-        assert found.error_message is None, found.error_message  # noqa: S101 (a benchmark of an exception says nothing)
+        report = audit_table(_run(lab, settings, _rules()), "silver/readings")
+        assert report.error_message is None, report.error_message  # noqa: S101 (a benchmark of an exception says nothing)
 
     def by_hand(step: Callable[[str], None]) -> None:
         scan(step)
@@ -75,7 +75,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
 
 def _write(lab: Lab, settings: Settings, path: str, count: int) -> None:
     typed = settings.path("typed")
-    write_typed(lab.spark, typed, count, table("monthly", PLACES))
+    write_typed(lab.spark, typed, count, table("monthly", PATHS))
     lab.spark.read.parquet(typed).write.format("delta").save(path)
     lab.clear(typed)
 
@@ -89,8 +89,8 @@ def _rules() -> AuditRules:
 
 
 def _run(lab: Lab, settings: Settings, rules: AuditRules) -> AuditRun:
-    known = {"silver/readings": DeclaredTable(("reading_id",)), "silver/wide": DeclaredTable(("id",))}
-    return AuditRun(settings, rules, lambda: lab.spark, "bench", known, seed=7)
+    declared = {"silver/readings": DeclaredTable(("reading_id",)), "silver/wide": DeclaredTable(("id",))}
+    return AuditRun(settings, rules, lambda: lab.spark, "bench", declared, seed=7)
 
 
 def _wide(lab: Lab, settings: Settings) -> Result:
@@ -100,15 +100,15 @@ def _wide(lab: Lab, settings: Settings) -> Result:
     lab.spark.range(0, rows, 1, 2).select("id", *cells).write.format("delta").save(settings.path("silver", "wide"))
     rule = {"name": "range", "columns": ["n*"], "check": {"check": "in_range", "min": 0, "max": 999, "threshold": 0.95}}
     rules = AuditRules((AuditRule.model_validate(rule),))
-    found: list[int] = []
+    positions: list[int] = []
 
     def audit(_: Any) -> None:
         record = audit_table(_run(lab, settings, rules), "silver/wide")
         assert record.verdict == "passed", record.error_message  # noqa: S101
-        found.append(len(record.results))
+        positions.append(len(record.results))
 
     sample = timed(audit, lab.cpu)()
-    sizes = {"rows": rows, "columns": columns, "rules": found[-1]}
+    sizes = {"rows": rows, "columns": columns, "rules": positions[-1]}
     return Result("audit, wide", "one audit", (sample,), sizes=sizes, settings=public_properties(settings))
 
 
@@ -122,12 +122,12 @@ def memory_benchmark(lab: Lab) -> Iterator[Result]:
         lab.say(f"audit, memory: {count:,} rows")
         _write(lab, settings, path, count)
         with PeakMemory(os.getpid()) as peak:
-            found: list[Any] = []
+            audits: list[Any] = []
             samples.append(
-                timed(lambda _, found=found: found.append(audit_table(_run(lab, settings, _rules()), "silver/readings")))()
+                timed(lambda _, audits=audits: audits.append(audit_table(_run(lab, settings, _rules()), "silver/readings")))()
             )
-        assert found[0].error_message is None, found[0].error_message  # noqa: S101 (a benchmark of an exception says nothing)
-        assert found[0].total_raw_records == count  # noqa: S101
+        assert audits[0].error_message is None, audits[0].error_message  # noqa: S101 (a benchmark of an exception says nothing)
+        assert audits[0].total_raw_records == count  # noqa: S101
         peaks[f"megabytes, {count:,} rows"] = peak.megabytes
         peaks[f"seconds, {count:,} rows"] = round(samples[-1].seconds, 1)
     yield Result(
@@ -163,16 +163,16 @@ def coverage(draws: int = 2000) -> dict[str, float]:
     """How many of so many simulated intervals hold the true share: uniform and weighted."""
     dice, sizes = np.random.default_rng(4), (9000, 900, 100)
     weights = np.repeat(group_weights(sizes), sizes)
-    held = {"uniform": 0, "weighted": 0}
+    covered = {"uniform": 0, "weighted": 0}
     for _ in range(draws):
         failed = dice.random(sum(sizes)) < np.repeat((0.02, 0.1, 0.3), sizes)
         true = 1 - failed.mean()
         plain = uniform_share(300, int(failed[dice.choice(len(failed), 300, replace=False)].sum()), len(failed))
-        held["uniform"] += plain.low <= true <= plain.high
+        covered["uniform"] += plain.low <= true <= plain.high
         order = -np.log(dice.random(len(failed))) / weights
         least = np.argpartition(order, 300)[:301]
         cut = order[least].max()
-        taken = least[order[least] < cut]
-        share = weighted_share(failed[taken].tolist(), [inclusion_probability(w, cut) for w in weights[taken]], len(failed))
-        held["weighted"] += share.low <= true <= share.high
-    return {f"coverage, {name}": float(count) / draws for name, count in held.items()}
+        drawn = least[order[least] < cut]
+        share = weighted_share(failed[drawn].tolist(), [inclusion_probability(w, cut) for w in weights[drawn]], len(failed))
+        covered["weighted"] += share.low <= true <= share.high
+    return {f"coverage, {name}": float(count) / draws for name, count in covered.items()}

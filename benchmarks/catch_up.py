@@ -36,16 +36,16 @@ def benchmark(lab: Lab) -> Iterator[Result]:
 
 
 def _side(lab: Lab, label: str, cadence: Cadence, path: str, count: int) -> Side:
-    settings, spec, taken = lab.settings("catch-up"), table(cadence, path), windows(count, cadence)
+    settings, spec, all_windows = lab.settings("catch-up"), table(cadence, path), windows(count, cadence)
 
     def catch_up(step: Callable[[str], None]) -> None:
-        bring_in(lab.run(settings, spec, step), taken)
+        ingest(lab.run(settings, spec, step), all_windows)
 
     return Side(label, timed(catch_up, lab.cpu), lambda: lab.clear(settings.root))
 
 
-def bring_in(run: Run, taken: Sequence[Window]) -> None:
+def ingest(run: Run, all_windows: Sequence[Window]) -> None:
     """These windows from the landing folder to silver, in one run of the project's steps."""
-    extract(run, taken)
-    if not publish(run, taken).current:
+    extract(run, all_windows)
+    if not publish(run, all_windows).current:
         raise RuntimeError(f"{run.spec.name}: nothing was decided")

@@ -116,10 +116,10 @@ def _bell(name: str) -> Column:
     return (total - 2.0) * (3.0**0.5)
 
 
-def write_bronze(spark: SparkSession, settings: Settings, count: int, taken: list[Window], cadence: Cadence) -> None:
+def write_bronze(spark: SparkSession, settings: Settings, count: int, all_windows: list[Window], cadence: Cadence) -> None:
     """Bronze as `layers.bronze` leaves it: the same columns in the same order, partitioned by window, a hash per row."""
     names = sorted(COLUMNS)
-    inputs = rows(spark, count, len(taken), cadence)
+    inputs = rows(spark, count, len(all_windows), cadence)
     cells = [F.concat(F.lit(f"{name}="), F.col(name)) for name in names]
     frame = inputs.select(
         "p_extracted_at",
@@ -130,7 +130,7 @@ def write_bronze(spark: SparkSession, settings: Settings, count: int, taken: lis
         F.lit(None).cast("string").alias("_corrupt_record"),
         *names,
     )
-    if len(taken) > 1:
+    if len(all_windows) > 1:
         frame = frame.repartition("p_extracted_at")
     delta.append(frame, settings.path("bronze", "readings"), partition_by=["p_extracted_at"])
 
@@ -160,21 +160,23 @@ def write_wide(spark: SparkSession, path: str, count: int, each: int) -> None:
     frame.select(*cells, batch, F.lit(1).alias("extraction_seq")).write.parquet(path)
 
 
-def records(taken: list[Window], count: int, spec: TableSpec) -> list[ExtractionRecord]:
+def records(all_windows: list[Window], count: int, spec: TableSpec) -> list[ExtractionRecord]:
     """What the log of extractions would say of that bronze."""
-    each = count // len(taken)
-    return [ExtractionRecord(spec.name, w.start, 1, "seeded", each, tuple(sorted(COLUMNS)), 0, "bench", w.end) for w in taken]
+    each = count // len(all_windows)
+    return [
+        ExtractionRecord(spec.name, w.start, 1, "seeded", each, tuple(sorted(COLUMNS)), 0, "bench", w.end) for w in all_windows
+    ]
 
 
-def write_csv(spark: SparkSession, hourly: Path, whole: Path, count: int, hours: int) -> None:
+def write_csv(spark: SparkSession, hourly: Path, daily: Path, count: int, hours: int) -> None:
     """The same rows twice: a file an hour in ``hourly``, and all of them as the month's one file in ``whole``."""
     scratch = hourly.parent / "scratch"
     frame = rows(spark, count, hours, "hourly").withColumn("hour", F.date_format("p_extracted_at", "yyyy-MM-dd'T'HH"))
     frame = frame.drop("p_extracted_at").repartition("hour")
     frame.write.mode("overwrite").partitionBy("hour").option("header", True).csv(str(scratch))
     hourly.mkdir(parents=True, exist_ok=True)
-    whole.mkdir(parents=True, exist_ok=True)
-    with (whole / f"{FIRST:%Y-%m}.csv").open("wb") as month:
+    daily.mkdir(parents=True, exist_ok=True)
+    with (daily / f"{FIRST:%Y-%m}.csv").open("wb") as month:
         for nth in range(hours):
             key = f"{FIRST + timedelta(hours=nth):%Y-%m-%dT%H}"
             (part,) = (scratch / f"hour={key}").glob("*.csv")

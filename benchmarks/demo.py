@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 
+from benchmarks import PROJECT_ROOT
 from benchmarks.harness import Result, Sample
 from benchmarks.lab import Lab, own_instance, public_properties
 from benchmarks.memory import PeakMemory
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 
 
 def benchmark(lab: Lab) -> Iterator[Result]:

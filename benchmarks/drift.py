@@ -170,11 +170,11 @@ def _sketched(rng: np.random.Generator, rows: int, shift: float = 0.0) -> Profil
 
 def large(pool: ProcessPoolExecutor, rows: int) -> Iterator[Rate]:
     """Windows so large that only the sketch's rank error is left of chance: that error is the same at any number of rows."""
-    held = list(pool.map(partial(_large_one, rows), range(4)))
+    counts_by_run = list(pool.map(partial(_large_one, rows), range(4)))
     for shift, bounds in ((0.02, (None, 0.0)), (0.1, (1.0, None))):
-        hits = sum(outcomes[shift] for outcomes in held)
+        hits = sum(outcomes[shift] for outcomes in counts_by_run)
         note = f"sketches of {rows:,} rows, whose error is that of 10⁸"
-        yield Rate(f"held, shift of {shift:g} sd in very large windows", hits, 10 * len(held), *bounds, note)
+        yield Rate(f"held, shift of {shift:g} sd in very large windows", hits, 10 * len(counts_by_run), *bounds, note)
 
 
 def _large_one(rows: int, seed: int) -> dict[float, int]:
@@ -211,8 +211,12 @@ def evidence(runs: int, windows: int, pool: ProcessPoolExecutor) -> Iterator[Rat
     name = f"evidence over windows, {windows:,} clean windows, α {SPEC.lasting_at:g}"
     yield Rate(name, sum(f[0] for f in outcomes), sum(f[1] for f in outcomes), None, SPEC.lasting_at * 1.1)
     shifts = list(pool.map(_slow_one, range(2 * runs)))
-    seen = [shift for shift in shifts if shift is not None]
-    note = f"found at {min(seen):.2f} to {max(seen):.2f} sd, median {np.median(seen):.2f}" if seen else ""
+    detected_shifts = [shift for shift in shifts if shift is not None]
+    note = (
+        f"found at {min(detected_shifts):.2f} to {max(detected_shifts):.2f} sd, median {np.median(detected_shifts):.2f}"
+        if detected_shifts
+        else ""
+    )
     hits = sum(shift is not None and shift < 0.35 for shift in shifts)
     yield Rate("slow drift of 0.005 sd a window, found before 0.35 sd", hits, len(shifts), 1.0, None, note)
 
@@ -263,13 +267,13 @@ def cost() -> Iterator[str]:
         measured = window()
         outcomes = judge_drift(measured, state.baseline, state.history, spec) if i > spec.warn_from else None
         state.learn(i, measured, outcomes.statistics if outcomes else {})
-    took = []
+    durations = []
     for _ in range(20):
         measured = window()
         start = time.perf_counter()
         judge_drift(measured, state.baseline, state.history, spec)
-        took.append(time.perf_counter() - start)
-    yield f"a decision on 20 features and their relations, 400 windows of history: median {1000 * np.median(took):.0f} ms"
+        durations.append(time.perf_counter() - start)
+    yield f"a decision on 20 features and their relations, 400 windows of history: median {1000 * np.median(durations):.0f} ms"
 
 
 def draw(rates: list[Rate], lines: list[str]) -> None:
@@ -278,7 +282,7 @@ def draw(rates: list[Rate], lines: list[str]) -> None:
     for name in ("what", "share", "95 % interval", "of", "asked", "", "note"):
         table.add_column(name)
     for rate in rates:
-        asked = " ".join(
+        requirement = " ".join(
             text
             for text in (
                 f"≥ {rate.least:g}" if rate.least is not None else "",
@@ -288,7 +292,9 @@ def draw(rates: list[Rate], lines: list[str]) -> None:
         )
         output = {True: "reached", False: "not reached", None: ""}[rate.reached]
         low, high = rate.interval
-        table.add_row(rate.name, f"{rate.share:.4f}", f"{low:.4f}–{high:.4f}", f"{rate.tries:,}", asked, output, rate.note)
+        table.add_row(
+            rate.name, f"{rate.share:.4f}", f"{low:.4f}–{high:.4f}", f"{rate.tries:,}", requirement, output, rate.note
+        )
     out.print(table)
     for line in lines:
         out.print(line, markup=False)

@@ -25,14 +25,14 @@ from rich.table import Table
 from benchmarks.drift import SPEC, Rate
 from benchmarks.drift_simulation import FAMILIES, FAULTS, HISTORY, ROWS, Floats, correlated, learn, measure, p_value, ranked
 from benchmarks.peers import drift_naive
-from benchmarks.peers.asked import PeerFailed
 from benchmarks.peers.drift_environments import DRIFT_PEERS, ask
-from benchmarks.peers.drift_served import Said
+from benchmarks.peers.drift_peer_server import PeerAnswer
+from benchmarks.peers.peer_client import PeerFailed
 from lakehouse_assets.decisions.drift.statistic_history import row_maxima, standardize
 
 OURS, FALSE_ALARMS, ALLOWANCE = "ours", 0.05, 0.02
 THRESHOLD, CLEAN, DEPENDENT = "clean, for the threshold", "clean", ("AR(1) 0.9", "batch effect 0.1 sd")
-Judged = dict[str, dict[str, Said]]  # by method and kind of batch
+Judged = dict[str, dict[str, PeerAnswer]]  # by method and kind of batch
 Rates = dict[tuple[str, str], Rate]  # by kind of batch and method
 out, err = Console(width=None if sys.stdout.isatty() else 200, highlight=False), Console(stderr=True, highlight=False)
 
@@ -81,9 +81,9 @@ def _spread(baselines: int, count: int) -> int:
     return math.ceil(count / baselines)
 
 
-def ours(windows: list[Floats], batches: list[Floats]) -> Said:
+def ours(windows: list[Floats], batches: list[Floats]) -> PeerAnswer:
     """The score is the largest standardized statistic, without the effect floor; the decision a warning, with it."""
-    learnt, output = learn(windows), Said([], [])
+    learnt, output = learn(windows), PeerAnswer([], [])
     at = ranked(learnt.names)
     history = learnt.statistics[:, at]
     for batch in batches:
@@ -93,15 +93,18 @@ def ours(windows: list[Floats], batches: list[Floats]) -> Said:
     return output
 
 
-def _one(folder: Path, case: Case) -> tuple[str, dict[str, Said]]:
+def _one(folder: Path, case: Case) -> tuple[str, dict[str, PeerAnswer]]:
     windows, batches = case.draw()
     np.savez(folder / f"{case.name}.npz", baseline=np.array(windows), batches=np.array(batches))
     return case.name, {OURS: ours(windows, batches), **drift_naive.judge(np.array(windows), np.array(batches))}
 
 
-def gather(asked: Iterable[Case], answers: Iterable[tuple[str, Mapping[str, Said]]]) -> Judged:
+def gather(drawn_cases: Iterable[Case], answers: Iterable[tuple[str, Mapping[str, PeerAnswer]]]) -> Judged:
     """What each method said, by the kind of batch, over all baselines."""
-    kinds, results = {case.name: case.kinds for case in asked}, defaultdict(lambda: defaultdict(lambda: Said([], [])))
+    kinds, results = (
+        {case.name: case.kinds for case in drawn_cases},
+        defaultdict(lambda: defaultdict(lambda: PeerAnswer([], []))),
+    )
     for name, methods in answers:
         for method, output in methods.items():
             for i, (kind, alarm) in enumerate(zip(kinds[name], output.alarms, strict=True)):
@@ -112,8 +115,8 @@ def gather(asked: Iterable[Case], answers: Iterable[tuple[str, Mapping[str, Said
 
 def threshold(clean: Sequence[float], share: float) -> float:
     """What another clean score exceeds with a probability of at most ``share``: infinite where there are too few to say."""
-    place = math.ceil(round((len(clean) + 1) * (1 - share), 9))
-    return sorted(clean)[place - 1] if place <= len(clean) else math.inf
+    rank = math.ceil(round((len(clean) + 1) * (1 - share), 9))
+    return sorted(clean)[rank - 1] if rank <= len(clean) else math.inf
 
 
 def at_threshold(judged: Judged) -> Rates:
@@ -161,7 +164,7 @@ def drawn(title: str, rates: Rates) -> Table:
     return table
 
 
-def _peers(folder: Path, asked: list[Case], set_up: bool, left_out: dict[str, str]) -> Iterator[Judged]:
+def _peers(folder: Path, drawn_cases: list[Case], set_up: bool, left_out: dict[str, str]) -> Iterator[Judged]:
     for peer in DRIFT_PEERS.values():
         try:
             if set_up and not peer.ready:
@@ -171,7 +174,7 @@ def _peers(folder: Path, asked: list[Case], set_up: bool, left_out: dict[str, st
                 left_out[peer.title] = "python -m benchmarks.drift_peers --set-up makes its environment"
                 continue
             err.print(f"{peer.title}: judging", style="dim")
-            yield gather(asked, ask(peer, folder, folder / f"{peer.name}.log"))
+            yield gather(drawn_cases, ask(peer, folder, folder / f"{peer.name}.log"))
         except (PeerFailed, subprocess.CalledProcessError) as error:
             left_out[peer.title] = str(error)
 
@@ -185,11 +188,14 @@ def run(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there as JSON as well.")] = None,
 ) -> None:
     """False alarms and power of the gate, of the naive method, and of the peers whose environments are there."""
-    asked, left_out = cases(baselines, threshold_draws, clean, each), {}
+    drawn_cases, left_out = cases(baselines, threshold_draws, clean, each), {}
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor() as pool:
-        err.print(f"ours and naive: {len(asked)} baselines, {sum(len(case.kinds) for case in asked):,} batches", style="dim")
-        judged = gather(asked, pool.map(partial(_one, Path(scratch)), asked))
-        for results in _peers(Path(scratch), asked, set_up, left_out):
+        err.print(
+            f"ours and naive: {len(drawn_cases)} baselines, {sum(len(case.kinds) for case in drawn_cases):,} batches",
+            style="dim",
+        )
+        judged = gather(drawn_cases, pool.map(partial(_one, Path(scratch)), drawn_cases))
+        for results in _peers(Path(scratch), drawn_cases, set_up, left_out):
             judged |= results
     settings = {"5 % false alarms": at_threshold(judged), "defaults": at_defaults(judged)}
     for title, rates in settings.items():

@@ -32,7 +32,7 @@ def days() -> dict[str, pd.DataFrame]:
     return results
 
 
-def measured(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measurement]:
+def measure_profiles(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measurement]:
     """Each station's offset from the hourly mean of all three, as profiles and relations."""
     rows = rows.assign(pressure=rows["pressure"].where(rows["origin"] != "LGA", rows["pressure"] + lga_off_by))
     offsets = {
@@ -54,17 +54,17 @@ def measured(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measurement]:
 def year() -> tuple[int, int, int, int, int]:
     """Clean windows held, and warned of; 0.1 kPa held at once; a lasting 0.05 kPa found within 3 windows; windows judged."""
     state, inputs = BaselineState(SPEC), days()
-    keys, held, warned, once, within = list(inputs), 0, 0, 0, 0
+    keys, quarantined_count, warned, once, within = list(inputs), 0, 0, 0, 0
     for i, key in enumerate(keys):
-        profiles = measured(inputs[key])
+        profiles = measure_profiles(inputs[key])
         verdict = judge(profiles, state, key)
         if i >= FIRST:
-            held, warned = held + (verdict.action == "hold"), warned + (verdict.action == "warn")
-            once += judge(measured(inputs[key], 0.1), state, key).action == "hold"
-            within += _found_within(state, {day: inputs[day] for day in keys[i : i + 3]})
+            quarantined_count, warned = quarantined_count + (verdict.action == "hold"), warned + (verdict.action == "warn")
+            once += judge(measure_profiles(inputs[key], 0.1), state, key).action == "hold"
+            within += _detects_within(state, {day: inputs[day] for day in keys[i : i + 3]})
         if verdict.action != "hold":
             state.learn(key, profiles, verdict.statistics)
-    return held, warned, once, within, len(keys) - FIRST
+    return quarantined_count, warned, once, within, len(keys) - FIRST
 
 
 def judge(profiles: list[Measurement], state: BaselineState, key: str) -> DriftVerdict:
@@ -72,10 +72,10 @@ def judge(profiles: list[Measurement], state: BaselineState, key: str) -> DriftV
     return judge_drift(profiles, state.baseline, state.history, SPEC, window=key)
 
 
-def _found_within(state: BaselineState, rows: dict[str, pd.DataFrame]) -> bool:
+def _detects_within(state: BaselineState, rows: dict[str, pd.DataFrame]) -> bool:
     history = deepcopy(state.history)
     for key, each in rows.items():
-        verdict = judge_drift(measured(each, 0.05), state.baseline, history, SPEC, window=key)
+        verdict = judge_drift(measure_profiles(each, 0.05), state.baseline, history, SPEC, window=key)
         if verdict.action != "pass":
             return True
         history.add(key, verdict.statistics)

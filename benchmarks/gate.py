@@ -24,7 +24,7 @@ from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.settings import Settings
 
 ROWS = 10_000_000
-PLACES = "readings/{window:%Y-%m-%d}.csv"
+PATHS = "readings/{window:%Y-%m-%d}.csv"
 # Windows, their cadence, and the ratio that is not to be exceeded.
 CASES: tuple[tuple[int, Cadence, float], ...] = ((1, "monthly", 1.6), (30, "daily", 2.0))
 
@@ -32,17 +32,17 @@ CASES: tuple[tuple[int, Cadence, float], ...] = ((1, "monthly", 1.6), (30, "dail
 def benchmark(lab: Lab) -> Iterator[Result]:
     """One window, then thirty."""
     for many, cadence, limit in CASES:
-        yield paired(lab, f"gate, {many} window{'s' if many > 1 else ''}", table(cadence, PLACES), many, limit)
+        yield paired(lab, f"gate, {many} window{'s' if many > 1 else ''}", table(cadence, PATHS), many, limit)
 
 
 def paired(lab: Lab, name: str, spec: TableSpec, many: int, limit: float) -> Result:
     """The gate over so many windows of this table beside the plain write."""
     count, cadence = lab.sized(ROWS, 1000), spec.extraction.cadence
     settings = lab.settings(name.replace(",", "").replace(" ", "-"))
-    taken = windows(many, cadence)
+    all_windows = windows(many, cadence)
     lab.say(f"{name}: writing bronze")
-    write_bronze(lab.spark, settings, count, taken, cadence)
-    extractions = records(taken, count, spec)
+    write_bronze(lab.spark, settings, count, all_windows, cadence)
+    extractions = records(all_windows, count, spec)
     plain = settings.path("plain")
 
     def gate(step: Callable[[str], None]) -> None:

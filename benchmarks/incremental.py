@@ -2,7 +2,7 @@
 
 A is `lakehouse run --table weather`, a process of its own, in a lake that holds all days of the example but the last, whose
 file has just landed: from the start of the command (the request) to the mark *applied* in the log of decisions. What the
-command does after that (gold, above all) is told as a step of its own. B (`bare_merge.py`) starts Spark with the same
+command does after that (gold, above all) is reported as a step of its own. B (`bare_merge.py`) starts Spark with the same
 properties, reads that file, casts it by the same expressions, MERGEs the rows into a copy of silver and stops: from its start
 to the MERGE's commit. Each run has a copy of the same lake.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from benchmarks import PROJECT_ROOT
 from benchmarks.harness import Result, Sample, Side, run_pairs
 from benchmarks.lab import Lab, own_instance, public_properties
 from lakehouse_assets.checks.sql.text import literal
@@ -26,7 +27,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.orchestration.assets.component import load_tables
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.session import spark_properties
 
@@ -52,18 +53,18 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         shutil.copy2(file, landing / file.name)
     _command(own_instance(template))
 
-    def whole_lake() -> None:
+    def copy_lake() -> None:
         lab.clear(str(work))
         shutil.copytree(template, work)  # keeps times, by which the landed files are known
         own_instance(work)
         shutil.copy2(last, work / "landing" / TABLE / last.name)
 
-    def silver_alone() -> None:
+    def copy_silver() -> None:
         lab.clear(str(work))
         shutil.copytree(template / "lake" / "silver" / TABLE, work / "silver")
 
-    a = Side("lakehouse run, request to applied", lambda: _incremental(work, window), whole_lake)
-    b = Side("bare Spark, start to MERGE committed", lambda: _bare(work / "silver", last, window, spec), silver_alone)
+    a = Side("lakehouse run, request to applied", lambda: _incremental(work, window), copy_lake)
+    b = Side("bare Spark, start to MERGE committed", lambda: _bare(work / "silver", last, window, spec), copy_silver)
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"incremental: {text}"))
     sizes = {"rows": len(last.read_text().splitlines()) - 1, "windows": 1, "windows before": len(files) - 1}
     settings = public_properties(_defaults(work))
@@ -76,9 +77,9 @@ def _defaults(home: Path) -> Settings:
 
 
 def _command(env: dict[str, str]) -> None:
-    done = subprocess.run(COMMAND, env=env, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(COMMAND)} ended with {done.returncode}: {done.stderr[-2000:]}")
+    process = subprocess.run(COMMAND, env=env, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(COMMAND)} ended with {process.returncode}: {process.stderr[-2000:]}")
 
 
 def _incremental(home: Path, window: Window) -> Sample:
@@ -86,23 +87,23 @@ def _incremental(home: Path, window: Window) -> Sample:
     _command(own_instance(home))
     ended = time.time()
     lake = home / "lake"
-    made = [d for d in logs.decisions(_defaults(home), TABLE) if d.p_extracted_at == window.start]
-    if not made or not made[-1].accepted or made[-1].applied_at is None:
-        raise RuntimeError(f"{window.key} was not published: {made[-1:]}")
-    moments = {name: _last_commit(lake / place) for name, place in COMMITS.items()}
+    decisions = [d for d in logs.decisions(_defaults(home), TABLE) if d.p_extracted_at == window.start]
+    if not decisions or not decisions[-1].accepted or decisions[-1].applied_at is None:
+        raise RuntimeError(f"{window.key} was not published: {decisions[-1:]}")
+    moments = {name: _last_commit(lake / relative) for name, relative in COMMITS.items()}
     decided, applied = _last_two_decisions(lake / "ops" / "decisions")
     moments |= {"decided": decided, "applied": applied, "ended": ended}
     return Sample(applied - began, _differences(began, moments))
 
 
-def _last_commit(place: Path) -> float:
-    return max((place / "_delta_log").glob("*.json")).stat().st_mtime
+def _last_commit(path: Path) -> float:
+    return max((path / "_delta_log").glob("*.json")).stat().st_mtime
 
 
-def _last_two_decisions(place: Path) -> tuple[float, float]:
+def _last_two_decisions(path: Path) -> tuple[float, float]:
     """When the table's last two commits in the log of decisions were made: the decision, and its mark. Gold has its own."""
     results = []
-    for commit in sorted((place / "_delta_log").glob("*.json")):
+    for commit in sorted((path / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         if any(action.get("add", {}).get("partitionValues", {}).get("table") == TABLE for action in actions):
             results.append(commit.stat().st_mtime)
@@ -118,7 +119,7 @@ def _differences(began: float, moments: dict[str, float]) -> dict[str, float]:
 
 
 def bare_plan(silver: Path, file: Path, window: Window, spec: TableSpec) -> dict[str, Any]:
-    """What `bare_merge.py` is told, as SQL text: it knows nothing of the project."""
+    """The plan for `bare_merge.py`, as SQL text: it knows nothing of the project."""
     header = file.read_text().splitlines()[0].split(",")
     values = {column.name: column.value for column in typed_columns(spec, set(header))}
     cells = ", ".join(f"concat('{name}=', {name})" for name in sorted(header))
@@ -142,11 +143,11 @@ def _bare(silver: Path, file: Path, window: Window, spec: TableSpec) -> Sample:
     before = _rows(silver)
     script = Path(__file__).with_name("bare_merge.py")
     began = time.time()
-    done = subprocess.run([sys.executable, str(script)], input=plan, capture_output=True, text=True, check=False)
+    process = subprocess.run([sys.executable, str(script)], input=plan, capture_output=True, text=True, check=False)
     ended = time.time()
-    if done.returncode or _rows(silver) <= before:
-        raise RuntimeError(f"{script.name} ended with {done.returncode}: {done.stderr[-2000:]}")
-    moments = json.loads(done.stdout.splitlines()[-1])
+    if process.returncode or _rows(silver) <= before:
+        raise RuntimeError(f"{script.name} ended with {process.returncode}: {process.stderr[-2000:]}")
+    moments = json.loads(process.stdout.splitlines()[-1])
     return Sample(moments["merged"] - began, _differences(began, {**moments, "ended": ended}))
 
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from benchmarks import PROJECT_ROOT
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import JAVA_OPTIONS, build_session, spark_properties
 
-# Of a machine's folders and jars nothing is told; the rest of the settings is.
+# A machine's folders and jars are not reported; the other settings are.
 PRIVATE = (
     "spark.jars",
     "spark.driver.extraClassPath",
@@ -120,5 +121,5 @@ def own_instance(home: Path) -> dict[str, str]:
     text = (PROJECT_ROOT / "dagster.yaml").read_text().replace("data/dagster", str(home / "dagster"))
     (home / "dagster.yaml").write_text(text)
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEHOUSE_", "DAGSTER_"))}
-    places = {"LAKEHOUSE_ROOT": home / "lake", "LAKEHOUSE_LANDING": home / "landing", "DAGSTER_HOME": home}
-    return inherited | {name: str(place) for name, place in places.items()}
+    paths = {"LAKEHOUSE_ROOT": home / "lake", "LAKEHOUSE_LANDING": home / "landing", "DAGSTER_HOME": home}
+    return inherited | {name: str(path) for name, path in paths.items()}

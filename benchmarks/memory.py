@@ -21,20 +21,20 @@ class PeakMemory:
     def __init__(self, pid: int) -> None:
         self.megabytes: int | None = None
         self._pid = pid
-        self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._stop = threading.Event()
+        self._sampler = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "PeakMemory":
-        self._watcher.start()
+        self._sampler.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._done.set()
-        self._watcher.join()
+        self._stop.set()
+        self._sampler.join()
 
     def _watch(self) -> None:
         measure = _by_psutil if find_spec("psutil") else _by_proc
-        while not self._done.wait(SECONDS):
+        while not self._stop.wait(SECONDS):
             size = measure(self._pid)
             if size:
                 self.megabytes = max(self.megabytes or 0, round(size / 2**20))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from scipy import stats
 
 from benchmarks.data import FIRST, read_all, table, write_typed
-from benchmarks.gate import PLACES
+from benchmarks.gate import PATHS
 from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.measures.profile import measure_profiles
@@ -22,7 +22,7 @@ ROWS, BASELINE, AT_MOST = 10_000_000, 1_000_000, 0.6
 
 def benchmark(lab: Lab) -> Iterator[Result]:
     """The profiles as the gate asks for them, of a batch that is the only one."""
-    count, settings, spec = lab.sized(ROWS, 1000), lab.settings("profiling"), table("monthly", PLACES)
+    count, settings, spec = lab.sized(ROWS, 1000), lab.settings("profiling"), table("monthly", PATHS)
     path, drift = settings.path("typed"), spec.drift
     assert drift is not None  # noqa: S101 (the table has three features)
     lab.say("profiling: writing the rows")
@@ -30,7 +30,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     frame = lab.spark.read.parquet(path)
 
     def profiles(_: Any) -> None:
-        results, _crowded = measure_profiles(frame.withColumn("_newest", F.lit(True)), drift, (FIRST, 1))
+        results, _too_many_strata = measure_profiles(frame.withColumn("_newest", F.lit(True)), drift, (FIRST, 1))
         assert sum(map(len, results.values())) == len(drift.features) + 1  # noqa: S101 (and their relations)
 
     def scan(_: Any) -> None:

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.data import COLUMNS, RULES, table, write_typed, write_wide
-from benchmarks.gate import PLACES, paired
+from benchmarks.gate import PATHS, paired
 from benchmarks.harness import Result, Sample, Side, run_pairs, run_rounds, timed
 from benchmarks.lab import Lab, public_properties
-from benchmarks.peers.asked import Asked, counts_differ
 from benchmarks.peers.environments import PEERS, Peer
+from benchmarks.peers.peer_client import PeerRequest, describe_differences
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.contracts.check_context import check_context
@@ -41,7 +41,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     count = lab.sized(ROWS, 1000)
     settings = lab.settings("rules")
     # To report, as the other tools do: a rule that holds rows would have the uniqueness look at the others alone.
-    spec = table("monthly", PLACES, [{**rule, "severity": "warning"} for rule in RULES])
+    spec = table("monthly", PATHS, [{**rule, "severity": "warning"} for rule in RULES])
     path = settings.path("typed")
     lab.say("rules: writing the rows")
     write_typed(lab.spark, path, count, spec)
@@ -62,15 +62,15 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     def hand(step: Callable[[str], None]) -> None:
         results["by hand"] = by_hand(lab.spark.read.parquet(path), step)
 
-    def ask(asked: Asked) -> Sample:
-        sample, results[asked.peer.title] = asked.measure()
+    def measure_peer(client: PeerRequest) -> Sample:
+        sample, results[client.peer.title] = client.measure()
         return sample
 
     a, b = (Side(label, timed(work, lab.cpu), lab.clear) for label, work in (("12 rules, 3 sketches", ours), ("by hand", hand)))
     with ExitStack() as open_peers:
         there = [peer for peer in PEERS.values() if peer.ready]
-        asked = [open_peers.enter_context(Asked(peer, job, lab.folder / f"{peer.name}.log")) for peer in there]
-        sides = [a, b, *[Side(one.peer.title, partial(ask, one), lab.clear) for one in asked]]
+        clients = [open_peers.enter_context(PeerRequest(peer, job, lab.folder / f"{peer.name}.log")) for peer in there]
+        sides = [a, b, *[Side(one.peer.title, partial(measure_peer, one), lab.clear) for one in clients]]
         a_samples, *others = run_rounds(sides, lab.pairs, lambda text: lab.say(f"rules: {text}"))
     agree(results, [check.id for check in spec.checks])
     sizes = {"rows": count, "columns": len(COLUMNS), "rules": len(RULES)}
@@ -116,14 +116,17 @@ def agree(results: Mapping[str, Mapping[str, int]], rules: Sequence[str]) -> Non
     rows = f"rows of {UNIQUE}"
     values = {side: results[side] for side in ("ours", "by hand")}
     others = {side: {**counts, rows: counts.get(rows, counts[UNIQUE])} for side, counts in results.items() if side != "ours"}
-    lines = [counts_differ(values, rules), counts_differ(others, [*[rule for rule in rules if rule != UNIQUE], rows])]
+    lines = [
+        describe_differences(values, rules),
+        describe_differences(others, [*[rule for rule in rules if rule != UNIQUE], rows]),
+    ]
     if any(lines):
         raise ValueError("the failing rows differ:\n" + "\n".join(line for line in lines if line))
 
 
 def gate_benchmark(lab: Lab) -> Iterator[Result]:
     """The same twelve rules at the gate, with reasons, one window, beside a plain Delta write (as `benchmarks.gate`)."""
-    yield paired(lab, "rules, at the gate", table("monthly", PLACES, RULES), 1, AT_MOST_PLAIN_WRITE)
+    yield paired(lab, "rules, at the gate", table("monthly", PATHS, RULES), 1, AT_MOST_PLAIN_WRITE)
 
 
 def many_benchmark(lab: Lab) -> Iterator[Result]:
@@ -132,7 +135,7 @@ def many_benchmark(lab: Lab) -> Iterator[Result]:
     path = settings.path("wide")
     lab.say("rules, many: writing the rows")
     write_wide(lab.spark, path, count, EACH)
-    context = check_context(table("monthly", PLACES))
+    context = check_context(table("monthly", PATHS))
 
     def side(rules: list[Check]) -> Side:
         def measure(_: Any) -> None:
@@ -179,9 +182,11 @@ def many_rules(each: int) -> list[Check]:
 def _for_peers(settings: Any) -> dict[str, str]:
     """The session's properties without Delta and this environment's places."""
     ours = spark_properties(settings)
-    places = ("spark.jars", "spark.jars.packages", "spark.sql.extensions", "spark.sql.warehouse.dir", "spark.pyspark.python")
-    kept = {k: v for k, v in ours.items() if k not in places and not k.startswith(("spark.sql.catalog", "spark.databricks"))}
-    return {"spark.master": settings.spark_master, **kept}
+    excluded = ("spark.jars", "spark.jars.packages", "spark.sql.extensions", "spark.sql.warehouse.dir", "spark.pyspark.python")
+    shared = {
+        k: v for k, v in ours.items() if k not in excluded and not k.startswith(("spark.sql.catalog", "spark.databricks"))
+    }
+    return {"spark.master": settings.spark_master, **shared}
 
 
 def _left_out(name: str, a: str, peer: Peer) -> Result:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.catch_up import HOURLY, bring_in
+from benchmarks.catch_up import HOURLY, ingest
 from benchmarks.data import table, windows, write_csv
 from benchmarks.harness import Result, Sample, Side, run_pairs
 from benchmarks.lab import Lab, public_properties
@@ -29,18 +29,18 @@ def benchmark(lab: Lab) -> Iterator[Result]:
     landing = Path(settings.landing)
     lab.say("gap_requests: writing the files")
     write_csv(lab.spark, landing / "hourly", landing / "whole", count, WINDOWS)
-    taken = windows(WINDOWS, "hourly")
-    late = taken[APART - 1 :: APART][:GAPS]
+    all_windows = windows(WINDOWS, "hourly")
+    late = all_windows[APART - 1 :: APART][:GAPS]
     lab.say(f"gap_requests: a lake of the other {WINDOWS - len(late)}")
-    _heal(lab, before, [window for window in taken if window not in late])
+    _heal(lab, before, [window for window in all_windows if window not in late])
 
     def lake() -> None:
         lab.clear(settings.root)
         shutil.copytree(before.root, settings.root)
         lab.clear()
 
-    asked = bridge_gaps(late, taken)
-    a = Side(f"{len(asked)} run(s), as asked", _timed(lab, lambda: sum(_heal(lab, settings, some) for some in asked)), lake)
+    ranges = bridge_gaps(late, all_windows)
+    a = Side(f"{len(ranges)} run(s), as asked", _timed(lab, lambda: sum(_heal(lab, settings, some) for some in ranges)), lake)
     b = Side("one run of the same windows", _timed(lab, lambda: _heal(lab, settings, late)), lake)
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"gap_requests: {text}"))
     sizes = {"rows": count, "windows": WINDOWS, "gaps": len(late)}
@@ -53,7 +53,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
 def _heal(lab: Lab, settings: Settings, late: Sequence[Window]) -> float:
     """One run of these windows. Returns how long Spark's jobs took, each from when it was submitted to when it was done."""
     first = max(_jobs(lab), default=-1) + 1
-    bring_in(lab.run(settings, table("hourly", HOURLY)), late)
+    ingest(lab.run(settings, table("hourly", HOURLY)), late)
     jobs = {number: seconds for number, seconds in _jobs(lab).items() if number >= first}
     if set(jobs) != set(range(first, max(jobs) + 1)):
         raise RuntimeError("Spark has forgotten some of the run's jobs: give it more of spark.ui.retainedJobs by --conf")
@@ -65,7 +65,7 @@ def _jobs(lab: Lab) -> dict[int, float]:
     context: Any = lab.spark.sparkContext._jsc
     context.sc().listenerBus().waitUntilEmpty()
     results = context.sc().statusStore().jobsList(None)
-    jobs = [results.apply(place) for place in range(results.size())]
+    jobs = [results.apply(index) for index in range(results.size())]
     return {j.jobId(): (j.completionTime().get().getTime() - j.submissionTime().get().getTime()) / 1000 for j in jobs}
 
 

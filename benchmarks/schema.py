@@ -26,7 +26,7 @@ KINDS = ("int", "bigint", "double", "string", "date", "decimal(12,2)", "struct<a
 def benchmark(lab: Lab) -> Iterator[Result]:
     """2,000 columns, one changed."""
     rows = lab.sized(ROWS, 10)
-    kinds = {f"c{place}": KINDS[place % len(KINDS)] for place in range(COLUMNS)}
+    kinds = {f"c{index}": KINDS[index % len(KINDS)] for index in range(COLUMNS)}
     spec = TableSpec.model_validate(
         {
             "name": "wide",

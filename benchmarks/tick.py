@@ -44,7 +44,7 @@ def table(name: str, windows: int) -> TableSpec:
     )
 
 
-def done(instance: dg.DagsterInstance, home: Path, settings: Settings, spec: TableSpec) -> None:
+def complete_windows(instance: dg.DagsterInstance, home: Path, settings: Settings, spec: TableSpec) -> None:
     """Every window has landed, is reported, and is in bronze, silver and baseline, as the instance's storage keeps it."""
     folder = Path(settings.landing, spec.name)
     folder.mkdir()
@@ -60,7 +60,7 @@ def done(instance: dg.DagsterInstance, home: Path, settings: Settings, spec: Tab
         _repeat(home, asset, first.key, prints[first], {w.key: prints[w] for w in windows[1:]})
 
 
-def logged(settings: Settings, spec: TableSpec) -> None:
+def log_decisions(settings: Settings, spec: TableSpec) -> None:
     """Every window was decided and carried out, with two checks that passed, as the log and the checks' results have it."""
     passed = {"status": "passed", "effect": "none", "failed_rows": 0, "message": "", "observed": {"rows": 1}, "waived": False}
     checks = tuple({"check": kind, "kind": kind, "severity": "critical", **passed} for kind in ("readable_row", "casts"))
@@ -91,11 +91,11 @@ def _repeat(home: Path, asset: str, key: str, print_: str, others: dict[str, str
         for other, fingerprint in others.items():
             body = template["event"].replace(key, other).replace(print_, fingerprint)
             row = {**template, "event": body, "partition": other}
-            places = ", ".join("?" * len(cells))
-            made = store.execute(f"insert into event_logs ({names}) values ({places})", [row[c] for c in cells])  # noqa: S608
+            placeholders = ", ".join("?" * len(cells))
+            cursor = store.execute(f"insert into event_logs ({names}) values ({placeholders})", [row[c] for c in cells])  # noqa: S608
             store.executemany(
                 "insert into asset_event_tags (asset_key, event_id, key, value, event_timestamp) values (?, ?, ?, ?, ?)",
-                [(asset_key, made.lastrowid, k, v.replace(print_, fingerprint), at) for k, v, at in tags],
+                [(asset_key, cursor.lastrowid, k, v.replace(print_, fingerprint), at) for k, v, at in tags],
             )
 
 
@@ -106,7 +106,7 @@ def main(
 ) -> None:
     """CPU seconds of a tick in which nothing is to be done, of each sensor, the least of some.
 
-    `watch` is a tick of the watcher, which looks at some tables in turn; `watch_all` a look at all of them.
+    `watch` is a tick of the source sensor, which polls some tables in turn; `watch_all` polls all of them.
     """
     with tempfile.TemporaryDirectory(prefix="lakehouse-tick-") as name:
         home = Path(name)
@@ -117,8 +117,8 @@ def main(
         repository = definitions.get_repository_def()
         with dg.DagsterInstance.local_temp(str(home)) as instance:
             for spec in specs:
-                done(instance, home, settings, spec)
-                logged(settings, spec)
+                complete_windows(instance, home, settings, spec)
+                log_decisions(settings, spec)
             cursors: dict[str, Any] = {"conditions": None, "retries": None, "watch": None, "announce": None, "publish": None}
             polled_counts: list[int] = []
 
@@ -166,10 +166,10 @@ def _least(tick: Callable[[], int], ticks: int) -> float:
     spent = []
     for _ in range(2 + ticks):
         began = time.process_time()
-        asked = tick()
+        requested_windows = tick()
         spent.append(time.process_time() - began)
-    if asked:
-        raise SystemExit(f"{tick.__name__} asked for {asked} windows that are done")
+    if requested_windows:
+        raise SystemExit(f"{tick.__name__} asked for {requested_windows} windows that are done")
     return round(min(spent[2:]), 3)
 
 

@@ -1,15 +1,17 @@
 """A Dagster lakehouse on Spark and Delta that keeps bad data out and mends its own gaps.
 
-The package offers `LakehouseTable` only (as `type: lakehouse_assets.LakehouseTable`), and loads it on first use: importing a
-pure room must not import Dagster.
+The package offers `LakehouseTable` (as `type: lakehouse_assets.LakehouseTable`), `definitions_for` and `Gate`, and loads each
+on first use: importing a pure room must not import Dagster, and neither must a gate.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakehouse_assets.definitions import definitions_for
+    from lakehouse_assets.frames.gate import Gate
     from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
-__all__ = ["LakehouseTable"]
+__all__ = ["Gate", "LakehouseTable", "definitions_for"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +19,14 @@ def __getattr__(name: str) -> Any:
         from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
         return LakehouseTable
+    if name == "definitions_for":
+        from lakehouse_assets.definitions import definitions_for
+
+        return definitions_for
+    if name == "Gate":
+        from lakehouse_assets.frames.gate import Gate
+
+        return Gate
     raise AttributeError(name)
 
 

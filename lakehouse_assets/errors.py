@@ -33,12 +33,18 @@ class EnvironmentMissing(LakehouseError):
     exit_code = 3
 
 
+class ProjectMissing(EnvironmentMissing):
+    """No project was found. The message says where it was searched for, and how to make one."""
+
+
 class DiskError(EnvironmentMissing):
     """A disk is full, read-only or fails. The message names the disks and their free space."""
 
 
 class SourceError(LakehouseError):
-    """The landing folder, database or broker cannot be reached at all. One bad file is data, not an error."""
+    """The landing folder, database or broker cannot be reached at all, or a frame fails while it is read. One bad file is data,
+    not an error.
+    """
 
     exit_code = 4
 
@@ -75,3 +81,11 @@ class EvidenceError(LakehouseError):
     """Bronze, silver, quarantine, the baseline or a log differs from the record. The table stops: nothing is built from it."""
 
     exit_code = 9
+
+
+class QuarantinedError(CheckFailedError):
+    """A gate refuses a frame. ``result``: its verdict, its reasons and its rows (`frames.result.FrameResult`)."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result

@@ -11,22 +11,17 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
+from lakehouse_assets.project import FrozenModel, locate_project, read_config
 
-PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 JDBC_PREFIX = "LAKEHOUSE_JDBC_"
 AUDIT_PORT = 3070  # where `lakehouse audit-docs` serves the pages, unless it is told another
 _JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
 _SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
-
-
-def project_folder() -> Path:
-    """Return the project's folder."""
-    return PROJECT_ROOT
 
 
 def is_url(location: str) -> bool:
@@ -39,10 +34,18 @@ def is_s3(location: str) -> bool:
     return re.match("s3[an]?://", location) is not None
 
 
-class FrozenModel(BaseModel):
-    """A model without further fields, whose values do not change."""
+def project_folder(environ: Mapping[str, str] | None = None, start: Path | None = None) -> Path:
+    """Return the project's folder: ``LAKEHOUSE_PROJECT``, else the nearest one from ``start`` (default: the working directory)
+    upwards. Raises ProjectMissing.
+    """
+    env = os.environ if environ is None else environ
+    return locate_project(env.get("LAKEHOUSE_PROJECT"), start)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+def template_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the values that a table's YAML may name, without ``LAKEHOUSE_VAR_``."""
+    env = os.environ if environ is None else environ
+    return {name.removeprefix(VARIABLE_PREFIX): value for name, value in env.items() if name.startswith(VARIABLE_PREFIX)}
 
 
 class ObjectStore(FrozenModel):
@@ -98,12 +101,18 @@ class Connection(FrozenModel):
 
 
 class Settings(FrozenModel):
-    """Paths are absolute, or object-store URLs. ``secrets``: the ``LAKEHOUSE_SECRET_*`` variables, never shown. ``variables``:
-    the ``LAKEHOUSE_VAR_*`` ones, which a table's YAML may name. ``jdbc``: databases by the names of their variables.
+    """Paths are absolute, or object-store URLs. ``project``, ``tables``: the folders of the project and of its tables, if any.
+    ``secrets``: the ``LAKEHOUSE_SECRET_*`` variables, never shown. ``variables``: the ``LAKEHOUSE_VAR_*`` ones, which a table's
+    YAML may name. ``jdbc``: databases by the names of their variables.
     """
 
     root: str
     landing: str
+    project: Path | None = None
+    tables: Path | None = None
+    audits: Path | None = None
+    asset_prefix: tuple[str, ...] = ()
+    executor: str = "in_process"
     spark_master: str = "local[*]"
     spark_conf: Path | None = None
     dagster_home: Path
@@ -117,37 +126,47 @@ class Settings(FrozenModel):
     jdbc: Mapping[str, Connection] = Field(default={}, repr=False)
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] | None = None) -> "Settings":
-        """Read ``LAKEHOUSE_*`` and ``DAGSTER_HOME``; relative paths start at the project's folder."""
+    def from_environment(cls, environ: Mapping[str, str] | None = None, start: Path | None = None) -> "Settings":
+        """Read ``LAKEHOUSE_*`` and ``DAGSTER_HOME``, and the project's keys; relative paths start at the project's folder.
+        ``start``: where the project is searched for upwards (default: the working directory). Raises ProjectMissing.
+        """
         env = os.environ if environ is None else environ
+        project = project_folder(env, start)
+        config = read_config(project)
 
         def path(value: str) -> Path:
-            return (PROJECT_ROOT / Path(value).expanduser()).resolve()
+            return (project / Path(value).expanduser()).resolve()
 
         def location(name: str, default: str) -> str:
             value = env.get(name) or default
             # The one scheme of S3 that Spark knows.
             return re.sub("^s3n?://", "s3a://", value) if is_url(value) else str(path(value))
 
-        def file(name: str) -> Path | None:
-            return path(env[name]) if env.get(name) else None
+        def file(name: str, default: str | None = None) -> Path | None:
+            value = env.get(name) or default
+            return path(value) if value else None
 
         rows = env.get("AUDIT_TOTAL_ROWS") or "1000"
         if not rows.isdecimal() or int(rows) < 1:
             raise EnvironmentMissing(f"AUDIT_TOTAL_ROWS is {rows!r}; a whole number of rows above 0 is wanted")
         return cls(
-            root=location("LAKEHOUSE_ROOT", "data/lake"),
-            landing=location("LAKEHOUSE_LANDING", "data/landing"),
-            spark_master=env.get("LAKEHOUSE_SPARK_MASTER") or "local[*]",
-            spark_conf=file("LAKEHOUSE_SPARK_CONF"),
-            dagster_home=Path(env.get("DAGSTER_HOME") or PROJECT_ROOT).resolve(),
+            root=location("LAKEHOUSE_ROOT", config.root),
+            landing=location("LAKEHOUSE_LANDING", config.landing),
+            project=project,
+            tables=path(config.tables),
+            audits=path(config.audits) if config.audits else None,
+            asset_prefix=tuple(config.asset_prefix),
+            executor=config.executor,
+            spark_master=env.get("LAKEHOUSE_SPARK_MASTER") or config.spark_master,
+            spark_conf=file("LAKEHOUSE_SPARK_CONF", config.spark_conf),
+            dagster_home=Path(env["DAGSTER_HOME"]).resolve() if env.get("DAGSTER_HOME") else path(config.dagster_home),
             kafka_bootstrap=env.get("LAKEHOUSE_KAFKA_BOOTSTRAP") or None,
             kafka_topic=env.get("LAKEHOUSE_KAFKA_TOPIC") or "lakehouse.decisions",
             kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
             audit_rows=int(rows),
             audit_pages=file("LAKEHOUSE_AUDIT_PAGES"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
-            variables={k.removeprefix(VARIABLE_PREFIX): v for k, v in env.items() if k.startswith(VARIABLE_PREFIX)},
+            variables=template_variables(env),
             jdbc={match[1]: _connection(env, match[1]) for k in env if (match := _JDBC.fullmatch(k)) and env[k]},
         )
 

@@ -23,9 +23,9 @@ FAILED = {"homepage": 80, "revenue": 3, "description": 700, "iso2_country_code":
 def firms(week: int = 0, **changes) -> AuditRecord:
     """A table of which much is asked."""
     columns = {name: kind for name, kind in COLUMNS.items() if week or name != "employees"}
-    found = bind(read_rules().rules, "silver/firms", columns, ("id",), 2026)
+    binding = bind(read_rules().rules, "silver/firms", columns, ("id",), 2026)
     results = []
-    for each in found.bound:
+    for each in binding.bound:
         column = each.columns[0]
         if each.rule.name == "key_unique":
             results.append(judge_unique(each, 250_000, 0))
@@ -42,10 +42,10 @@ def firms(week: int = 0, **changes) -> AuditRecord:
         version=week, as_of=False, verdict=decide_verdict(results), total_raw_records=250_000, total_sampled_records=1000,
         target_rows=1000, weight_column="iso2_country_code", distribution_column="iso2_country_code",
         raw_data_distribution=raw, sample_data_distribution={"DE": 485, "FR": 245, SCRIPT: 260, "IS": 10},
-        audit_columns=found.columns, seed=7, confidence=0.95, ruleset_hash=read_rules().ruleset_hash,
+        audit_columns=binding.columns, seed=7, confidence=0.95, ruleset_hash=read_rules().ruleset_hash,
         started_at=AT + timedelta(weeks=week), duration=4.2, results=tuple(r.as_dict() for r in results),
-        bindings=tuple((b.rule.name, c) for b in found.bound for c in b.columns), uncovered=found.uncovered, unfit=found.unfit,
-        schema=columns,
+        bindings=tuple((b.rule.name, c) for b in binding.bound for c in b.columns),
+        uncovered=binding.uncovered, unfit=binding.unfit, schema=columns,
     )  # fmt: skip
     return replace(record, **changes)
 

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from filelock import FileLock
 
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import (
     JARS,
     JARS_FOR_JDBC,
@@ -19,7 +19,7 @@ from lakehouse_assets.storage.session import (
     spark_properties,
 )
 from lakehouse_assets_tests.slices import SLICE_SECONDS, draw
-from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, as_for_users
+from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, PROJECT_ROOT, as_for_users
 
 
 def fetch_jars_of_sources() -> None:
@@ -78,7 +78,7 @@ hypothesis.settings.load_profile("cases")
 
 # Files that take longest, longest first (docs/development.md has their times).
 LONGEST = (
-    *("e2e/test_weather.py", "laws/test_kill.py", "laws/test_kill_acts.py", "browser/test_ui.py", "e2e/test_flights.py"),
+    *("e2e/test_weather.py", "laws/test_kill.py", "laws/test_kill_operations.py", "browser/test_ui.py", "e2e/test_flights.py"),
     *("e2e/test_personal_token.py", "laws/test_redeliveries.py", "laws/test_laws.py", "e2e/test_kafka_source.py"),
     *("e2e/test_readme.py", "pipeline/test_gold.py", "pipeline/test_schema.py", "operations/test_maintain.py"),
     *("operations/test_baseline.py", "e2e/test_jdbc.py", "e2e/test_kafka.py", "laws/test_histories.py"),

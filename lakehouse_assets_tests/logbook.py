@@ -17,8 +17,8 @@ RULES = '{"extraction": {"cadence": "daily"}}'
 
 def outcome(name: str, **changes: Any) -> dict[str, Any]:
     """One check's result as the log keeps it, passed unless it is said otherwise."""
-    given = {"check": name, "kind": "in_range", "severity": "critical", "status": "passed", "effect": "none"}
-    return {**given, "failed_rows": 0, "message": "", "observed": {"rows": 3}, "waived": False, **changes}
+    fields = {"check": name, "kind": "in_range", "severity": "critical", "status": "passed", "effect": "none"}
+    return {**fields, "failed_rows": 0, "message": "", "observed": {"rows": 3}, "waived": False, **changes}
 
 
 FAILED = outcome("value_in_range", status="failed", effect="rows", failed_rows=1, message="1 of 3 rows fail")
@@ -30,7 +30,7 @@ def decided(number: int, table: str = "readings", **changes: Any) -> Decision:
     Of a gold table there is no window.
     """
     gold = table.startswith("gold_")
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "table": table,
         "p_extracted_at": None if gold else datetime(2023, 12, 31, tzinfo=UTC) + timedelta(days=number),
         "extraction_seq": number if gold else 1,
@@ -47,19 +47,19 @@ def decided(number: int, table: str = "readings", **changes: Any) -> Decision:
         "decided_at": DECIDED + timedelta(minutes=number),
         "checks": (outcome("not_empty", kind="not_empty"), FAILED),
     }
-    return Decision(**{**given, **changes})
+    return Decision(**{**fields, **changes})
 
 
-def apply(settings: Settings, made: Iterable[Decision]) -> None:
+def apply(settings: Settings, decisions: Iterable[Decision]) -> None:
     """The mark of these decisions, as one run writes it."""
-    made = list(made)
-    logs.mark_applied(settings, made, made[-1].number + 1, DECIDED + timedelta(hours=1, minutes=made[-1].number))
+    decisions = list(decisions)
+    logs.mark_applied(settings, decisions, decisions[-1].number + 1, DECIDED + timedelta(hours=1, minutes=decisions[-1].number))
 
 
-def write(settings: Settings, made: Iterable[Decision], *, applied: bool = True) -> list[Decision]:
+def write(settings: Settings, decisions: Iterable[Decision], *, applied: bool = True) -> list[Decision]:
     """Log these decisions in one commit, and mark them applied."""
-    made = list(made)
-    logs.log_decisions(settings, made)
+    decisions = list(decisions)
+    logs.log_decisions(settings, decisions)
     if applied:
-        apply(settings, [d for d in made if d.superseded_by is None])
-    return made
+        apply(settings, [d for d in decisions if d.superseded_by is None])
+    return decisions

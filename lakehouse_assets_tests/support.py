@@ -20,6 +20,8 @@ from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import JAVA_OPTIONS, class_archive_option
 
+# The folder of this repository, which is a project itself.
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
 # Java's first compiler alone (which has little room for its code, unless it is given more).
 FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
 # Both compilers, for a process that runs hundreds of tests: after twenty a test takes a third less than with the first alone.
@@ -38,6 +40,10 @@ FOR_THREE_ROWS = "".join(f"{key} {value}\n" for key, (value, _) in _COMPILED.ite
 _runs = itertools.count(1)
 
 
+class Killed(BaseException):
+    """Raised by a step to stop the process there. No `except Exception` catches it."""
+
+
 @contextmanager
 def as_for_users(spark: Any) -> Iterator[None]:
     """Within it the tests' Spark compiles its queries and plans them again on their way, as it does in a process of its own."""
@@ -52,7 +58,7 @@ def as_for_users(spark: Any) -> Iterator[None]:
 
 def readings(**changes: Any) -> TableSpec:
     """A table of sensor readings: key (sensor, hour), newest `updated` wins."""
-    given = {
+    attributes = {
         "name": "readings",
         "source": {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]},
         "extraction": {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert"},
@@ -61,7 +67,7 @@ def readings(**changes: Any) -> TableSpec:
         "columns": {"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp"},
         "checks": [{"check": "not_empty"}, {"check": "in_range", "column": "value", "min": -100, "max": 100}],
     }
-    return TableSpec.model_validate({**given, **changes})
+    return TableSpec.model_validate({**attributes, **changes})
 
 
 def window(day: int) -> Window:
@@ -129,15 +135,15 @@ def folded(batches: Iterable[tuple[datetime, int, list[dict[str, str | None]]]])
     for start, seq, rows in batches:
         for row in rows:
             updated = datetime.fromisoformat(row["updated"].replace("Z", "+00:00")) if row.get("updated") else None
-            place = (updated is not None, updated or datetime.min.replace(tzinfo=UTC), start, seq, content_hash(row))
-            ordered.append((place, start, seq, updated, row))
+            order_key = (updated is not None, updated or datetime.min.replace(tzinfo=UTC), start, seq, content_hash(row))
+            ordered.append((order_key, start, seq, updated, row))
     state: dict[tuple[str, int], dict[str, Any]] = {}
-    for place, start, seq, updated, row in sorted(ordered, key=lambda entry: entry[0]):
+    for order_key, start, seq, updated, row in sorted(ordered, key=lambda entry: entry[0]):
         key = (row["sensor"], int(row["hour"]))
         now = state.setdefault(key, {"sensor": key[0], "hour": key[1], "value": None, "updated": None})
         if "value" in row:
             now["value"] = None if row["value"] in (None, "NA", "") else float(row["value"])
-        now |= {"updated": updated, "p_extracted_at": start, "extraction_seq": seq, "_content_hash": place[-1]}
+        now |= {"updated": updated, "p_extracted_at": start, "extraction_seq": seq, "_content_hash": order_key[-1]}
     columns = ["sensor", "hour", "value", "updated", "p_extracted_at", "extraction_seq", "_content_hash"]
-    found = [{name: row[name] for name in columns} for row in state.values()]
-    return sorted(found, key=lambda row: [str(value) for value in row.values()])
+    silver_rows = [{name: row[name] for name in columns} for row in state.values()]
+    return sorted(silver_rows, key=lambda row: [str(value) for value in row.values()])

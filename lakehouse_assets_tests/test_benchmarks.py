@@ -11,10 +11,10 @@ from benchmarks import drift_peers, rules
 from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, run_rounds, timed
 from benchmarks.lab import own_instance
 from benchmarks.memory import PeakMemory, _by_proc
-from benchmarks.peers.asked import Asked, PeerFailed
 from benchmarks.peers.drift_environments import ask
-from benchmarks.peers.drift_served import Said
+from benchmarks.peers.drift_peer_server import PeerAnswer
 from benchmarks.peers.environments import Peer
+from benchmarks.peers.peer_client import PeerFailed, PeerRequest
 from benchmarks.report import as_json, draw
 
 
@@ -41,10 +41,10 @@ def test_each_pair_turns_the_order_round_and_the_first_only_warms_up():
     assert ([s.seconds for s in a], [s.seconds for s in b]) == ([1, 2, 3], [4, 5, 6])
 
 
-def test_what_is_going_on_is_told():
-    told: list[str] = []
-    run_pairs(side("a", []), side("b", []), 1, told.append)
-    assert told == ["warm-up: a", "warm-up: b", "pair 1 of 1: b", "pair 1 of 1: a"]
+def test_progress_is_reported():
+    messages: list[str] = []
+    run_pairs(side("a", []), side("b", []), 1, messages.append)
+    assert messages == ["warm-up: a", "warm-up: b", "pair 1 of 1: b", "pair 1 of 1: a"]
 
 
 def test_the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_the_medians():
@@ -58,7 +58,7 @@ def test_a_limit_is_reached_when_it_is_not_exceeded(limit, reached):
     assert result(limit=limit).reached is reached
 
 
-def test_processor_seconds_have_a_ratio_of_their_own_where_they_are_known():
+def test_processor_seconds_have_a_ratio_of_their_own():
     assert result().cpu_ratio == 3.0
     assert result(b_samples=(Sample(2), Sample(4), Sample(5))).cpu_ratio is None
 
@@ -87,9 +87,9 @@ def test_a_step_that_a_run_did_not_have_took_no_time_there():
 
 
 def test_the_json_holds_every_sample_and_can_be_written():
-    found = json.loads(json.dumps(as_json({"cores": 2}, {"pairs": 3}, [result(sizes={"rows": 10}, settings={"k": "v"})])))
-    assert (found["machine"], found["options"]) == ({"cores": 2}, {"pairs": 3})
-    (one,) = found["results"]
+    document = json.loads(json.dumps(as_json({"cores": 2}, {"pairs": 3}, [result(sizes={"rows": 10}, settings={"k": "v"})])))
+    assert (document["machine"], document["options"]) == ({"cores": 2}, {"pairs": 3})
+    (one,) = document["results"]
     assert one["pairs"] == 3
     assert one["ratio"] == 1.5
     assert one["ratios"] == [1.5, 2.0, 1.2]
@@ -104,7 +104,7 @@ def test_the_json_holds_every_sample_and_can_be_written():
     assert (one["sizes"], one["settings"]) == ({"rows": 10}, {"k": "v"})
 
 
-def test_the_table_says_sizes_ratio_limit_and_whether_it_is_reached():
+def test_the_table_shows_sizes_ratio_limit_and_result():
     from rich.console import Console
 
     console = Console(width=200, record=True, file=io.StringIO())
@@ -125,7 +125,7 @@ def test_an_instance_of_its_own_keeps_nothing_in_the_project(tmp_path, monkeypat
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
-def test_the_memory_of_a_process_is_seen():
+def test_the_memory_of_a_process_is_measured():
     assert _by_proc(os.getpid()) > 10 * 2**20
     with PeakMemory(os.getpid()) as peak:
         peak._done.wait(0.5)
@@ -135,12 +135,12 @@ def test_the_memory_of_a_process_is_seen():
 
 def test_more_sides_than_two_turn_round_as_well():
     log: list[str] = []
-    found = run_rounds([side(name, log) for name in "abc"], 2)
+    rounds = run_rounds([side(name, log) for name in "abc"], 2)
     assert "".join(name for name in log if len(name) == 1) == "abccbaabc"
-    assert [len(samples) for samples in found] == [2, 2, 2]
+    assert [len(samples) for samples in rounds] == [2, 2, 2]
 
 
-def test_a_side_that_was_left_out_is_told_and_not_counted():
+def test_a_side_left_out_is_listed_and_not_counted():
     from rich.console import Console
 
     console = Console(width=200, record=True, file=io.StringIO())
@@ -150,32 +150,32 @@ def test_a_side_that_was_left_out_is_told_and_not_counted():
     assert "left out: no environment" in console.export_text()
 
 
-def found_by_all() -> dict[str, dict[str, int]]:
+def failing_rows_of_all() -> dict[str, dict[str, int]]:
     key = rules.UNIQUE
     hand = {"r": 3, key: 2, f"rows of {key}": 5}
     return {"ours": {"r": 3, key: 2}, "by hand": hand, "Deequ": {"r": 3, key: 5}, "DQX": {"r": 3, key: 5}}
 
 
 def test_sides_that_find_the_same_rows_agree():
-    rules.agree(found_by_all(), ["r", rules.UNIQUE])
+    rules.agree(failing_rows_of_all(), ["r", rules.UNIQUE])
 
 
 @pytest.mark.parametrize(("who", "rule"), [("ours", "r"), ("DQX", "r"), ("ours", rules.UNIQUE), ("Deequ", rules.UNIQUE)])
 def test_sides_that_find_other_rows_stop_the_benchmark(who, rule):
-    found = found_by_all()
-    found[who] = {**found[who], rule: 4}
+    failing_rows = failing_rows_of_all()
+    failing_rows[who] = {**failing_rows[who], rule: 4}
     with pytest.raises(ValueError, match=rf"(?s)differ.*{rule}.*{who} 4"):
-        rules.agree(found, ["r", rules.UNIQUE])
+        rules.agree(failing_rows, ["r", rules.UNIQUE])
 
 
-def test_a_peer_that_ends_is_told_with_its_last_words(tmp_path):
+def test_a_peer_that_ends_is_reported_with_its_last_output(tmp_path):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text("#!/bin/sh\nread job\necho no such jar >&2\n")
     python.chmod(0o755)
     peer = Peer(str(tmp_path), "Deequ", "deequ", (), 1)  # an absolute name is its folder
-    with Asked(peer, {"path": "x"}, tmp_path / "log") as asked, pytest.raises(PeerFailed, match="no such jar"):
-        asked.measure()
+    with PeerRequest(peer, {"path": "x"}, tmp_path / "log") as client, pytest.raises(PeerFailed, match="no such jar"):
+        client.measure()
 
 
 def test_ten_rules_of_a_hundred_are_of_every_kind():
@@ -185,7 +185,7 @@ def test_ten_rules_of_a_hundred_are_of_every_kind():
 
 
 @pytest.mark.parametrize(("clean", "exceeding"), [(19, 0), (20, 0), (39, 1), (60, 2), (99, 4), (100, 4)])
-def test_a_threshold_is_what_another_clean_score_exceeds_in_five_percent_at_most(clean, exceeding):
+def test_clean_scores_exceed_a_threshold_in_five_percent_at_most(clean, exceeding):
     scores = [float(i) for i in range(clean)]
     limit = drift_peers.threshold(scores[::-1], 0.05)
     assert sum(score > limit for score in scores) == exceeding
@@ -196,26 +196,30 @@ def test_too_few_clean_scores_have_no_threshold():
     assert drift_peers.threshold([1.0] * 18, 0.05) == float("inf")
 
 
-def said_of(clean: float, faulty: float, alarms: bool) -> dict[str, Said]:
+def answers_of(clean: float, faulty: float, alarms: bool) -> dict[str, PeerAnswer]:
     kinds = {drift_peers.THRESHOLD: [i / 20 for i in range(20)], drift_peers.CLEAN: [clean] * 4}
     kinds |= {kind: [0.0] * 5 + [faulty] * 5 for kind in drift_peers.FAULTS} | dict.fromkeys(drift_peers.DEPENDENT, [9.0] * 4)
-    return {kind: Said(scores, [alarms] * len(scores)) for kind, scores in kinds.items()}
+    return {kind: PeerAnswer(scores, [alarms] * len(scores)) for kind, scores in kinds.items()}
 
 
-def test_ours_is_asked_the_power_of_the_best_peer_at_the_same_false_alarms():
-    judged = {drift_peers.OURS: said_of(0.5, 2.0, False), "good": said_of(0.5, 2.0, True), "blind": said_of(2.0, 0.5, True)}
-    found = drift_peers.at_threshold(judged)
+def test_our_power_must_reach_the_best_peer_at_equal_false_alarms():
+    judged = {
+        drift_peers.OURS: answers_of(0.5, 2.0, False),
+        "good": answers_of(0.5, 2.0, True),
+        "blind": answers_of(2.0, 0.5, True),
+    }
+    rates = drift_peers.at_threshold(judged)
     fault = "variance times 1.2"
-    assert [found[drift_peers.CLEAN, method].share for method in judged] == [0.0, 0.0, 1.0]
-    assert [found[fault, method].share for method in judged] == [0.5, 0.5, 0.0]
-    assert (found[fault, "ours"].least, found[fault, "ours"].reached, found[fault, "good"].reached) == (0.48, True, None)
-    judged["better"] = said_of(0.5, 2.0, True) | {fault: Said([2.0] * 10, [True] * 10)}
+    assert [rates[drift_peers.CLEAN, method].share for method in judged] == [0.0, 0.0, 1.0]
+    assert [rates[fault, method].share for method in judged] == [0.5, 0.5, 0.0]
+    assert (rates[fault, "ours"].least, rates[fault, "ours"].reached, rates[fault, "good"].reached) == (0.48, True, None)
+    judged["better"] = answers_of(0.5, 2.0, True) | {fault: PeerAnswer([2.0] * 10, [True] * 10)}
     assert drift_peers.at_threshold(judged)[fault, "ours"].reached is False
 
 
 def test_a_side_that_has_no_score_is_judged_by_its_own_decisions_alone():
-    bare = {kind: Said([], said.alarms) for kind, said in said_of(0.5, 2.0, True).items()}
-    judged = {drift_peers.OURS: said_of(0.5, 2.0, False), "bare": bare}
+    bare = {kind: PeerAnswer([], answer.alarms) for kind, answer in answers_of(0.5, 2.0, True).items()}
+    judged = {drift_peers.OURS: answers_of(0.5, 2.0, False), "bare": bare}
     assert not [method for _, method in drift_peers.at_threshold(judged) if method == "bare"]
     own = drift_peers.at_defaults(judged)
     assert own[drift_peers.CLEAN, "bare"].hits == 24  # those of the threshold are counted as well
@@ -223,26 +227,28 @@ def test_a_side_that_has_no_score_is_judged_by_its_own_decisions_alone():
 
 
 def test_answers_are_gathered_by_the_kind_of_batch_over_all_baselines():
-    asked = drift_peers.cases(2, 20, 3, 1)
+    drawn_cases = drift_peers.cases(2, 20, 3, 1)
     answers = []
-    for case in asked:
+    for case in drawn_cases:
         numbers = [float(i) for i in range(len(case.kinds))]
-        answers.append((case.name, {"peer": Said(numbers, [True] * len(numbers)), "bare": Said([], [False] * len(numbers))}))
-    found = drift_peers.gather(asked, answers)
-    counts = {kind: len(said.alarms) for kind, said in found["peer"].items()}
+        answers.append(
+            (case.name, {"peer": PeerAnswer(numbers, [True] * len(numbers)), "bare": PeerAnswer([], [False] * len(numbers))})
+        )
+    gathered = drift_peers.gather(drawn_cases, answers)
+    counts = {kind: len(answer.alarms) for kind, answer in gathered["peer"].items()}
     every = dict.fromkeys(drift_peers.FAULTS, 2) | {drift_peers.THRESHOLD: 20, drift_peers.CLEAN: 4}
     assert counts == every | dict.fromkeys(drift_peers.DEPENDENT, 4)
-    assert found["peer"][next(iter(drift_peers.FAULTS))].scores == [0.0, 0.0]
-    assert not any(said.scores for said in found["bare"].values())
+    assert gathered["peer"][next(iter(drift_peers.FAULTS))].scores == [0.0, 0.0]
+    assert not any(answer.scores for answer in gathered["bare"].values())
 
 
-def test_a_drift_peer_that_ends_is_told_after_what_it_has_answered(tmp_path):
+def test_a_drift_peer_that_ends_is_reported_after_its_answers(tmp_path):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     answer = json.dumps({"case": "correlated-0", "said": {"KS": [[0.5], [True]]}})
     python.write_text(f"#!/bin/sh\necho '{answer}'\necho no such module >&2\nexit 3\n")
     python.chmod(0o755)
     answers = ask(Peer(str(tmp_path), "Evidently", "drift_evidently", (), 1), tmp_path, tmp_path / "log")
-    assert next(answers) == ("correlated-0", {"KS": Said([0.5], [True])})
+    assert next(answers) == ("correlated-0", {"KS": PeerAnswer([0.5], [True])})
     with pytest.raises(PeerFailed, match=r"(?s)Evidently ended with 3.*no such module"):
         next(answers)

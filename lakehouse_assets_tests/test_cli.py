@@ -1,6 +1,6 @@
 """The `lakehouse` command as a person runs it: what it prints, and the code it ends with. No JVM is started.
 
-Belongs here: arguments, listings, exit codes. Does not: what a run or an act does (e2e, laws).
+Belongs here: arguments, listings, exit codes. Does not: what a run or an operation does (e2e, laws).
 """
 
 import json
@@ -30,9 +30,10 @@ from lakehouse_assets.orchestration import validate
 from lakehouse_assets.orchestration.assets.component import load_tables
 from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.jobs import operation_job
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.baseline import BaselineEvent, log_baseline_event, write_profiles
 from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 WINDOW = "2013-01-01"
 TABLES = ", ".join(table.spec.name for table in load_tables())
@@ -53,7 +54,7 @@ def run(*arguments: str):
     return CliRunner().invoke(cli.app, list(arguments))
 
 
-def said(*arguments: str):
+def run_json(*arguments: str):
     """What a command prints as JSON, which must be all that it prints."""
     result = run(*arguments)
     assert result.exit_code == 0, result.output
@@ -79,7 +80,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def test_check_kinds():
-    rows = said("check", "kinds", "--json")
+    rows = run_json("check", "kinds", "--json")
     assert [row["kind"] for row in rows] == sorted(kinds())
     for row in rows:
         assert row["what"]
@@ -95,7 +96,7 @@ def test_check_kinds_as_a_table():
 
 
 def test_check_list():
-    rows = said("check", "list", "--json")
+    rows = run_json("check", "list", "--json")
     declared = sum(len(t.spec.checks) + sum(len(g.checks) for g in t.spec.gold) for t in load_tables())
     assert len(rows) == declared
     (row,) = [r for r in rows if (r["table"], r["check"]) == ("weather", "in_range_humidity_percent")]
@@ -103,7 +104,10 @@ def test_check_list():
     assert row["parameters"].items() >= {"column": "humidity_percent", "min": 0, "max": 100, "threshold": 0.99}.items()
     assert row["parameters"].keys() >= {"where", "on_fail", "depends_on"}
     assert re.fullmatch(r"tables/weather/defs\.yaml:\d+", row["from"])
-    assert {r["table"] for r in said("check", "list", "--table", "weather", "--json")} == {"weather", "gold_daily_weather"}
+    assert {r["table"] for r in run_json("check", "list", "--table", "weather", "--json")} == {
+        "weather",
+        "gold_daily_weather",
+    }
 
 
 def test_check_list_as_a_table():
@@ -118,7 +122,7 @@ def test_check_validate_where_nothing_has_landed():
     assert result.stdout.endswith(": right\n")
 
 
-def test_check_validate_tells_what_is_no_mistake(monkeypatch):
+def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):
     note = "defs.yaml:9: packs: '*_at' (times.checks.0.for_columns) fits no column here"
     monkeypatch.setattr(validate, "unmatched_patterns", lambda _: ([], [note]))
     result = run("check", "validate")
@@ -136,33 +140,33 @@ def test_check_validate_looks_at_the_newest_file(empty_lake):
     assert isinstance(result.exception, ConfigError)
     lines = str(result.exception).splitlines()
     (humid,) = [line for line in lines if "columns.humidity_percent:" in line]
-    place, _, rest = humid.partition(": ")
-    file, _, number = place.rpartition(":")
+    location, _, rest = humid.partition(": ")
+    file, _, number = location.rpartition(":")
     assert Path(file).read_text().splitlines()[int(number) - 1].strip().startswith("humidity_percent:")
     assert "2013-01-01 has no column 'humid'; it has origin, time_hour" in rest
 
 
 @pytest.mark.parametrize("command", [("verdicts",), ("quarantine", "list")])
 def test_listings_of_an_empty_lake(command):
-    assert said(*command, "--json") == []
+    assert run_json(*command, "--json") == []
     assert run(*command).stdout.strip() in ("nothing has been judged yet; `lakehouse run`", "nothing is in quarantine")
 
 
 def test_quarantine_show_of_an_empty_lake():
-    assert said("quarantine", "show", "weather", "--window", WINDOW, "--json") == []
-    assert said("quarantine", "show", "gold_daily_weather", "--json") == []
+    assert run_json("quarantine", "show", "weather", "--window", WINDOW, "--json") == []
+    assert run_json("quarantine", "show", "gold_daily_weather", "--json") == []
     assert "--window" in refused("quarantine", "show", "weather")
 
 
-def test_what_is_held_of_a_gold_table_is_shown_of_its_last_decision():
+def test_quarantine_show_lists_gold_rows_of_the_last_decision():
     settings = Settings.from_environment()
-    made = logbook.write(settings, [logbook.decided(n, "gold_daily_weather") for n in (1, 2)])
+    decisions = logbook.write(settings, [logbook.decided(n, "gold_daily_weather") for n in (1, 2)])
     reason = {"check": "c", "column": "x", "severity": "critical", "value": "1", "message": "m"}
-    rows = [{"decision_id": d.decision_id, "row": json.dumps({"origin": d.number}), "reasons": [reason]} for d in made]
+    rows = [{"decision_id": d.decision_id, "row": json.dumps({"origin": d.number}), "reasons": [reason]} for d in decisions]
     write_deltalake(settings.path("quarantine", "gold_daily_weather"), pa.Table.from_pylist(rows))
-    assert said("quarantine", "show", "gold_daily_weather", "--json") == [{"reasons": "c: m", "origin": 2}]
+    assert run_json("quarantine", "show", "gold_daily_weather", "--json") == [{"reasons": "c: m", "origin": 2}]
     logbook.write(settings, [logbook.decided(3, "gold_daily_weather", counts=Counts(3, 3, 0, 0, 0), reasons=())])
-    assert said("quarantine", "show", "gold_daily_weather", "--json") == []
+    assert run_json("quarantine", "show", "gold_daily_weather", "--json") == []
 
 
 @pytest.mark.parametrize(
@@ -187,10 +191,10 @@ def test_an_unknown_table(command):
     assert refused(*command) == f"there is no table 'nope'; there are {TABLES}"
 
 
-def test_a_baseline_of_which_nothing_is_known():
-    found = said("baseline", "show", "weather", "--json")
-    assert (found["version"], found["windows"], found["pinned"], found["learning"]) == (0, 0, False, True)
-    assert (found["features"], found["events"]) == ([], [])
+def test_an_empty_baseline_is_shown():
+    listed = run_json("baseline", "show", "weather", "--json")
+    assert (listed["version"], listed["windows"], listed["pinned"], listed["learning"]) == (0, 0, False, True)
+    assert (listed["features"], listed["events"]) == ([], [])
     assert "the baseline has no window yet" in run("baseline", "show", "weather").stdout
     assert "no baseline version 7" in refused("baseline", "show", "weather", "--version", "7")
 
@@ -205,12 +209,12 @@ def test_a_baseline_of_which_nothing_is_known():
     ],
     ids=str,
 )
-def test_acts_on_a_baseline_that_there_is_nothing_to_act_on_of(command, message):
+def test_operations_on_an_empty_baseline_are_refused(command, message):
     """Through Dagster, on the instance of this lake; no JVM is needed to see that there is nothing."""
     assert message in refused("baseline", command[0], "weather", "--because", "x", *command[1:])
 
 
-def test_what_a_baseline_holds_is_shown():
+def test_baseline_show_lists_the_contents():
     """As decisions have taught it, and as it was at a version."""
     settings = Settings.from_environment()
     spec = load_tables()[[table.spec.name for table in load_tables()].index("weather")].spec
@@ -218,23 +222,23 @@ def test_what_a_baseline_holds_is_shown():
     feature = spec.drift.features[0]
     counts = tuple((float(value), 10) for value in range(20))
     one = Profile(feature.name, "LGA", 210, 10, mean=9.5, std=5.78, minimum=0.0, maximum=19.0, counts=counts, distinct=20.0)
-    made = []
+    decisions = []
     for number in (1, 2):
         drift = {"statistics": [[feature.name, "LGA", {"ks": 0.1}]]}
         more = {"ruleset": spec.ruleset(), "teaches": True, "drift": drift, "profiles": (one.to_dict(),)}
-        made += logbook.write(settings, [logbook.decided(number, "weather", **more)])
-    write_profiles(settings, "weather", made)
+        decisions += logbook.write(settings, [logbook.decided(number, "weather", **more)])
+    write_profiles(settings, "weather", decisions)
     log_baseline_event(
         settings, BaselineEvent("weather", "pin", 2, datetime.now(UTC), "ann", "a good year", "run", {"windows": 2})
     )
-    found = said("baseline", "show", "weather", "--json")
-    assert (found["version"], found["windows"], found["pinned"]) == (2, 2, True)
-    assert found["events"][0]["because"] == "a good year"
-    (row,) = found["features"]
+    listed = run_json("baseline", "show", "weather", "--json")
+    assert (listed["version"], listed["windows"], listed["pinned"]) == (2, 2, True)
+    assert listed["events"][0]["because"] == "a good year"
+    (row,) = listed["features"]
     assert (row["feature"], row["stratum"], row["windows"], row["rows"]) == (feature.name, "LGA", 2, 420)
     assert (row["distinct"], row["quantiles"]["0.5"], row["moved"]) == (20.0, 9.0, 0.0)
     assert row["mean"] == pytest.approx(9.5)
-    earlier = said("baseline", "show", "weather", "--version", "1", "--json")
+    earlier = run_json("baseline", "show", "weather", "--version", "1", "--json")
     assert (earlier["windows"], earlier["pinned"], earlier["events"]) == (1, False, [])
     assert "a good year" in run("baseline", "show", "weather").stdout
 
@@ -259,7 +263,7 @@ def test_a_bad_range_of_windows(keys):
 
 
 @pytest.mark.parametrize(
-    ("text", "cadences", "found"),
+    ("text", "cadences", "expected"),
     [
         ("2024-01-08..2024-01-09", "daily hourly", {"daily": 2, "hourly": 48}),
         ("2024-01-08..2024-01-09", "hourly daily", {"daily": 2, "hourly": 48}),
@@ -269,11 +273,11 @@ def test_a_bad_range_of_windows(keys):
         ("2024-01-08-05:00", "hourly", {"hourly": 1}),
     ],
 )
-def test_a_range_is_of_every_cadence_with_both_ends(text, cadences, found):
-    given = [ExtractionSpec.model_validate({"cadence": name, "start": date(2024, 1, 1)}) for name in cadences.split()]
-    first, end = common.window_range(text, [SimpleNamespace(extraction=extraction) for extraction in given])
-    calendars = {extraction.cadence: extraction.windows(datetime(2024, 3, 1, tzinfo=UTC)) for extraction in given}
-    assert {name: sum(first <= window.start < end for window in windows) for name, windows in calendars.items()} == found
+def test_a_range_is_of_every_cadence_with_both_ends(text, cadences, expected):
+    extractions = [ExtractionSpec.model_validate({"cadence": name, "start": date(2024, 1, 1)}) for name in cadences.split()]
+    first, end = common.window_range(text, [SimpleNamespace(extraction=extraction) for extraction in extractions])
+    calendars = {extraction.cadence: extraction.windows(datetime(2024, 3, 1, tzinfo=UTC)) for extraction in extractions}
+    assert {name: sum(first <= window.start < end for window in windows) for name, windows in calendars.items()} == expected
 
 
 def test_a_range_of_windows_the_wrong_way_round():
@@ -341,7 +345,7 @@ def test_a_listing_shows_values_as_they_are(capsys):
 
 
 def test_heal_status_of_a_lake_in_which_nothing_is():
-    rows = said("heal", "status", "--table", "weather", "--json")
+    rows = run_json("heal", "status", "--table", "weather", "--json")
     assert {row["next"] for row in rows} == {"source"}
     assert {tuple(row["states"]) for row in rows} == {("missing",)}
     (row,) = run_rows("heal", "status", "--table", "weather")
@@ -356,12 +360,12 @@ def run_rows(*arguments: str) -> list[str]:
     return result.stdout.splitlines()[1:]
 
 
-def test_judging_again_is_an_act_that_wants_to_be_named():
+def test_rejudging_requires_an_explicit_option():
     assert "--because" in refused("run", "--rejudge", "--table", "weather", "--window", WINDOW)
     assert "--window" in refused("run", "--rejudge", "--because", "x", "--table", "weather")
 
 
-def test_of_what_is_judged_again_the_windows_named_are_listed_and_no_other(monkeypatch, empty_lake):
+def test_rejudging_lists_only_the_named_windows(monkeypatch, empty_lake):
     settings = Settings.from_environment()
     days = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
     logbook.write(settings, [logbook.decided(n, "weather", p_extracted_at=day) for n, day in enumerate(days, 1)])

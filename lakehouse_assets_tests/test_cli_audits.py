@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
 from lakehouse_assets.reports.audit_site import page_path
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audit_log
 from lakehouse_assets_tests.audited import firms
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +36,14 @@ def run(*arguments: str):
 
 
 def test_an_empty_lake_has_nothing_to_audit_but_critical_rules_of_nothing_are_no_failure(settings):
-    found = run("audit-gold", "--json")
-    assert found.exit_code == 0, found.output
-    told = json.loads(found.stdout)
-    assert (told["audits"], told["stops"]) == ([], [])
-    assert Path(told["pages"]).is_file()
+    result = run("audit-gold", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["audits"], report["stops"]) == ([], [])
+    assert Path(report["pages"]).is_file()
 
 
-def test_what_cannot_be_audited_is_refused():
+def test_invalid_audit_requests_are_refused():
     result = run("audit-silver", "--table", "nope")
     assert isinstance(result.exception, RefusedError)
     assert "there is no Delta table silver/nope; there are none" in str(result.exception)
@@ -53,9 +54,9 @@ def test_no_pages_without_an_audit():
     assert "audit-silver" in str(run("audit-docs").exception)
 
 
-@pytest.mark.parametrize("given", ["0", "many", "-5"])
-def test_a_wrong_number_of_rows_is_told(monkeypatch, given):
-    monkeypatch.setenv("AUDIT_TOTAL_ROWS", given)
+@pytest.mark.parametrize("value", ["0", "many", "-5"])
+def test_an_invalid_number_of_rows_is_refused(monkeypatch, value):
+    monkeypatch.setenv("AUDIT_TOTAL_ROWS", value)
     with pytest.raises(EnvironmentMissing, match="AUDIT_TOTAL_ROWS"):
         Settings.from_environment()
 
@@ -77,8 +78,8 @@ def test_the_pages_are_served_on_loopback_and_folders_are_not_listed(settings):
         for path in ("tables/", "../dagster.yaml", "%2e%2e/lake"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(url + path, timeout=10)
-        taken = run("audit-docs", "--port", url.rstrip("/").rpartition(":")[2])
-        assert isinstance(taken.exception, EnvironmentMissing)
+        result = run("audit-docs", "--port", url.rstrip("/").rpartition(":")[2])
+        assert isinstance(result.exception, EnvironmentMissing)
     finally:
         child.terminate()
         child.wait(timeout=120)

@@ -1,6 +1,6 @@
 """`lakehouse check run|backtest|suggest` on a small lake: what they print, and the codes they end with.
 
-Belongs here: the commands that start Spark. Does not: the others (test_cli), or what a trial is (layers/test_trial).
+Belongs here: the commands that start Spark. Does not: the others (test_cli), or what a dry run is (operations/test_dry_run).
 """
 
 import json
@@ -48,7 +48,7 @@ def run(*arguments):
     return CliRunner().invoke(cli.app, ["check", *arguments])
 
 
-def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
+def test_check_run_judges_the_newest_window_and_sets_the_exit_code(lake):
     good = run("run", "readings", "in_range_value")
     assert good.exit_code == 0, good.output
     assert "2024-01-03" in good.output
@@ -57,13 +57,13 @@ def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
     assert isinstance(bad.exception, CheckFailedError)
     assert bad.exception.exit_code == 8
     assert "failed in 1 of 2 window(s)" in str(bad.exception)
-    told = json.loads(bad.stdout)
-    assert [(r["window"], r["status"], r["failed rows"], r["would hold"]) for r in told] == [
+    listed = json.loads(bad.stdout)
+    assert [(r["window"], r["status"], r["failed rows"], r["would hold"]) for r in listed] == [
         ("2024-01-02", "passed", 0, "nothing"),
         ("2024-01-03", "failed", 40, "40 row(s)"),
     ]
-    assert told[1]["observed"]["failed"] == 40
-    assert told[1]["samples"] == ["2024-01-03 00:00: 90.0"]
+    assert listed[1]["observed"]["failed"] == 40
+    assert listed[1]["samples"] == ["2024-01-03 00:00: 90.0"]
     assert run("run", "readings", FAR, "--window", "2024-01-03", "--on", "silver").exception.exit_code == 8
     skipped = run("run", "readings", "{check: row_count_ratio, min: 0.5}")
     assert skipped.exception.exit_code == 8
@@ -71,7 +71,7 @@ def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
 
 
 @pytest.mark.parametrize(
-    ("check", "error", "said"),
+    ("check", "error", "message"),
     [
         ("nope", RefusedError, "readings has no check 'nope'; there are not_empty, in_range_value"),
         ("{check: nope}", ConfigError, "--check"),
@@ -82,32 +82,32 @@ def test_run_asks_the_newest_window_and_tells_by_its_code(lake):
         ("{check: expression, expr: \"reflect('java.lang.System', 'exit', 1)\"}", ConfigError, "reflect is not allowed"),
     ],
 )
-def test_a_check_that_there_is_not(lake, check, error, said):
+def test_an_unknown_check_is_refused(lake, check, error, message):
     refused = run("run", "readings", check)
     assert isinstance(refused.exception, error), refused.output
-    assert said in str(refused.exception)
+    assert message in str(refused.exception)
 
 
-def test_the_newest_window_is_that_of_the_place(lake):
+def test_the_newest_window_depends_on_the_layer(lake):
     (lake_table,) = common.select_tables()
     land(lake, 4, ["s1,1,10,2024-01-04T00:00:00Z"])
-    for place, newest in (("source", "2024-01-04"), ("bronze", "2024-01-03"), ("silver", "2024-01-03")):
-        (told,) = json.loads(run("run", lake_table.spec.name, "not_empty", "--on", place, "--json").stdout)
-        assert (place, told["window"], told["status"]) == (place, newest, "passed")
+    for layer, newest in (("source", "2024-01-04"), ("bronze", "2024-01-03"), ("silver", "2024-01-03")):
+        (outcome,) = json.loads(run("run", lake_table.spec.name, "not_empty", "--on", layer, "--json").stdout)
+        assert (layer, outcome["window"], outcome["status"]) == (layer, newest, "passed")
 
 
-def test_what_has_landed_is_looked_at_before_any_extraction(settings, monkeypatch, tmp_path):
+def test_check_run_reads_landed_files_before_any_extraction(settings, monkeypatch, tmp_path):
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
     monkeypatch.setattr(common, "select_tables", lambda *_: [LakehouseTable(readings(), tmp_path)])
     assert "none of these windows has landed" in str(run("run", "readings", "not_empty", "--on", "source").exception)
     for day in (1, 2):
         land(settings, day, [f"s1,1,10,2024-01-{day:02d}T00:00:00Z"])
-    (told,) = json.loads(run("run", "readings", "not_empty", "--on", "source", "--json").stdout)
-    assert (told["window"], told["rows"], told["status"]) == ("2024-01-02", 1, "passed")
+    (outcome,) = json.loads(run("run", "readings", "not_empty", "--on", "source", "--json").stdout)
+    assert (outcome["window"], outcome["rows"], outcome["status"]) == ("2024-01-02", 1, "passed")
 
 
-def test_a_window_that_there_is_not(lake):
+def test_an_unknown_window_is_refused(lake):
     assert "keys look like 2024-01-01" in str(run("run", "readings", "not_empty", "--window", "yesterday").exception)
     assert "is in bronze" in str(run("run", "readings", "not_empty", "--window", "2024-01-09").exception)
 
@@ -122,13 +122,13 @@ def test_a_published_gold_table(spark, lake):
     bad = run("run", "gold_sensors", "{check: in_range, column: most, max: 50}", "--json")
     assert bad.exception.exit_code == 8
     assert str(bad.exception) == "in_range_most: failed in gold_sensors"
-    (told,) = json.loads(bad.stdout)
-    assert (told["rows"], told["failed rows"], told["would hold"]) == (40, 40, "40 row(s)")
-    assert len(told["samples"]) == 1, "each value once"
+    (outcome,) = json.loads(bad.stdout)
+    assert (outcome["rows"], outcome["failed rows"], outcome["would hold"]) == (40, 40, "40 row(s)")
+    assert len(outcome["samples"]) == 1, "each value once"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+    ("arguments", "error", "message"),
     [
         (("run", "gold_nope", "most_fits"), RefusedError, "there is no gold table 'gold_nope'; there are gold_sensors"),
         (("run", "gold_sensors", "nope"), RefusedError, "gold_sensors has no check 'nope'; there are most_fits"),
@@ -139,16 +139,16 @@ def test_a_published_gold_table(spark, lake):
         (("backtest", "gold_sensors", "--check", "most_fits"), RefusedError, "`lakehouse check run gold_sensors CHECK`"),
     ],
 )
-def test_what_gold_is_not_asked(lake, arguments, error, said):
+def test_check_run_refuses_window_options_for_gold(lake, arguments, error, message):
     refused = run(*arguments)
     assert isinstance(refused.exception, error), refused.output
-    assert said in str(refused.exception)
+    assert message in str(refused.exception)
 
 
 def test_backtest(lake):
-    told = run("backtest", "readings", "--check", FAR, "--json")
-    assert told.exit_code == 0
-    assert [(r["window"], r["would hold"], r["verdict then"]) for r in json.loads(told.stdout)] == [
+    result = run("backtest", "readings", "--check", FAR, "--json")
+    assert result.exit_code == 0
+    assert [(r["window"], r["would hold"], r["verdict then"]) for r in json.loads(result.stdout)] == [
         ("2024-01-01", "nothing", "published"),
         ("2024-01-02", "nothing", "published"),
         ("2024-01-03", "40 row(s)", "published"),
@@ -158,7 +158,7 @@ def test_backtest(lake):
     assert "passes in all 1 window(s)" in run("backtest", "readings", "--check", FAR, "--windows", "2024-01-01").output
 
 
-def test_what_is_suggested_can_be_pasted(lake):
+def test_suggest_needs_a_hundred_rows(lake):
     # Days 1 and 2 wrote the same keys as day 3: silver has 40 rows.
     assert "at least 100 are wanted" in str(run("suggest", "readings").exception)
 
@@ -167,10 +167,10 @@ def test_suggest(spark, lake):
     for day in (4, 5, 6):
         land(lake, day, [f"s{n},{day * 100 + n},{n},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
     heal(spark, lake, [4, 5, 6])
-    told = run("suggest", "readings")
-    assert told.exit_code == 0, told.output
-    lines = [line for line in told.output.splitlines() if line.startswith("- ")]
+    result = run("suggest", "readings")
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.output.splitlines() if line.startswith("- ")]
     assert len(lines) > 2
-    for (given,) in (yaml.safe_load(line) for line in lines):
-        assert TypeAdapter(AnyCheck).validate_python(given)
+    for (suggested,) in (yaml.safe_load(line) for line in lines):
+        assert TypeAdapter(AnyCheck).validate_python(suggested)
     assert len(json.loads(run("suggest", "readings", "--json").stdout)) == len(lines)

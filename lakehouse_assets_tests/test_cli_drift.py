@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from lakehouse_assets.cli import app
@@ -22,8 +23,8 @@ def rows(n, seed=0, correlation=0.8, **change):
     a = rng.normal(size=n)
     b = correlation * a + np.sqrt(1 - correlation**2) * rng.normal(size=n)
     c, k = np.round(rng.lognormal(size=n), 2), rng.choice(list("xyz"), n, p=[0.5, 0.3, 0.2])
-    found = pd.DataFrame({"a": a, "b": b, "c": c, "k": k})
-    return found.assign(**{name: make(found, rng) for name, make in change.items()})
+    frame = pd.DataFrame({"a": a, "b": b, "c": c, "k": k})
+    return frame.assign(**{name: make(frame, rng) for name, make in change.items()})
 
 
 BASE = rows(40_000, 1)
@@ -42,11 +43,11 @@ def run(tmp_path, batch, baseline, *options, suffix="csv"):
 
 
 def test_the_answer(tmp_path):
-    found = run(tmp_path, rows(2000, 2, a=lambda f, _: f["a"] + 0.5), BASE)
-    assert (found["drifted"], found["calibrated"], found["status"]) == (True, False, "uncalibrated")
-    assert found["p_value"] <= 0.05
-    assert found["windows_until_calibrated"] == 19
-    by_name = {feature["name"]: feature for feature in found["features"]}
+    comparison = run(tmp_path, rows(2000, 2, a=lambda f, _: f["a"] + 0.5), BASE)
+    assert (comparison["drifted"], comparison["calibrated"], comparison["status"]) == (True, False, "uncalibrated")
+    assert comparison["p_value"] <= 0.05
+    assert comparison["windows_until_calibrated"] == 19
+    by_name = {feature["name"]: feature for feature in comparison["features"]}
     assert {"a", "b", "c", "k", "relations"} <= by_name.keys()
     assert {"name", "statistic", "distance", "p_value", "drifted"} <= by_name["a"].keys()
     assert (by_name["a"]["drifted"], by_name["c"]["drifted"], by_name["k"]["drifted"]) == (True, False, False)
@@ -60,14 +61,14 @@ def test_clean_files_of_every_kind(tmp_path, suffix):
         (tmp_path / "batch.tsv").write_text(batch.to_csv(sep="\t", index=False))
         (tmp_path / "baseline.tsv").write_text(baseline.to_csv(sep="\t", index=False))
         arguments = ["drift", "test", str(tmp_path / "batch.tsv"), "--baseline", str(tmp_path / "baseline.tsv"), "--json"]
-        found = json.loads(CliRunner().invoke(app, arguments, standalone_mode=False).stdout)
+        comparison = json.loads(CliRunner().invoke(app, arguments, standalone_mode=False).stdout)
     else:
-        found = run(tmp_path, batch, baseline, suffix=suffix)
-    assert (found["drifted"], len(found["features"])) == (False, 6)
+        comparison = run(tmp_path, batch, baseline, suffix=suffix)
+    assert (comparison["drifted"], len(comparison["features"])) == (False, 6)
 
 
 @pytest.mark.parametrize(
-    ("change", "culprit", "words"),
+    ("change", "feature", "message"),
     [
         ({"a": lambda f, _: f["a"] + 0.5}, "a", "a is 0."),
         ({"c": lambda f, _: f["c"].where(f.index % 10 > 0)}, "c", "% of c are missing, where 0.00% were"),
@@ -77,17 +78,17 @@ def test_clean_files_of_every_kind(tmp_path, suffix):
     ],
 )
 @pytest.mark.parametrize("history", [False, True])
-def test_what_has_drifted_is_named(change, culprit, words, history):
+def test_the_drifted_feature_is_named(change, feature, message, history):
     if history:
-        found = compare(rows(334, 4, **change), WINDOWS, history="day")
+        comparison = compare(rows(334, 4, **change), WINDOWS, history="day")
         # With 120 windows the least p-value of missing values is 2/121: enough to warn, not to hold.
-        assert (found.verdict.status, found.verdict.action) == ("calibrated", "warn" if culprit == "c" else "hold")
+        assert (comparison.verdict.status, comparison.verdict.action) == ("calibrated", "warn" if feature == "c" else "hold")
     else:
-        found = compare(rows(2000, 4, **change), BASE)
-        assert (found.verdict.status, found.verdict.action) == ("uncalibrated", "warn")
-    assert found.verdict.worst.feature == culprit
-    assert words in found.verdict.message
-    json.dumps(found.to_dict(), allow_nan=False)
+        comparison = compare(rows(2000, 4, **change), BASE)
+        assert (comparison.verdict.status, comparison.verdict.action) == ("uncalibrated", "warn")
+    assert comparison.verdict.worst.feature == feature
+    assert message in comparison.verdict.message
+    json.dumps(comparison.to_dict(), allow_nan=False)
 
 
 def test_a_history_calibrates_where_chance_alone_would_be_wrong():
@@ -96,9 +97,9 @@ def test_a_history_calibrates_where_chance_alone_would_be_wrong():
     windows = [rng.normal(rng.normal(0, 0.3), 1.0, 400) for _ in range(130)]
     baseline = pd.DataFrame({"x": np.concatenate(windows[:100]), "w": np.repeat(np.arange(100), 400)})
     naive = sum(compare(pd.DataFrame({"x": x}), baseline.drop(columns="w")).drifted for x in windows[100:])
-    known = sum(compare(pd.DataFrame({"x": x}), baseline, history="w").drifted for x in windows[100:])
+    drifted_count = sum(compare(pd.DataFrame({"x": x}), baseline, history="w").drifted for x in windows[100:])
     assert naive >= 15
-    assert known <= 5
+    assert drifted_count <= 5
 
 
 def test_arrays():
@@ -116,7 +117,7 @@ def test_the_history_column_must_be_there_and_full(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("batch", "baseline", "words"),
+    ("batch", "baseline", "message"),
     [
         (rows(0), BASE, "the batch has no rows"),
         (rows(9), rows(0), "the baseline has no rows"),
@@ -124,20 +125,20 @@ def test_the_history_column_must_be_there_and_full(tmp_path):
         (rows(9, a=lambda f, _: "text"), BASE, "'a' holds text in the batch and numbers in the baseline"),
     ],
 )
-def test_what_is_refused(batch, baseline, words):
-    with pytest.raises(RefusedError, match=words):
+def test_unusable_inputs_are_refused(batch, baseline, message):
+    with pytest.raises(RefusedError, match=message):
         compare(batch, baseline)
 
 
-def test_what_is_left_out_is_told():
+def test_skipped_columns_are_listed():
     batch = rows(2000, 7).assign(only=1, id=[f"id{i}" for i in range(2000)])
-    found = compare(batch, BASE.assign(other=1, id=[f"row{i}" for i in range(40_000)]))
+    comparison = compare(batch, BASE.assign(other=1, id=[f"row{i}" for i in range(40_000)]))
     reasons = {
         "only": "only the batch has it",
         "other": "only the baseline has it",
         "id": "nearly every row has a value of its own",
     }
-    assert found.left_out == reasons
+    assert comparison.left_out == reasons
     with pytest.raises(RefusedError, match="no column 'nope'"):
         compare(batch, BASE, features=["nope"])
     assert compare(batch, BASE, features=["a"]).features == ("a",)
@@ -148,10 +149,10 @@ def test_files_that_are_not_there_or_cannot_be_read(tmp_path):
     rows(50).to_csv(good, index=False)
     bad.write_text("no parquet")
     odd.write_text("x")
-    for path, words in ((tmp_path / "none.csv", "there is no file"), (bad, "cannot be read"), (odd, "must end with")):
+    for path, message in ((tmp_path / "none.csv", "there is no file"), (bad, "cannot be read"), (odd, "must end with")):
         result = CliRunner().invoke(app, ["drift", "test", str(path), "--baseline", str(good)], standalone_mode=False)
         assert isinstance(result.exception, RefusedError)
-        assert words in str(result.exception)
+        assert message in str(result.exception)
 
 
 def test_exit_codes_and_the_table_on_the_terminal(tmp_path):
@@ -161,18 +162,18 @@ def test_exit_codes_and_the_table_on_the_terminal(tmp_path):
     shown = CliRunner().invoke(app, ["drift", "test", str(off), "--baseline", str(good)], standalone_mode=False)
     assert shown.exception is None
     assert "drifted: uncalibrated: a is" in shown.stdout
-    asked = CliRunner().invoke(app, ["drift", "test", str(off), "--baseline", str(good), "--fail"], standalone_mode=False)
-    assert isinstance(asked.exception, CheckFailedError)
+    result = CliRunner().invoke(app, ["drift", "test", str(off), "--baseline", str(good), "--fail"], standalone_mode=False)
+    assert isinstance(result.exception, CheckFailedError)
     code = "import sys; sys.argv = ['lakehouse', 'drift', 'test', 'none.csv', '--baseline', 'none.csv']; "
     command = [sys.executable, "-c", code + "from lakehouse_assets.cli import main; main()"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (done.returncode, "there is no file none.csv" in done.stderr) == (5, True)
+    process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (process.returncode, "there is no file none.csv" in process.stderr) == (5, True)
 
 
 def test_columns_that_the_gate_has_names_for_are_compared(tmp_path):
     old, new = (rows(n, seed).rename(columns={"a": "volume", "b": "relations", "c": "K"}) for n, seed in ((4000, 1), (500, 2)))
-    found = run(tmp_path, new.assign(volume=new["volume"] + 3), old)
-    by_name = {feature["name"]: feature for feature in found["features"]}
+    comparison = run(tmp_path, new.assign(volume=new["volume"] + 3), old)
+    by_name = {feature["name"]: feature for feature in comparison["features"]}
     assert {"column volume", "column relations", "K", "column k"} <= by_name.keys()
     assert by_name["column volume"]["drifted"]
     assert run(tmp_path, new, old, "--feature", "volume")["features"][0]["name"] == "column volume"
@@ -188,9 +189,9 @@ def test_many_columns_at_a_low_level(tmp_path):
 
 def test_a_text_of_each_row_s_own_is_left_out():
     old, new = (pd.DataFrame({"id": [f"{w}{i}" for i in range(n)], "v": np.arange(n) % 7}) for w, n in (("o", 800), ("n", 100)))
-    found = compare(new, old)
-    assert not found.drifted
-    assert "value of its own" in found.left_out["id"]
+    comparison = compare(new, old)
+    assert not comparison.drifted
+    assert "value of its own" in comparison.left_out["id"]
 
 
 def test_numbers_as_large_as_can_be_are_json(tmp_path):
@@ -199,7 +200,7 @@ def test_numbers_as_large_as_can_be_are_json(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("options", "message"),
     [
         ({"history": [1, 2, 3]}, "3 labels"),
         ({"warn_at": 0.0}, "warn_at"),
@@ -207,17 +208,31 @@ def test_numbers_as_large_as_can_be_are_json(tmp_path):
         ({"remembers": 3}, "remembers: not known here; did you mean remember"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(given, told):
-    with pytest.raises(RefusedError, match=told):
-        compare(np.arange(50.0), np.arange(100.0), **given)
+def test_invalid_options_are_refused(options, message):
+    with pytest.raises(RefusedError, match=message):
+        compare(np.arange(50.0), np.arange(100.0), **options)
 
 
-def test_a_level_brings_what_follows_from_it():
-    found = compare(np.arange(50.0), np.arange(100.0), warn_at=0.001)
-    assert found.verdict.windows_until_warn == 998
+def test_warn_at_sets_the_windows_until_a_warning():
+    comparison = compare(np.arange(50.0), np.arange(100.0), warn_at=0.001)
+    assert comparison.verdict.windows_until_warn == 998
 
 
 def test_two_columns_of_one_name_are_refused():
     twice = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
     with pytest.raises(RefusedError, match="two columns that are called 'a'"):
         compare(twice, twice)
+
+
+def test_delta_tables_and_their_versions(tmp_path):
+    path = tmp_path / "rows"
+    for frame in (BASE, rows(2000, 2, a=lambda f, _: f["a"] + 0.5)):
+        write_deltalake(path, frame, mode="overwrite")
+
+    def answer(*arguments):
+        return CliRunner().invoke(app, ["drift", "test", *map(str, arguments)], standalone_mode=False)
+
+    assert isinstance(answer(path, "--baseline", f"{path}@v0", "--fail").exception, CheckFailedError)
+    assert answer(f"{path}@v0", "--baseline", f"{path}@v0", "--fail", "--feature", "a").exception is None
+    assert "cannot be read" in str(answer(f"{path}@v7", "--baseline", path).exception)
+    assert "is no Delta table" in str(answer(tmp_path, "--baseline", path).exception)

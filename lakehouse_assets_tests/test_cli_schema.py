@@ -55,7 +55,7 @@ def run(*arguments: str):
     return CliRunner().invoke(cli.app, ["schema", *arguments])
 
 
-def said(*arguments: str):
+def run_json(*arguments: str):
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -63,7 +63,7 @@ def said(*arguments: str):
 
 def test_show_has_promised_and_present_and_arrived_side_by_side(settings):
     publish(settings, (*("sensor", "hour", "value", "updated"), "my_x20_note"), value="string")
-    rows = {row["column"]: row for row in said("show", "readings")}
+    rows = {row["column"]: row for row in run_json("show", "readings")}
     assert rows["hour"] == {"column": "hour", "promised": "int", "by": "defs.yaml", "table": "smallint", "arrived": "text"}
     assert (rows["value"]["table"], rows["value"]["arrived"]) == ("", "string")
     assert (rows["level"]["promised"], rows["level"]["table"]) == ("", "double")
@@ -71,9 +71,9 @@ def test_show_has_promised_and_present_and_arrived_side_by_side(settings):
     assert "promised" in run("show", "readings").stdout
 
 
-def test_diff_says_what_differs_what_to_do_and_what_reads_it(settings):
+def test_diff_lists_differences_with_advice_and_readers(settings):
     publish(settings, value="string")
-    rows = said("diff", "readings")
+    rows = run_json("diff", "readings")
     silver = {row["column"]: (row["promised"], row["found"]) for row in rows if row["where"] == "silver"}
     assert silver == {"hour": ("int", "smallint"), "value": ("double", ""), "level": ("", "double")}
     [arrived] = [row for row in rows if row["where"] != "silver"]
@@ -84,12 +84,12 @@ def test_diff_says_what_differs_what_to_do_and_what_reads_it(settings):
     assert "declare the new type" in arrived["what to do"]
 
 
-def test_a_plan_is_printed_and_nothing_is_done(settings):
+def test_a_plan_is_printed_without_changes(settings):
     publish(settings)
     before = delta.version(settings.path("silver", "readings"))
-    steps = [(row["step"], row["column"], row["rewrites data"], row["reversible"]) for row in said("migrate", "readings")]
+    steps = [(row["step"], row["column"], row["rewrites data"], row["reversible"]) for row in run_json("migrate", "readings")]
     assert steps == [("drop", "level", "yes", "no"), ("widen", "hour", "yes", "yes"), ("add", "value", "yes", "yes")]
-    renamed = said("migrate", "readings", "--rename", "level=value")
+    renamed = run_json("migrate", "readings", "--rename", "level=value")
     assert [(row["step"], row["was"], row["becomes"]) for row in renamed] == [
         ("rename", "level", "value"), ("widen", "smallint", "int"),
     ]  # fmt: skip
@@ -108,24 +108,24 @@ def test_a_plan_is_printed_and_nothing_is_done(settings):
         ('{"columns": {"level": {"type": "double"}}}', "no"),
     ],
 )
-def test_what_an_earlier_contract_read_from_bronze_can_be_read_again(settings, rules, reversible):
+def test_a_column_of_an_earlier_contract_can_be_read_again(settings, rules, reversible):
     publish(settings)
     logbook.write(settings, [logbook.decided(2, ruleset=rules)])
-    dropped = next(row for row in said("migrate", "readings") if row["step"] == "drop")
+    dropped = next(row for row in run_json("migrate", "readings") if row["step"] == "drop")
     assert (dropped["column"], dropped["reversible"]) == ("level", reversible)
 
 
 @pytest.mark.parametrize(
-    ("rename", "says"), [("level", "OLD=NEW"), ("no=value", "no column 'no'"), ("level=nope", "'nope' has to be declared")]
+    ("rename", "message"), [("level", "OLD=NEW"), ("no=value", "no column 'no'"), ("level=nope", "'nope' has to be declared")]
 )
-def test_a_rename_that_makes_no_sense_is_refused(settings, rename, says):
+def test_a_rename_that_makes_no_sense_is_refused(settings, rename, message):
     publish(settings)
     result = run("migrate", "readings", "--rename", rename)
     assert isinstance(result.exception, RefusedError)
-    assert says in str(result.exception)
+    assert message in str(result.exception)
 
 
-def test_a_rename_to_what_bronze_does_not_have_says_how_to_get_it(settings):
+def test_a_rename_to_a_column_missing_in_bronze_names_the_fix(settings):
     publish(settings, ("sensor", "hour", "level", "updated"))
     result = run("migrate", "readings", "--rename", "level=value")
     assert "say `from: level`" in str(result.exception)
@@ -141,5 +141,5 @@ def test_a_table_that_is_not_there_yet(settings):
     result = run("migrate", "readings")
     assert isinstance(result.exception, RefusedError)
     assert "has no silver table; the first run makes it" in str(result.exception)
-    assert {row["table"] for row in said("show", "readings")} == {""}
-    assert said("diff", "readings") == []
+    assert {row["table"] for row in run_json("show", "readings")} == {""}
+    assert run_json("diff", "readings") == []

@@ -28,7 +28,7 @@ from lakehouse_assets.contracts.event import DecisionEvent
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.gate import STEPS
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
 TABLE = {
@@ -60,17 +60,17 @@ def blocks_of_all_pages(language: str) -> list:
     ]
 
 
-def test_the_reference_is_what_the_models_give():
-    done = subprocess.run(
+def test_the_reference_page_matches_the_models():
+    process = subprocess.run(
         [sys.executable, "scripts/make_reference.py", "--check"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
-def test_the_event_s_schema_is_what_the_model_gives():
+def test_the_event_schema_matches_the_model():
     command = [sys.executable, "scripts/make_event_schema.py", "--check"]
-    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_page_on_events_names_each_field():
@@ -237,7 +237,7 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=lambda page: page.name)
-def test_each_page_opens_with_what_the_reader_can_do(page):
+def test_each_page_opens_with_the_reader_s_goals(page):
     _, opening = page.read_text(encoding="utf-8").split("\n\n")[:2]
     assert opening.startswith("After this page you can "), opening
 
@@ -261,10 +261,12 @@ def test_each_message_in_the_troubleshooting_page_is_raised_somewhere():
 def test_the_check_kind_that_is_shown_works(spark):
     page = PROJECT_ROOT / "docs" / "development.md"
     [source] = [block for block in blocks(page, "python") if "ColumnCheck" in block]
-    made: dict = {}
-    exec(compile(source, "development.md", "exec"), made)
+    namespace: dict = {}
+    exec(compile(source, "development.md", "exec"), namespace)
     [kind] = [
-        each for each in made.values() if isinstance(each, type) and issubclass(each, ColumnCheck) and each is not ColumnCheck
+        each
+        for each in namespace.values()
+        if isinstance(each, type) and issubclass(each, ColumnCheck) and each is not ColumnCheck
     ]
     check = kind.model_validate(yaml.safe_load(kind.example))
     context = CheckContext((), "timestamp'2024-05-01'", "timestamp'2024-05-02'", "batch")

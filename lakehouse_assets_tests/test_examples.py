@@ -50,13 +50,13 @@ class Year:
 @pytest.fixture(scope="module")
 def year() -> Year:
     files = sorted((EXAMPLES / "flights").glob("*/*.json.gz"), key=lambda path: path.name)
-    found = Year(files)
+    read_year = Year(files)
     for path in files:
-        read(path, found)
-    return found
+        read(path, read_year)
+    return read_year
 
 
-def read(path: Path, found: Year) -> None:
+def read(path: Path, year: Year) -> None:
     columns: set[str] = set()
     before: tuple[str, Key] | None = None
     for line in gzip.decompress(path.read_bytes()).decode("ascii").splitlines():
@@ -64,18 +64,18 @@ def read(path: Path, found: Year) -> None:
         columns |= event.keys()
         key = (event["scheduled_departure"], event["carrier"], event["flight"])
         stamp = event["last_modified_at"]
-        place = (stamp, key)
-        if stamp[:10] != path.name[:10] or not STAMP.fullmatch(stamp) or (before is not None and place <= before):
-            found.wrong.append(f"{path.name}: {line}")
+        position = (stamp, key)
+        if stamp[:10] != path.name[:10] or not STAMP.fullmatch(stamp) or (before is not None and position <= before):
+            year.wrong.append(f"{path.name}: {line}")
         if not event.keys() >= ALWAYS or None in event.values():
-            found.wrong.append(f"{path.name}: {line}")
-        before = place
-        found.missing["arr_delay"] += event["status"] == "arrived" and "arr_delay" not in event
-        found.missing["air_time"] += event["status"] == "arrived" and "air_time" not in event
-        found.flights.setdefault(key, []).append((event["status"], stamp))
-        found.newest[key] = event
+            year.wrong.append(f"{path.name}: {line}")
+        before = position
+        year.missing["arr_delay"] += event["status"] == "arrived" and "arr_delay" not in event
+        year.missing["air_time"] += event["status"] == "arrived" and "air_time" not in event
+        year.flights.setdefault(key, []).append((event["status"], stamp))
+        year.newest[key] = event
     if columns != COLUMNS:
-        found.wrong.append(f"{path.name}: columns {sorted(columns)}")
+        year.wrong.append(f"{path.name}: columns {sorted(columns)}")
 
 
 def instant(text: str) -> datetime:
@@ -95,7 +95,7 @@ def test_a_file_for_each_day(year: Year) -> None:
     assert [path.name[:10] for path in year.files if path.parent.name == "late"] == ["2013-07-04", "2013-07-05"]
 
 
-def test_files_are_the_same_whenever_they_are_made(year: Year) -> None:
+def test_generated_files_are_reproducible(year: Year) -> None:
     # deflate, no flags (so no name), no time, best compression, unknown system
     assert {path.read_bytes()[:10] for path in year.files} == {b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"}
 
@@ -128,7 +128,7 @@ def test_last_modified_increases(year: Year) -> None:
         assert stamps == sorted(set(stamps)), key
 
 
-def test_the_last_state_says_what_happened(year: Year) -> None:
+def test_the_last_state_is_consistent(year: Year) -> None:
     for event in year.newest.values():
         stamp, status = instant(event["last_modified_at"]), event["status"]
         scheduled = instant(event["scheduled_departure"])
@@ -196,7 +196,7 @@ def test_planes_grow_by_those_that_flew(year: Year) -> None:
         assert month == 12 or set(tails) <= {row["tailnum"] for row in months[month]}
 
 
-def test_what_the_flights_name_is_known(year: Year) -> None:
+def test_references_of_flights_match_the_dimensions(year: Year) -> None:
     airports = {row["faa"] for row in table("airports/on_time/2013-01.csv")}
     airlines = {row["carrier"] for row in table("airlines/on_time/2013-01.csv")}
     planes = {row["tailnum"] for row in table("planes/on_time/2013-12.csv")}

@@ -24,7 +24,7 @@ CACHES = (extensions.extensions, registry.kinds, source_kinds.source_kinds, aler
 CHECK = """
 from typing import Literal
 from lakehouse_assets.checks.families import ColumnCheck, RowCheck
-from ._words import EXAMPLE
+from ._examples import EXAMPLE
 class Even(ColumnCheck):
     "The number is even. NULL passes."
     summary = "the number is even"
@@ -36,7 +36,7 @@ class Even(ColumnCheck):
     def condition(self, context):
         return f"{self.column} % 2 <> 0"
 """
-WORDS = 'EXAMPLE = "{check: even, column: hour}"\n'
+EXAMPLE = 'EXAMPLE = "{check: even, column: hour}"\n'
 SOURCE = """
 from typing import Literal
 from lakehouse_assets.contracts.source_kind import SourceKind
@@ -104,7 +104,7 @@ def refused(group: str) -> str:
 
 
 def test_files_of_the_project(project):
-    project("checks", even=CHECK, _words=WORDS)
+    project("checks", even=CHECK, _examples=EXAMPLE)
     for group in ("sources", "alerts", "functions"):
         project(group, mine=FILES[group])
     assert "even" in registry.kinds() and "not_null" in registry.kinds()
@@ -121,12 +121,12 @@ def test_an_installed_package(project, tmp_path, monkeypatch):
     (home / "even_checks-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: even-checks\nVersion: 1.0\n")
     points = "[lakehouse_assets.checks]\neven = even_checks\n[lakehouse_assets.functions]\nis_even = even_functions:EVEN\n"
     (home / "even_checks-1.0.dist-info" / "entry_points.txt").write_text(points)
-    (home / "even_checks.py").write_text(CHECK.replace("from ._words import EXAMPLE", WORDS))
+    (home / "even_checks.py").write_text(CHECK.replace("from ._examples import EXAMPLE", EXAMPLE))
     (home / "even_functions.py").write_text(FUNCTION)
     monkeypatch.syspath_prepend(home)
     assert "even" in registry.kinds()
     assert list(functions.own_functions()) == ["is_even"]
-    project("checks", other=CHECK.replace("from ._words import EXAMPLE", WORDS))
+    project("checks", other=CHECK.replace("from ._examples import EXAMPLE", EXAMPLE))
     for each in CACHES:
         each.cache_clear()
     message = refused("checks")
@@ -146,11 +146,11 @@ def test_an_installed_package(project, tmp_path, monkeypatch):
         ("checks", "x = 1\ndef f(:\n", "mine.py:2: the extension cannot be imported: SyntaxError"),
         ("checks", "def f():\n    return 1 / 0\n\nf()\n", "mine.py:2: the extension cannot be imported: ZeroDivisionError"),
         ("checks", "x = 1\n", "mine.py: it has no check kind"),
-        ("checks", CHECK.replace("from ._words import EXAMPLE", "EXAMPLE = None"), "mine.py: Even: it has no example"),
-        ("checks", CHECK.replace("._words", ".mine2").replace('"even"', '"Even"'), "mine.py: Even: 'Even': lower-case"),
+        ("checks", CHECK.replace("from ._examples import EXAMPLE", "EXAMPLE = None"), "mine.py: Even: it has no example"),
+        ("checks", CHECK.replace("._examples", ".mine2").replace('"even"', '"Even"'), "mine.py: Even: 'Even': lower-case"),
         (
             "checks",
-            CHECK.replace("._words", ".mine2").replace('"even"', '"not_null"'),
+            CHECK.replace("._examples", ".mine2").replace('"even"', '"not_null"'),
             "two kinds of checks are called 'not_null'",
         ),
         ("sources", SOURCE.replace('"queue"]', '"files"]'), "two kinds of sources are called 'files'"),
@@ -171,7 +171,7 @@ def test_an_installed_package(project, tmp_path, monkeypatch):
 def test_a_mistake_names_the_file(project, group, text, reason):
     folder = project(group, mine=text)
     if "mine2" in text:
-        (folder / "_mine2.py").write_text(WORDS)
+        (folder / "_mine2.py").write_text(EXAMPLE)
         (folder / "mine.py").write_text(text.replace(".mine2", "._mine2"))
     message = refused(group)
     assert reason in message, message
@@ -186,7 +186,7 @@ def test_two_files_with_one_name(project):
 
 
 def test_a_file_name_that_is_no_module(project):
-    folder = project("checks", even=CHECK, _words=WORDS)
+    folder = project("checks", even=CHECK, _examples=EXAMPLE)
     (folder / "even.py").rename(folder / "my-checks.py")
     assert "my-checks.py: a file of extensions is named like a Python module" in refused("checks")
 
@@ -200,7 +200,7 @@ def test_without_a_project_there_is_no_folder(project, monkeypatch):
 
 
 def test_nothing_else_is_loaded(project, tmp_path):
-    folder = project("checks", even=CHECK, _words=WORDS)
+    folder = project("checks", even=CHECK, _examples=EXAMPLE)
     (folder / "even.py").rename(tmp_path / "even.py")
     (folder / "deep").mkdir()
     (folder / "deep" / "even.py").write_text("raise SystemExit")
@@ -210,10 +210,10 @@ def test_nothing_else_is_loaded(project, tmp_path):
 
 def test_a_rule_set_whose_extension_is_gone(project):
     rules = readings().ruleset()
-    for gone in ('"check":"not_empty"', '"kind":"files"'):
-        word = gone.split('"')[3]
+    for key in ('"check":"not_empty"', '"kind":"files"'):
+        name = key.split('"')[3]
         with pytest.raises(ConfigError, match=r"table readings: .*If an extension is missing") as caught:
-            TableSpec.from_ruleset(rules.replace(gone, gone.replace(word, "of_an_extension")))
+            TableSpec.from_ruleset(rules.replace(key, key.replace(name, "of_an_extension")))
         assert "of_an_extension" in str(caught.value)
     spelled = readings(checks=[{"check": "expression", "name": "e", "expr": "length(sensor) > 1"}]).ruleset()
     with pytest.raises(ConfigError, match="Spark has no function is_even"):

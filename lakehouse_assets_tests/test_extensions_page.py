@@ -9,17 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lakehouse_assets
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
-ROOT = Path(lakehouse_assets.__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "extensions.md").read_text(encoding="utf-8")
+PAGE = (PROJECT_ROOT / "docs" / "extensions.md").read_text(encoding="utf-8")
 NEW_FILE = re.compile(r"^New file `([\w/.]+)`:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The session of the lakehouse, which registers the SQL functions.
 START = """
-from pathlib import Path
-import lakehouse_assets.settings as module
-module.PROJECT_ROOT = Path({project!r})
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
 spark = build_session(Settings.from_environment())
@@ -59,13 +55,13 @@ def test_the_page(tmp_path):
     conf.write_text("spark.sql.shuffle.partitions 1\n")
     named = {
         "LAKEHOUSE_PROJECT": str(tmp_path), "LAKEHOUSE_ROOT": str(tmp_path / "lake"), "LAKEHOUSE_SPARK_CONF": str(conf),
-        "LAKEHOUSE_SPARK_MASTER": "local[1]", "DAGSTER_HOME": str(tmp_path), "PYTHONPATH": str(ROOT),
+        "LAKEHOUSE_SPARK_MASTER": "local[1]", "DAGSTER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT_ROOT),
     }  # fmt: skip
     script = tmp_path / "page.py"
-    script.write_text("\n".join([START.format(project=str(tmp_path)), *examples, END]))
+    script.write_text("\n".join([START, *examples, END]))
     command = [sys.executable, str(script)]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, **named}, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.endswith("all of the page holds\n")
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.endswith("all of the page holds\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 # Makes half of what it is asked for, then the rest; at the step KILL_AT it kills the set-up in between.
 PYTHON = """#!/bin/bash
@@ -43,11 +43,11 @@ case "$*" in
   *archive_classes.py) half classes ;;
 esac
 """
-WHOLE = {"pip", "uv", "packages", "project", "jars", ".ready"}
+COMPLETE = {"pip", "uv", "packages", "project", "jars", ".ready"}
 
 
 @pytest.fixture
-def place(tmp_path):
+def folder(tmp_path):
     """A folder of programs that stand in for the real ones; `.venv` will be made beside it."""
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -58,59 +58,59 @@ def place(tmp_path):
     return tmp_path
 
 
-def set_up(place: Path, kill_at: int = 0, offline: str = "") -> subprocess.CompletedProcess:
-    steps = place / "steps"
+def set_up(folder: Path, kill_at: int = 0, offline: str = "") -> subprocess.CompletedProcess:
+    steps = folder / "steps"
     steps.write_text("")
-    path = f"{place / 'programs'}:{os.environ['PATH']}"
-    given = {"PATH": path, "STEPS": str(steps), "KILL_AT": str(kill_at), "OFFLINE": offline, "HOME": str(place)}
-    command = ["bash", str(PROJECT_ROOT / "scripts" / "setup.sh"), str(place / ".venv")]
-    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
+    path = f"{folder / 'programs'}:{os.environ['PATH']}"
+    environment = {"PATH": path, "STEPS": str(steps), "KILL_AT": str(kill_at), "OFFLINE": offline, "HOME": str(folder)}
+    command = ["bash", str(PROJECT_ROOT / "scripts" / "setup.sh"), str(folder / ".venv")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-def steps_of(place: Path) -> list[str]:
-    return (place / "steps").read_text().split()
+def steps_of(folder: Path) -> list[str]:
+    return (folder / "steps").read_text().split()
 
 
-def made(place: Path) -> set[str]:
-    return WHOLE & {path.name for path in (place / ".venv").iterdir()}
+def list_parts(folder: Path) -> set[str]:
+    return COMPLETE & {path.name for path in (folder / ".venv").iterdir()}
 
 
-def test_a_set_up_that_is_killed_anywhere_is_made_whole_by_the_next(place):
-    assert set_up(place).returncode == 0
-    steps = steps_of(place)
-    assert (steps, made(place)) == (["venv", "pip", "packages", "project", "jars", "classes"], WHOLE)
+def test_the_next_set_up_completes_one_killed_anywhere(folder):
+    assert set_up(folder).returncode == 0
+    steps = steps_of(folder)
+    assert (steps, list_parts(folder)) == (["venv", "pip", "packages", "project", "jars", "classes"], COMPLETE)
     for kill_at in range(1, len(steps) + 1):
-        shutil.rmtree(place / ".venv")
-        assert set_up(place, kill_at).returncode == -9
-        assert not (place / ".venv" / ".ready").exists()
-        again = set_up(place)
-        assert (again.returncode, made(place)) == (0, WHOLE), f"killed at {steps[kill_at - 1]}: {again.stderr}"
+        shutil.rmtree(folder / ".venv")
+        assert set_up(folder, kill_at).returncode == -9
+        assert not (folder / ".venv" / ".ready").exists()
+        again = set_up(folder)
+        assert (again.returncode, list_parts(folder)) == (0, COMPLETE), f"killed at {steps[kill_at - 1]}: {again.stderr}"
         assert "before it was whole" in again.stdout
 
 
-def test_a_newer_lock_killed_anywhere_too_and_without_a_network_the_environment_stays(place):
-    assert set_up(place).returncode == 0
-    offline = set_up(place, offline="yes")
-    assert (offline.returncode, made(place)) == (2, WHOLE), "nothing of it has changed"
-    assert set_up(place).returncode == 0
-    steps = steps_of(place)
+def test_a_newer_lock_killed_anywhere_too_and_without_a_network_the_environment_stays(folder):
+    assert set_up(folder).returncode == 0
+    offline = set_up(folder, offline="yes")
+    assert (offline.returncode, list_parts(folder)) == (2, COMPLETE), "nothing of it has changed"
+    assert set_up(folder).returncode == 0
+    steps = steps_of(folder)
     assert steps == ["fetch", "packages", "project", "jars", "classes"]
     for kill_at in range(1, len(steps) + 1):
-        assert set_up(place, kill_at).returncode == -9
-        assert (place / ".venv" / ".ready").exists() == (kill_at == 1)
-        again = set_up(place)
-        assert (again.returncode, made(place)) == (0, WHOLE), f"killed at {steps[kill_at - 1]}: {again.stderr}"
+        assert set_up(folder, kill_at).returncode == -9
+        assert (folder / ".venv" / ".ready").exists() == (kill_at == 1)
+        again = set_up(folder)
+        assert (again.returncode, list_parts(folder)) == (0, COMPLETE), f"killed at {steps[kill_at - 1]}: {again.stderr}"
 
 
-def test_what_a_killed_venv_leaves_and_what_is_no_environment(place):
+def test_a_partial_venv_is_replaced_and_a_foreign_folder_is_not(folder):
     """Python, and no pip; folders alone; and a folder of somebody's files, which is not removed."""
-    home = place / ".venv"
+    home = folder / ".venv"
     (home / "bin").mkdir(parents=True)
-    assert set_up(place).returncode == 0
+    assert set_up(folder).returncode == 0
     shutil.rmtree(home)
     home.mkdir()
     (home / "thesis.tex").write_text("years of work")
-    refused = set_up(place)
+    refused = set_up(folder)
     assert refused.returncode == 3
     assert "is no Python environment" in refused.stderr
     assert (home / "thesis.tex").exists()

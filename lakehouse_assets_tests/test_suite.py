@@ -6,9 +6,9 @@ Belongs here: facts about the tests. Does not: what any of them proves.
 import re
 from pathlib import Path
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.conftest import LONGEST
 from lakehouse_assets_tests.slices import draw
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 TESTS = Path(__file__).parent
 SECONDS = {f"test_{number}": 10.0 * number for number in range(1, 21)}

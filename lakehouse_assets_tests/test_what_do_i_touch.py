@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "docs" / "development.md").read_text(encoding="utf-8")
 ANSWERS = PAGE.partition("## What do I touch?")[2].partition("\n## ")[0]
@@ -68,6 +68,7 @@ def errors(tmp_path_factory) -> dict[str, str]:
     """Why a section fails in a copy of the code with all examples applied: a line that is gone, or a traceback."""
     root = tmp_path_factory.mktemp("copy")
     shutil.copytree(PROJECT_ROOT / "lakehouse_assets", root / "lakehouse_assets", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PROJECT_ROOT / "pyproject.toml", root)
     failures: dict[str, str] = {}
     for title, section in SECTIONS.items():
         try:

@@ -25,16 +25,16 @@ DAYS = 2
 TRY = "--try"
 
 
-def archive(folder: str, made: Path) -> None:
+def archive(folder: str, archive_file: Path) -> None:
     """Run the weather's first days in a session of which Java keeps what it loaded, in the file ``made``."""
     landing = Path(folder, "landing", "weather")
     landing.mkdir(parents=True)
     for file in sorted((EXAMPLES / "weather" / "on_time").glob("*.csv"))[:DAYS]:
         land(file, landing / file.name)
-    settings = places(folder)
+    settings = lake_settings(folder)
     conf = Path(folder, "spark.conf")
-    kept = f"-XX:TieredStopAtLevel=1 -Xlog:cds*=error -XX:ArchiveClassesAtExit={made}"
-    conf.write_text(f"{JAVA_OPTIONS} {spark_properties(settings)[JAVA_OPTIONS]} {kept}\n")
+    options = f"-XX:TieredStopAtLevel=1 -Xlog:cds*=error -XX:ArchiveClassesAtExit={archive_file}"
+    conf.write_text(f"{JAVA_OPTIONS} {spark_properties(settings)[JAVA_OPTIONS]} {options}\n")
     settings = settings.model_copy(update={"spark_conf": conf})
     session = build_session(settings, "archive")
     spec = next(table.spec for table in load_tables() if table.spec.name == "weather")
@@ -51,7 +51,7 @@ def archive(folder: str, made: Path) -> None:
     java.communicate()
 
 
-def places(folder: str) -> Settings:
+def lake_settings(folder: str) -> Settings:
     """A lake of its own."""
     return Settings(root=f"{folder}/lake", landing=f"{folder}/landing", dagster_home=Path(folder), spark_master="local[*]")
 
@@ -63,9 +63,9 @@ def main() -> None:
     CLASSES.unlink(missing_ok=True)
     # Beside its place, so that it comes there whole; whatever is left half is gone with the folder.
     with tempfile.TemporaryDirectory(dir=CLASSES.parent) as folder:
-        made = Path(folder, CLASSES.name)
-        archive(folder, made)
-        made.replace(CLASSES)
+        archive_file = Path(folder, CLASSES.name)
+        archive(folder, archive_file)
+        archive_file.replace(CLASSES)
     if subprocess.run([sys.executable, __file__, TRY], capture_output=True, check=False).returncode:
         CLASSES.unlink()
 
@@ -73,6 +73,6 @@ def main() -> None:
 if __name__ == "__main__":
     if TRY in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
-            build_session(places(folder), "try").range(1).count()
+            build_session(lake_settings(folder), "try").range(1).count()
     else:
         main()

@@ -106,10 +106,10 @@ class Story:
     def lakehouse(self, *arguments: str, accepted: tuple[int, ...] = (0,)) -> None:
         """Run a command; raises RuntimeError where its exit code is not among the accepted ones."""
         command = [sys.executable, "-m", "lakehouse_assets.cli", *arguments]
-        done = subprocess.run(command, check=False, cwd=self.project, env=self._environment, capture_output=True, text=True)
-        if done.returncode not in accepted:
+        process = subprocess.run(command, check=False, cwd=self.project, env=self._environment, capture_output=True, text=True)
+        if process.returncode not in accepted:
             raise RuntimeError(
-                f"{' '.join(arguments)}: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+                f"{' '.join(arguments)}: exit code {process.returncode}\n{process.stdout[-2000:]}\n{process.stderr[-2000:]}"
             )
 
     def land_example(self, part: str, table: str) -> None:
@@ -206,7 +206,7 @@ def compare(before: Path, after: Path) -> list[str]:
 
 
 def _decision_ids(lake: Path) -> dict[str, str]:
-    """What stands for each decision's id: its table and number."""
+    """Return each decision's substitute id: its table and number."""
     log = lake / "ops" / "decisions"
     rows = DeltaTable(log).to_pyarrow_table(columns=["decision_id", "table", "number"]).to_pylist() if log.exists() else []
     return {row["decision_id"]: f"{row['table']} {row['number']}" for row in rows}

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from lakehouse_assets.errors import LakehouseError
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import require_java
 
 
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=3000, help="the UI's port on 127.0.0.1 (default: 3000)")
     port = parser.parse_args().port
     require_java()
-    settings = Settings.from_environment()
+    settings = Settings.from_environment(start=Path(__file__).parent)
     if not free(port):
         print(
             f"port {port} is taken; stop what listens there, or: .venv/bin/python scripts/dev.py --port {port + 1}",
@@ -44,7 +44,8 @@ def main() -> int:
     # A project that has removed the example has nothing to land.
     if land.exists() and "://" not in settings.landing and not Path(settings.landing).exists():
         subprocess.run([sys.executable, str(land)], check=True)
-    os.chdir(PROJECT_ROOT)
+    if settings.project is not None:
+        os.chdir(settings.project)
     dagster = Path(sys.executable).parent / "dagster"
     environment = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
     # In a script's background SIGINT is ignored, and Dagster would then ignore SIGTERM as well: it could not be ended.

@@ -84,23 +84,23 @@ def on_clock(day: date, clock: int, there: ZoneInfo) -> datetime:
 def events(row: Mapping[str, str], zone_name: str) -> Iterator[tuple[datetime, dict[str, str | int]]]:
     """What was known of the flight, and when (UTC), oldest first. What is not known at a moment is left out."""
     scheduled = scheduled_departure(row)
-    known: dict[str, str | int] = {"carrier": row["carrier"], "flight": int(row["flight"])}
+    facts: dict[str, str | int] = {"carrier": row["carrier"], "flight": int(row["flight"])}
     if row["tailnum"] != "NA":
-        known["tail_number"] = row["tailnum"]
-    known |= {"origin": row["origin"], "dest": row["dest"], "distance": int(row["distance"])}
-    known["scheduled_departure"] = local_text(scheduled)
-    yield scheduled.replace(hour=0, minute=0).astimezone(UTC), {"status": "scheduled"} | known
+        facts["tail_number"] = row["tailnum"]
+    facts |= {"origin": row["origin"], "dest": row["dest"], "distance": int(row["distance"])}
+    facts["scheduled_departure"] = local_text(scheduled)
+    yield scheduled.replace(hour=0, minute=0).astimezone(UTC), {"status": "scheduled"} | facts
     departed = departure(row)
     if departed is None:
-        yield scheduled.astimezone(UTC), {"status": "cancelled"} | known
+        yield scheduled.astimezone(UTC), {"status": "cancelled"} | facts
         return
-    known |= {"departed": local_text(departed.astimezone(NEW_YORK)), "dep_delay": int(row["dep_delay"])}
-    yield departed, {"status": "departed"} | known
+    facts |= {"departed": local_text(departed.astimezone(NEW_YORK)), "dep_delay": int(row["dep_delay"])}
+    yield departed, {"status": "departed"} | facts
     arrived = arrival(row, departed, zone_name)
     if arrived is not None:
-        known["arrived"] = arrived.isoformat()
-        known |= {name: int(row[name]) for name in ("arr_delay", "air_time") if row[name] != "NA"}
-        yield arrived.astimezone(UTC), {"status": "arrived"} | known
+        facts["arrived"] = arrived.isoformat()
+        facts |= {name: int(row[name]) for name in ("arr_delay", "air_time") if row[name] != "NA"}
+        yield arrived.astimezone(UTC), {"status": "arrived"} | facts
 
 
 def local_text(moment: datetime) -> str:
@@ -113,12 +113,12 @@ def local_text(moment: datetime) -> str:
 
 def by_day(text: str, zones: Mapping[str, str]) -> dict[str, list[Event]]:
     """Each UTC day's events, not yet sorted. ``zones``: the airports' tz database zones."""
-    known = {**zones, **ZONES}
+    time_zones = {**zones, **ZONES}
     days: dict[str, list[Event]] = {}
     counted: Counter[str] = Counter()
     for row in csv.DictReader(io.StringIO(text)):
         before = None
-        for moment, fields in events(row, known[row["dest"]]):
+        for moment, fields in events(row, time_zones[row["dest"]]):
             if before is not None and moment <= before:
                 raise SystemExit(f"two events of one flight at {moment}: {row}")
             before = moment

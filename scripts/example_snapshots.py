@@ -27,10 +27,10 @@ def plane_files(planes: str, flights: str) -> dict[str, bytes]:
     """A file per month: the planes that have flown by its end, in the source's order."""
     header, *lines = planes.splitlines(keepends=True)
     months = first_months(flights)
-    known = [(months.get(line.split(",")[0], 13), line) for line in lines]
+    months_and_lines = [(months.get(line.split(",")[0], 13), line) for line in lines]
     files: dict[str, bytes] = {}
     for month, expected in enumerate(PLANES, 1):
-        lines = [line for first, line in known if first <= month]
+        lines = [line for first, line in months_and_lines if first <= month]
         if len(lines) != expected:
             raise SystemExit(f"expected {expected} planes by the end of month {month}, found {len(lines)}")
         files[f"planes/on_time/2013-{month:02}.csv"] = "".join([header, *lines]).encode("ascii")

@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--table", action="append", choices=TABLES, help="only this table; may be repeated. Without it, all")
     parser.add_argument("--to", help="the landing folder; without it LAKEHOUSE_LANDING, or data/landing")
     arguments = parser.parse_args()
-    landing = arguments.to or Settings.from_environment().landing
+    landing = arguments.to or Settings.from_environment(start=Path(__file__).parent).landing
     if "://" in landing:
         print(f"{landing} is not a local folder; copy what data/examples holds there with its own tools", file=sys.stderr)
         return 2

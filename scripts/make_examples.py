@@ -76,10 +76,10 @@ def text_of(tar: tarfile.TarFile, name: str) -> bytes:
 def by_day(text: str) -> tuple[str, dict[str, list[str]]]:
     """The header line, and each UTC day's lines in the source's order (the day of ``time_hour``)."""
     header, *lines = text.splitlines(keepends=True)
-    place = header.rstrip("\n").split(",").index("time_hour")
+    index = header.rstrip("\n").split(",").index("time_hour")
     days: dict[str, list[str]] = {}
     for line in lines:
-        days.setdefault(line.rstrip("\n").split(",")[place][:10], []).append(line)
+        days.setdefault(line.rstrip("\n").split(",")[index][:10], []).append(line)
     if (sum(map(len, days.values())), len(days)) != (ROWS, DAYS):
         raise SystemExit(f"expected {ROWS} rows of {DAYS} days, found {sum(map(len, days.values()))} of {len(days)}")
     return header, days

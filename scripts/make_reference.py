@@ -19,7 +19,8 @@ from lakehouse_assets.contracts.audit import AuditPack, AuditRule, AuditSetting
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
-from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec
+from lakehouse_assets.contracts.frame_rules import FrameRules
+from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec, ReadTable
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
@@ -32,12 +33,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
     "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,
-    "gold.*.schema": GoldSchema, "alerts": AlertSpec,
+    "gold.*.reads.*": ReadTable, "gold.*.schema": GoldSchema, "alerts": AlertSpec,
     "maintenance": MaintenanceSpec,
     "packs.*": UsedPack,
 }  # fmt: skip
 SHARED: dict[str, dict[str, type[BaseModel]]] = {
     "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
+    "rules of a frame": {"": FrameRules},
     "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
 }  # fmt: skip
 TOP = """# Reference

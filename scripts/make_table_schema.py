@@ -5,16 +5,18 @@ Belongs here: model → file. Does not: a word about any key; that stands below 
 
 import argparse
 import sys
+from pathlib import Path
 
 from lakehouse_assets.contracts.schema_file import is_current, write_schema
-from lakehouse_assets.orchestration.assets.table_attributes import tables_folder
+from lakehouse_assets.orchestration.assets.table_files import tables_folder
+from lakehouse_assets.settings import Settings
 
 
 def main() -> int:
     """Write the file, or with ``--check`` say whether it is what the models give."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the file is not up to date")
-    folder = tables_folder()
+    folder = tables_folder(Settings.from_environment({}, start=Path(__file__).parent))
     if not parser.parse_args().check:
         write_schema(folder)
         return 0

@@ -46,6 +46,7 @@ else
 fi
 install --require-hashes -r "$here/requirements.lock"
 install --no-deps --editable "$here"
+export LAKEHOUSE_PROJECT="$here"
 echo "fetching Delta's jars"
 "$venv/bin/python" -m lakehouse_assets.storage.session 2>/dev/null >/dev/null || "$venv/bin/python" -m lakehouse_assets.storage.session
 echo "archiving what Java loads for each run"

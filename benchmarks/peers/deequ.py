@@ -6,7 +6,7 @@ lets it pass, as Deequ's own `isContainedIn` does.
 
 import os
 
-from benchmarks.peers.served import Failing, Measure, serve
+from benchmarks.peers.peer_server import Failing, Measure, serve
 
 os.environ["SPARK_VERSION"] = "3.5"  # which PyDeequ asks for while it is imported
 from pydeequ.analyzers import AnalysisRunner, AnalyzerContext, Completeness, Compliance, PatternMatch, Size, Uniqueness

@@ -11,7 +11,7 @@ from databricks.labs.dqx.rule import DQDatasetRule, DQRowRule
 from databricks.sdk import WorkspaceClient
 from pyspark.sql import functions as F
 
-from benchmarks.peers.served import Failing, Measure, serve
+from benchmarks.peers.peer_server import Failing, Measure, serve
 
 
 def prepare(spark, rows, rules) -> Measure:

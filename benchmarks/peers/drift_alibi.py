@@ -6,17 +6,17 @@ to zero.
 
 from alibi_detect.cd import KSDrift
 
-from benchmarks.peers.drift_served import COLUMNS, Floats, Said, serve
+from benchmarks.peers.drift_peer_server import COLUMNS, Floats, PeerAnswer, serve
 
 
-def judge(baseline: Floats, batches: Floats) -> dict[str, Said]:
+def judge(baseline: Floats, batches: Floats) -> dict[str, PeerAnswer]:
     """One detector for all batches: it keeps the reference as it was given."""
-    detector, said = KSDrift(baseline.reshape(-1, len(COLUMNS))), Said([], [])
+    detector, answer = KSDrift(baseline.reshape(-1, len(COLUMNS))), PeerAnswer([], [])
     for batch in batches:
-        told = detector.predict(batch)["data"]
-        said.scores.append(float(told["distance"].max()))
-        said.alarms.append(bool(told["is_drift"]))
-    return {"alibi-detect, KSDrift": said}
+        prediction = detector.predict(batch)["data"]
+        answer.scores.append(float(prediction["distance"].max()))
+        answer.alarms.append(bool(prediction["is_drift"]))
+    return {"alibi-detect, KSDrift": answer}
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.peers.asked import PeerFailed
-from benchmarks.peers.drift_served import Said
+from benchmarks.peers.drift_peer_server import PeerAnswer
 from benchmarks.peers.environments import Peer
+from benchmarks.peers.peer_client import PeerFailed
 
 # Nothing is asked of a drift peer's time. Pinned are what decides, and what the tool does not bound although it must.
 PANDAS, OLD_NUMPY, SCIPY = "pandas==2.3.3", "numpy==1.26.4", "scipy==1.15.3"
@@ -31,7 +31,7 @@ DRIFT_PEERS = {
 }
 
 
-def ask(peer: Peer, folder: Path, log: Path) -> Iterator[tuple[str, dict[str, Said]]]:
+def ask(peer: Peer, folder: Path, log: Path) -> Iterator[tuple[str, dict[str, PeerAnswer]]]:
     """For each file of the folder: its name, and what each way to use the peer says of its batches."""
     root = Path(__file__).parents[2]
     command = [peer.python, "-m", f"benchmarks.peers.{peer.module}", folder]
@@ -39,7 +39,7 @@ def ask(peer: Peer, folder: Path, log: Path) -> Iterator[tuple[str, dict[str, Sa
         assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
         for line in process.stdout:
             answer = json.loads(line)
-            yield answer["case"], {way: Said(*said) for way, said in answer["said"].items()}
+            yield answer["case"], {way: PeerAnswer(*fields) for way, fields in answer["said"].items()}
     if process.returncode:
         last = log.read_text(errors="replace").strip().splitlines()[-15:]
-        raise PeerFailed("\n".join([f"{peer.title} ended with {process.returncode}; it last said:", *last]))
+        raise PeerFailed("\n".join([f"{peer.title} ended with {process.returncode}; its last output:", *last]))

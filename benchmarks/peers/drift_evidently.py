@@ -11,10 +11,10 @@ import pandas as pd
 from evidently import DataDefinition, Dataset, Report
 from evidently.presets import DataDriftPreset
 
-from benchmarks.peers.drift_served import COLUMNS, Floats, Said, serve
+from benchmarks.peers.drift_peer_server import COLUMNS, Floats, PeerAnswer, serve
 
 
-def judge(baseline: Floats, batches: Floats) -> dict[str, Said]:
+def judge(baseline: Floats, batches: Floats) -> dict[str, PeerAnswer]:
     """The score is the largest distance of a column."""
     definition = DataDefinition(numerical_columns=COLUMNS)
 
@@ -22,17 +22,19 @@ def judge(baseline: Floats, batches: Floats) -> dict[str, Said]:
         return Dataset.from_pandas(pd.DataFrame(values.reshape(-1, len(COLUMNS)), columns=COLUMNS), data_definition=definition)
 
     reference, report = rows(baseline), Report([DataDriftPreset()], include_tests=True)
-    columns, whole = Said([], []), Said([], [])
+    columns, data_set = PeerAnswer([], []), PeerAnswer([], [])
     for batch in batches:
-        told = report.run(rows(batch), reference).dict()
-        found = {kind: [m for m in told["metrics"] if m["metric_name"].startswith(kind)] for kind in ("Value", "DriftedCol")}
-        failed = {test["id"] for test in told["tests"] if test["status"] == "FAIL"}
-        if len(found["Value"]) != len(COLUMNS) or len(told["tests"]) != len(COLUMNS) + 1:
-            raise ValueError(f"not one test of each column and one of all: {told}")
-        columns.scores.append(max(float(metric["value"]) for metric in found["Value"]))
+        document = report.run(rows(batch), reference).dict()
+        metrics = {
+            kind: [m for m in document["metrics"] if m["metric_name"].startswith(kind)] for kind in ("Value", "DriftedCol")
+        }
+        failed = {test["id"] for test in document["tests"] if test["status"] == "FAIL"}
+        if len(metrics["Value"]) != len(COLUMNS) or len(document["tests"]) != len(COLUMNS) + 1:
+            raise ValueError(f"not one test of each column and one of all: {document}")
+        columns.scores.append(max(float(metric["value"]) for metric in metrics["Value"]))
         columns.alarms.append("drift" in failed)
-        whole.alarms.append("lt" in failed)
-    return {"Evidently, any column": columns, "Evidently, half the columns": whole}
+        data_set.alarms.append("lt" in failed)
+    return {"Evidently, any column": columns, "Evidently, half the columns": data_set}
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ It needs SciPy alone and runs with the project.
 import numpy as np
 from scipy.stats import ks_2samp
 
-from benchmarks.peers.drift_served import COLUMNS, Floats, Said, serve
+from benchmarks.peers.drift_peer_server import COLUMNS, Floats, PeerAnswer, serve
 
 BINS, LEVEL = 20, 0.05
 
 
-def judge(baseline: Floats, batches: Floats) -> dict[str, Said]:
+def judge(baseline: Floats, batches: Floats) -> dict[str, PeerAnswer]:
     """The score is the largest KS distance of a column."""
-    rng, said = np.random.default_rng(0), Said([], [])
+    rng, answer = np.random.default_rng(0), PeerAnswer([], [])
     columns = []
     for column in baseline.reshape(-1, len(COLUMNS)).T:
         counts, edges = np.histogram(column, BINS)
@@ -24,9 +24,9 @@ def judge(baseline: Floats, batches: Floats) -> dict[str, Said]:
             ks_2samp(values, rng.choice(midpoints, values.size, p=shares))
             for values, (midpoints, shares) in zip(batch.T, columns, strict=True)
         ]
-        said.scores.append(float(max(test.statistic for test in tests)))
-        said.alarms.append(bool(min(test.pvalue for test in tests) < LEVEL))
-    return {"naive, histogram and KS": said}
+        answer.scores.append(float(max(test.statistic for test in tests)))
+        answer.alarms.append(bool(min(test.pvalue for test in tests) < LEVEL))
+    return {"naive, histogram and KS": answer}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Failing rows are the `unexpected_count` of each. No examples of failing values a
 import great_expectations as gx
 import great_expectations.expectations as gxe
 
-from benchmarks.peers.served import Failing, Measure, serve
+from benchmarks.peers.peer_server import Failing, Measure, serve
 
 
 def prepare(spark, rows, rules) -> Measure:
@@ -37,13 +37,13 @@ def prepare(spark, rows, rules) -> Measure:
     context.variables.progress_bars = {"globally": False}
     # It persists the rows by default, as people use it.
     asset = context.data_sources.add_spark("rows").add_dataframe_asset("rows")
-    whole = asset.add_batch_definition_whole_dataframe("all")
+    batch_definition = asset.add_batch_definition_whole_dataframe("all")
     suite = gx.ExpectationSuite("rules", expectations=[expectation(rule) for rule in rules])
 
     def measure() -> Failing:
-        batch = whole.get_batch(batch_parameters={"dataframe": rows})
-        told = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0})
-        return {one.expectation_config.meta["id"]: int(one.result["unexpected_count"]) for one in told.results}
+        batch = batch_definition.get_batch(batch_parameters={"dataframe": rows})
+        result = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0})
+        return {one.expectation_config.meta["id"]: int(one.result["unexpected_count"]) for one in result.results}
 
     return measure
 

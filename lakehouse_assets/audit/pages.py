@@ -51,8 +51,8 @@ def _table_context(settings: Settings, table: str) -> TableContext:
     quarantined = ledger.quarantined_decisions(known)
     figures = (
         ("batches judged", len({d.batch for d in known})),
-        ("batches held now", len(quarantined)),
-        ("rows held now", sum(d.counts.rows_quarantined for d in current)),
+        ("batches quarantined now", len(quarantined)),
+        ("rows quarantined now", sum(d.counts.rows_quarantined for d in current)),
         ("rows published", sum(d.counts.rows_published for d in current)),
     )
     checks = [(d, check) for d in known if d.superseded_by is None for check in d.checks if check["check"] == "drift"]

@@ -87,6 +87,8 @@ class Check(StrictModel):
     example: ClassVar[str]
     takes_where: ClassVar[bool] = False
     """Whether a batch check accepts `where`. Row checks always do."""
+    quoting: ClassVar[tuple[str, ...]] = ()
+    """Names of figures that may quote values of columns."""
 
     if TYPE_CHECKING:
         check: Any  # each kind declares its own literal

@@ -21,7 +21,7 @@ def dependency_mistakes(checks: Sequence[Check], key: tuple[str, ...]) -> Iterat
                 others = ", ".join(sorted(set(by_id) - {check.id})) or "none"
                 yield index, f"there is no check {name!r} to depend on; there are {others}"
             elif name in deferred:
-                text = f"{name} runs after the exchange, since it holds nothing and needs a query of its own"
+                text = f"{name} is a deferred check: it runs after publishing, quarantines nothing and needs a query of its own"
                 yield index, f"{text}: nothing can wait for it"
             elif isinstance(first, HistoryCheck):
                 text = f"{name} looks back, and is skipped where there are too few windows to look at"

@@ -17,11 +17,12 @@ from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.checks import check_app
 from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.heal import heal_app
+from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, help="A lakehouse that keeps bad data out and mends its gaps."
@@ -35,6 +36,7 @@ app.add_typer(schema_app, name="schema")
 app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command()(audit_docs)
+app.command()(new)
 app.command()(verify)
 
 
@@ -132,19 +134,23 @@ def init(
         str | None, typer.Option(help="First window, YYYY-MM-DD (default: the window in the file's name).")
     ] = None,
 ) -> None:
-    """Write tables/TABLE/defs.yaml from a file's header and sample, and the JSON schema for editors beside the tables."""
+    """Write TABLE/defs.yaml into the project's folder of tables, from a file's header and sample.
+
+    The JSON schema for editors goes into the same folder.
+    """
     from lakehouse_assets.contracts.draft import draft_table
     from lakehouse_assets.contracts.schema_file import schema_line, write_schema
 
-    folder = PROJECT_ROOT / "lakehouse_assets" / "tables" / table
+    tables = common.tables_folder()
+    folder = tables / table
     target = folder / "defs.yaml"
     if target.exists():
         raise RefusedError(f"{target} exists already; remove it first, or choose another name")
     text, advice = draft_table(table, file, Path(Settings.from_environment().landing), start)
     folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(schema_line(folder, folder.parent) + text, encoding="utf-8")
-    write_schema(folder.parent)
-    common.out.print(f"wrote {target.relative_to(PROJECT_ROOT)}")
+    target.write_text(schema_line(folder, tables) + text, encoding="utf-8")
+    write_schema(tables)
+    common.out.print(f"wrote {target.relative_to(Settings.from_environment().project or tables)}")
     for line in advice:
         common.out.print(f"- {line}")
 
@@ -166,18 +172,28 @@ def main() -> None:
     except LakehouseError as error:
         _exit_with(error)
     except Exception as error:
-        from lakehouse_assets.storage.disk_errors import as_disk_error
-
-        if (ours := as_disk_error(error, Settings.from_environment())) is not None:
+        if (ours := _as_disk_error(error)) is not None:
             _exit_with(ours)
+        from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
+
+        if (damage := as_evidence_error(error)) is not None:
+            _exit_with(damage)
         if not common.may_be_personal():
             raise
-        from lakehouse_assets.measures.error_text import masked_text
-
         # A traceback ends with the texts of the error and its causes: it is shown without them.
         common.err.print("".join(traceback.format_tb(error.__traceback__)), end="", highlight=False)
         common.err.print(f"error: {masked_text(error)}", style="red", highlight=False)
         sys.exit(1)
+
+
+def _as_disk_error(error: Exception) -> LakehouseError | None:
+    from lakehouse_assets.storage.disk_errors import as_disk_error
+
+    try:
+        settings = Settings.from_environment()
+    except LakehouseError:
+        return None  # no project, or one that cannot be read: there is no lake whose disks could be named
+    return as_disk_error(error, settings)
 
 
 def _exit_with(error: LakehouseError) -> NoReturn:

@@ -30,7 +30,7 @@ def audit_command(layer: str) -> Callable[..., None]:
     ) -> None:
         from lakehouse_assets.contracts.audit import read_rules
 
-        read_rules()  # reports a mistake in a pack before anything starts
+        read_rules(own=Settings.from_environment().audits)  # reports a mistake in a pack before anything starts
         config: dict[str, Any] = {"tables": table or [], "escalate": not no_escalate}
         config |= {name: value for name, value in {"as_of": as_of, "seed": seed}.items() if value is not None}
         summary = run_operation(f"audit_{layer}", config)
@@ -64,7 +64,7 @@ def audit_docs(
     from lakehouse_assets.contracts.audit import read_rules
 
     settings = Settings.from_environment()
-    folder = write_pages(settings, read_rules(), datetime.now(UTC)).parent
+    folder = write_pages(settings, read_rules(own=settings.audits), datetime.now(UTC)).parent
     if not any(folder.glob("tables/*.html")):
         raise RefusedError("nothing was audited yet; `lakehouse audit-silver`")
     try:

@@ -4,25 +4,22 @@ Belongs here: arguments → call → listing; nothing is written. Does not: eval
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from lakehouse_assets.cli import common
+from lakehouse_assets.cli.dry_runs import Layer, open_session, try_on_gold, try_on_windows
+from lakehouse_assets.cli.frames import check_table
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 
 check_app = typer.Typer(
     no_args_is_help=True, help="Checks: the available types, those configured, whether they are valid, and dry runs."
 )
 Windows = Annotated[str | None, typer.Option("--window", "--windows", help="A window's key, or A..B (both included).")]
-Layer = Literal["source", "bronze", "silver"]
 
 
 @check_app.command("kinds")
@@ -37,7 +34,7 @@ def check_kinds(as_json: common.AsJson = False) -> None:
 @check_app.command("list")
 def check_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
     """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
-    rows = []
+    rows, above = [], common.tables_folder().parent
     for each in common.select_tables(table):
         groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
         golds = [(gold, each.written_keys(("gold", i, "checks"))) for i, gold in enumerate(each.spec.gold)]
@@ -49,7 +46,7 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
                 {
                     "table": name, "check": check.id, "kind": check.check, "severity": check.severity,
                     "on failure": check.effect, "parameters": parameters if as_json else json.dumps(parameters),
-                    "from": each.source_map.at(keys).removeprefix(f"{PROJECT_ROOT}/lakehouse_assets/"),
+                    "from": each.source_map.at(keys).removeprefix(f"{above}/"),
                 }
             )  # fmt: skip
     common.show(rows, as_json, "no checks are configured")
@@ -59,13 +56,13 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
 def check_validate() -> None:
     """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
     from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
-    from lakehouse_assets.orchestration.assets.component import load_tables, tables_folder
+    from lakehouse_assets.orchestration.assets.component import load_tables
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
     tables = load_tables()
     unmatched, notes = unmatched_patterns(tables)
     mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
-    if not is_current(tables_folder()):
+    if not is_current(common.tables_folder()):
         notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
     common.show_lines(notes)
     if mistakes:
@@ -77,29 +74,49 @@ def check_validate() -> None:
 def check_schema() -> None:
     """Write table.schema.json beside the tables: editors complete and check every key, with the project's own check types."""
     from lakehouse_assets.contracts.schema_file import write_schema
-    from lakehouse_assets.orchestration.assets.component import tables_folder
 
-    common.out.print(f"wrote {write_schema(tables_folder())}", soft_wrap=True, highlight=False)
+    common.out.print(f"wrote {write_schema(common.tables_folder())}", soft_wrap=True, highlight=False)
 
 
 @check_app.command("run")
 def check_run(
-    table: Annotated[str, typer.Argument(help="A table, or a gold table as gold_NAME.")],
-    check: Annotated[str, typer.Argument(help="A configured check's name, or one as YAML: '{check: not_null, column: x}'.")],
+    table: Annotated[str | None, typer.Argument(help="A table, or a gold table as gold_NAME.")] = None,
+    check: Annotated[
+        str | None, typer.Argument(help="A configured check's name, or one as YAML: '{check: not_null, column: x}'.")
+    ] = None,
     window: Windows = None,
     on: Annotated[Layer | None, typer.Option(help="The layer to read; default: bronze. Not of gold.")] = None,
+    table_path: Annotated[
+        str | None, typer.Option(help="Instead of TABLE and CHECK: a Delta table anywhere, judged by --rules.")
+    ] = None,
+    rules: Annotated[Path | None, typer.Option(help="With --table-path: a file of rules, or a table's defs.yaml.")] = None,
+    log: Annotated[str | None, typer.Option(help="With --table-path: a folder for decisions and profiles.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="With --table-path: what drift compares with, a log's folder or a Delta table.")
+    ] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="With --table-path: NAME=PATH of a table that checks read; repeat for more.")
+    ] = None,
     as_json: common.AsJson = False,
 ) -> None:
     """Evaluate one check on real data: nothing is written or changed. Without --window: on the newest window.
 
-    Of a gold table, the published table is read as a whole. Ends with code 8 unless the check passes.
+    Of a gold table, the published table is read as a whole. Ends with code 8 unless the check passes; with --table-path,
+    unless all blocking checks of the rules pass.
     """
+    if table_path is not None:
+        if table or check or on:
+            raise RefusedError("--table-path stands for itself: leave out TABLE, CHECK and --on")
+        check_table(table_path, rules, window, log, baseline, reference or (), as_json)
+        return
+    if table is None or check is None or rules or log or baseline or reference:
+        raise RefusedError("name TABLE and CHECK; or --table-path with --rules, and with --log, --baseline and --reference")
     if table.startswith("gold_"):
         if window or on:
             raise RefusedError(f"{table}: gold has no windows and no other layer; leave out --window and --on")
-        one, result = _try_on_gold(table, check)
+        one, result = try_on_gold(table, check)
     else:
-        one, result = _try_on_windows(table, check, window, on or "bronze", newest_only=window is None)
+        one, result = try_on_windows(table, check, window, on or "bronze", newest_only=window is None)
     trials = result.outcomes if window else result.outcomes[-1:]
     samples = [*result.samples.get(one.id, [])]
     samples += [f"{trial.of}: {text}" for trial in trials for text in examples_of(trial.outcome.observed)]
@@ -136,7 +153,7 @@ def check_backtest(
     """List past windows that a check would have quarantined. Nothing is written. Without --windows: all that are in bronze."""
     if table.startswith("gold_"):
         raise RefusedError(f"{table}: gold has no past windows; `lakehouse check run {table} CHECK` reads what is published")
-    one, result = _try_on_windows(table, check, windows, "bronze")
+    one, result = try_on_windows(table, check, windows, "bronze")
     rows = [
         {
             "window": trial.of,
@@ -161,7 +178,7 @@ def check_suggest(table: str, as_json: common.AsJson = False) -> None:
     import yaml
 
     spec = common.select_tables(table)[0].spec
-    with _session(f"reading silver {table}") as values:
+    with open_session(f"reading silver {table}") as values:
         from lakehouse_assets.operations.suggest import suggest
         from lakehouse_assets.pipeline.run import Run
 
@@ -173,78 +190,3 @@ def check_suggest(table: str, as_json: common.AsJson = False) -> None:
     common.show_lines(f"- {yaml.safe_dump(p.check, **options).strip()}  # {p.because}" for p in proposals)
     if not proposals:
         common.out.print("nothing to add to the configured checks")
-
-
-def _try_on_windows(table: str, check: str, text: str | None, layer: Layer, *, newest_only: bool = False) -> tuple[Any, Any]:
-    """Return the check and its result on the closed windows, or on those of ``text``."""
-    component = common.select_tables(table)[0]
-    spec = component.spec
-    one = _find_check(table, component.source_map, spec, check)
-    windows = spec.extraction.windows(datetime.now(UTC))
-    if text is not None:
-        start, end = common.window_range(text, [spec])
-        windows = [window for window in windows if start <= window.start < end]
-    with _session(f"{one.id}: {table}") as values:
-        from lakehouse_assets.operations.dry_run import newest_of, try_checks
-        from lakehouse_assets.pipeline.run import Run
-
-        run = Run(spec=spec, **values)
-        return one, try_checks(run, [one], newest_of(run, windows, layer) if newest_only else windows, layer)
-
-
-def _try_on_gold(name: str, check: str) -> tuple[Any, Any]:
-    from lakehouse_assets.orchestration.jobs.dry_run import find_gold, gold_run
-
-    tables = common.select_tables()
-    table, gold = find_gold(tables, name)
-    one = _find_check(name, table.source_map, gold, check)
-    with _session(f"{one.id}: {name}") as values:
-        from lakehouse_assets.operations.dry_run_gold import try_gold_checks
-
-        run = gold_run(tables, name, **values)
-        if missing := one.unknown_columns([*run.query.types, "p_extracted_at"]):
-            raise ConfigError(f"--check: {name} has no column {', '.join(missing)}; it has {', '.join(run.query.types)}")
-        return one, try_gold_checks(run, [one])
-
-
-def _find_check(name: str, source_map: Any, spec: Any, text: str) -> Any:
-    """Return the configured check of this name; or the one written as YAML, with the project's defaults and variables. Raises
-    RefusedError or ConfigError.
-    """
-    if not text.lstrip().startswith("{"):
-        check = next((check for check in spec.checks if check.id == text), None)
-        if check is None:
-            names = ", ".join(check.id for check in spec.checks) or "none"
-            raise RefusedError(f"{name} has no check {text!r}; there are {names} (or write one: '{{check: …}}')")
-        return check
-    from pydantic import ValidationError
-
-    from lakehouse_assets.contracts.document import read_text
-    from lakehouse_assets.contracts.mistakes import dotted, mistakes_in
-    from lakehouse_assets.contracts.sharing import CHECK, SharingError, resolve_attributes
-    from lakehouse_assets.operations.dry_run import with_check
-
-    (document,) = read_text(text, "--check") or [None]
-    shared = source_map.shared
-    try:
-        # Only the defaults of checks apply: this is no table.
-        shared = replace(shared, defaults=shared.defaults.model_copy(update={"tables": {}}))
-        resolved = resolve_attributes({"checks": [document.data if document else None]}, shared)
-        check = CHECK.validate_python(resolved.attributes["checks"][0])
-        with_check(spec, check)
-    except SharingError as error:
-        raise ConfigError(f"--check: {error.text}") from None
-    except ValidationError as error:
-        keys, text = next(mistakes_in(error))
-        raise ConfigError(f"--check: {dotted(keys)}: {text}") from None
-    return check
-
-
-@contextmanager
-def _session(doing: str) -> Iterator[dict[str, Any]]:
-    """Yield the common values of a run that writes nothing, and stop its Spark at the end."""
-    from lakehouse_assets.storage.session import build_session
-
-    settings = Settings.from_environment()
-    with common.stop_own_spark(), common.err.status(escape(doing)):
-        yield {"settings": settings, "session": lambda: build_session(settings), "run_id": "trial"}

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.reports.markdown import escape_controls
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 
 
 class SafeConsole(Console):
@@ -90,13 +91,20 @@ def load_all_tables() -> Any:
     """Return the project's tables: those without mistakes, and those that stop."""
     from lakehouse_assets.orchestration.assets.component import find_tables
 
-    return find_tables()
+    return find_tables(Settings.from_environment())
 
 
 def err_lines(lines: Iterable[str]) -> None:
     """Print lines to the error console, unwrapped."""
     for line in lines:
         err.print(line, highlight=False, soft_wrap=True)
+
+
+def tables_folder() -> Path:
+    """Return the folder of the project's tables."""
+    from lakehouse_assets.orchestration.assets.table_files import tables_folder
+
+    return tables_folder(Settings.from_environment())
 
 
 def find_table(tables: Sequence[Any], name: str) -> Any:
@@ -134,7 +142,8 @@ def open_instance(settings: Settings) -> Iterator[Any]:
     import logging
 
     os.environ["DAGSTER_HOME"] = str(settings.dagster_home)
-    os.chdir(PROJECT_ROOT)
+    if settings.project is not None:
+        os.chdir(settings.project)
     logging.getLogger("dagster").setLevel(logging.WARNING)
     logging.getLogger("dagster.lakehouse").setLevel(logging.CRITICAL)  # a command prints the mistakes of tables itself
     import dagster as dg

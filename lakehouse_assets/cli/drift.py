@@ -1,9 +1,10 @@
-"""`lakehouse drift`: the drift gate's decision on two files, outside any table.
+"""`lakehouse drift`: the drift gate's decision on two files or Delta tables, outside any project.
 
-Belongs here: files → data frames, the answer on the terminal. Does not: the comparison (decisions).
+Belongs here: files and tables → data frames, the answer on the terminal. Does not: the comparison (decisions).
 """
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +13,18 @@ import typer
 
 from lakehouse_assets.cli.common import AsJson, err, out, show
 from lakehouse_assets.errors import CheckFailedError, RefusedError
+from lakehouse_assets.settings import is_url
 
-drift_app = typer.Typer(no_args_is_help=True, help="Compare the distributions of two files.")
+drift_app = typer.Typer(no_args_is_help=True, help="Compare the distributions of two files or Delta tables.")
 
 
 @drift_app.command("test")
 def drift_test(
-    file: Annotated[Path, typer.Argument(help="The batch: CSV (also gzip) or Parquet, with a header.")],
-    baseline: Annotated[Path, typer.Option(help="The data to compare with: a file of the same columns.")],
+    file: Annotated[
+        str,
+        typer.Argument(help="The batch: CSV (also gzip) or Parquet, with a header; or a Delta table, PATH or PATH@vNUMBER."),
+    ],
+    baseline: Annotated[str, typer.Option(help="The data to compare with: a file or Delta table of the same columns.")],
     history_column: Annotated[
         str | None, typer.Option(help="A column of the baseline that names each row's window: it calibrates.")
     ] = None,
@@ -59,9 +64,12 @@ def _short(value: Any) -> Any:
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
-def _read(path: Path) -> Any:
+def _read(text: str) -> Any:
     import pandas as pd
 
+    if (table := re.fullmatch(r"(.+?)(?:@v(\d+))?", text)) and (is_url(text) or Path(table[1]).is_dir()):
+        return _read_delta(table[1], None if table[2] is None else int(table[2]))
+    path = Path(text)
     if not path.is_file():
         raise RefusedError(f"there is no file {path}")
     name = path.name.lower()
@@ -74,4 +82,17 @@ def _read(path: Path) -> Any:
     try:
         return read(path)
     except Exception as error:  # whatever the parsers raise, the file cannot be read
+        raise RefusedError(f"{path} cannot be read: {error}") from error
+
+
+def _read_delta(path: str, version: int | None) -> Any:
+    from lakehouse_assets.storage import delta
+
+    try:
+        if not delta.exists(path):
+            raise RefusedError(f"{path} is no Delta table (a folder or a URL that holds a `_delta_log`)")
+        return delta.read_arrow(path, version=version).to_pandas()
+    except RefusedError:
+        raise
+    except Exception as error:  # whatever its readers raise, the table cannot be read
         raise RefusedError(f"{path} cannot be read: {error}") from error

@@ -34,7 +34,7 @@ def quarantine_show(
 ) -> None:
     """Show quarantined rows of a window, or of a gold table (`gold_…`), with their reasons. Columns marked pii are masked."""
     from lakehouse_assets.contracts.gold_rules import personal_columns
-    from lakehouse_assets.orchestration.assets.component import golds_of
+    from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.orchestration.jobs.operation_job import find_window
     from lakehouse_assets.queries.quarantine import gold_quarantine_sample, quarantine_sample
 

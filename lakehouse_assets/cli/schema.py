@@ -80,7 +80,7 @@ def schema_migrate(
 
 def _status(table: str) -> Any:
     from lakehouse_assets.contracts.references import readers_of
-    from lakehouse_assets.orchestration.assets.component import golds_of
+    from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.queries.schema_status import read_schema_status
 
     tables = select_tables()

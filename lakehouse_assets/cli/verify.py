@@ -14,7 +14,7 @@ from lakehouse_assets.settings import Settings
 
 def verify(
     table: OneTable = None,
-    rows: Annotated[bool, typer.Option("--rows", help="Compare rows as well, by their hashes: reads all of them.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Compare rows as well, cell by cell: reads all of them.")] = False,
     mend: Annotated[
         bool, typer.Option("--mend", help="Of one --table, write again what the remaining evidence allows.")
     ] = False,

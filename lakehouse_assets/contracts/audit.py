@@ -157,12 +157,17 @@ class AuditRules:
         return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_rules(folder: Path = PACKS) -> AuditRules:
-    """Return the rules of every pack of a folder. Raises ConfigError: one line per mistake, with file, line and key."""
+def read_rules(folder: Path = PACKS, own: Path | None = None) -> AuditRules:
+    """Return the rules of every pack of a folder, and of the project's ``own`` folder. Raises ConfigError: one line per
+    mistake, with file, line and key.
+    """
+    if own is not None and not own.is_dir():
+        raise ConfigError(f"tool.lakehouse.audits: there is no folder {own}")
     packs: list[AuditPack] = []
     locations: dict[str, str] = {}
     mistakes: list[str] = []
-    for document in (each for file in sorted(folder.glob("*.yaml")) for each in read_documents(file) if each.data is not None):
+    files = [file for each in (folder, own) if each is not None for file in sorted(each.glob("*.yaml"))]
+    for document in (each for file in files for each in read_documents(file) if each.data is not None):
         try:
             pack = AuditPack.model_validate(document.data)
         except ValidationError as error:

@@ -4,6 +4,8 @@ Belongs here: the declaration of a column. Does not: casting (measures).
 """
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -95,3 +97,21 @@ class Column(StrictModel):
     def nested(self) -> bool:
         """Whether it is a struct, array or map. These come as JSON."""
         return isinstance(spark_types.parse_type(self.type), spark_types.NESTED)
+
+
+def expand_short_types(columns: Any) -> Any:
+    """Return declared columns with `name: type` written as `name: {type: …}`."""
+    if isinstance(columns, dict):
+        return {name: {"type": column} if isinstance(column, str) else column for name, column in columns.items()}
+    return columns
+
+
+def refuse_names(names: Iterable[str]) -> None:
+    """Raise ValueError for the first column name that silver cannot have, or that another has in other letter case."""
+    lower: set[str] = set()
+    for name in names:
+        if why := unfit_name(name):
+            raise ValueError(f"column {name!r}: {why}; use `from:` for the source's")
+        if name.lower() in lower:
+            raise ValueError(f"{name}: another column has this name in other letter case, which Spark cannot tell apart")
+        lower.add(name.lower())

@@ -23,6 +23,7 @@ class ExtractionRecord:
     """One extraction of one window into bronze. ``columns``: of any of its files; empty without a header. ``lacking``: columns
     that some file lacks. ``types``: Spark types, if the source has types. ``respelled``: columns in other letter case than in
     bronze, with the source's spelling. ``control``: the source's control totals; None if the table asks for none.
+    ``position``: that of the window in `ops/positions`; None if the source can repeat its windows.
     """
 
     table: str
@@ -38,6 +39,7 @@ class ExtractionRecord:
     types: dict[str, str] = field(default_factory=dict)
     respelled: dict[str, str] = field(default_factory=dict)
     control: ControlTotals | None = None
+    position: str | None = None
 
     @property
     def batch(self) -> Batch:
@@ -79,7 +81,7 @@ class Decision:
     the tables that its checks read. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
     ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``: the number
     of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an earlier
-    one. ``operation``: the id of a person's request (`decisions.operation`); older logs lack it.
+    one. ``operation``: the id of a person's request (`decisions.operation`).
     """
 
     table: str

@@ -4,14 +4,17 @@ Belongs here: the shape, all its defaults, and what can be validated from it alo
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.contracts.columns import Column
 
 RELATIONS, VOLUME = "relations", "volume"
 MOST_ADDED = 60
@@ -108,7 +111,7 @@ class DriftSpec(StrictModel):
         if any(not 2 <= length <= MOST_ADDED for length in self.lasting_over):
             raise ValueError(f"lasting_over: each length is between 2 and {MOST_ADDED} windows")
         if self.remember < self.hold_from:
-            raise ValueError(f"remember {self.remember} is below hold_from {self.hold_from}: nothing could ever be held")
+            raise ValueError(f"remember {self.remember} is below hold_from {self.hold_from}: no window would be quarantined")
         if self.warn_at < self.hold_at:
             raise ValueError(f"warn_at {self.warn_at} is below hold_at {self.hold_at}; a warning must come first")
         if self.hold_from < self.warn_from:
@@ -136,6 +139,51 @@ def least_windows(level: float) -> int:
     """
     # The small allowance: 1/0.05 is not exactly 20 in floating point for every level.
     return ceil(1 / level - 1e-9) - 1
+
+
+class DriftRules(Protocol):
+    """What a baseline needs of a contract: a table's, or a frame's."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the log."""
+        ...
+
+    @property
+    def drift_in_units(self) -> DriftSpec | None:
+        """`drift`, with units; None without it."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The declared columns."""
+        ...
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        """The rules."""
+        ...
+
+    @property
+    def features(self) -> Sequence[FeatureSpec]:
+        """The features of `drift`; none without it."""
+        ...
+
+    @property
+    def pii_columns(self) -> frozenset[str]:
+        """Columns whose values are never shown."""
+        ...
+
+    def ruleset(self) -> str:
+        """Return what is judged by, as canonical JSON."""
+        ...
+
+
+def in_units(drift: DriftSpec, units: Mapping[str, str | None]) -> DriftSpec:
+    """Return `drift`, with each feature that is a bare column in that column's unit."""
+    bare = {f.name: units[f.expr] for f in drift.features if f.unit is None and f.expr in units}
+    features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in drift.features]
+    return drift.model_copy(update={"features": tuple(features)})
 
 
 def is_reserved(name: str) -> bool:

@@ -6,7 +6,7 @@ Belongs here: its shape and its validation. Does not: reading the SQL (lineage),
 import re
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
@@ -14,7 +14,8 @@ from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
-from lakehouse_assets.contracts.mistakes import TableName, refuse_dependencies, refuse_duplicates
+from lakehouse_assets.contracts.columns import Column, unfit_name
+from lakehouse_assets.contracts.mistakes import NAME, TableName, refuse_dependencies, refuse_duplicates
 
 
 class GrainSpec(StrictModel):
@@ -50,6 +51,25 @@ class GoldSchema(StrictModel):
     the table's, whatever is set here."""
 
 
+class ReadTable(StrictModel):
+    """A Delta table that another asset makes. Gold follows its materializations, and each decision records the version read."""
+
+    path: str = Field(min_length=1)
+    """Its folder or URL. A relative path starts at the lake."""
+    asset: str = Field(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*$")
+    """The asset's key, with `/` between its parts."""
+    columns: dict[str, str] = Field(min_length=1)
+    """`name: type` of the columns that the SQL may read. The table may have more."""
+
+    @field_validator("columns")
+    @classmethod
+    def _types(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if why := unfit_name(name):
+                raise ValueError(f"column {name!r}: {why}")
+        return {name: Column(type=kind).type for name, kind in value.items()}
+
+
 class GoldSpec(StrictModel):
     """A table computed from silver by one SELECT in a file beside `defs.yaml`."""
 
@@ -58,6 +78,8 @@ class GoldSpec(StrictModel):
     sql: str
     """The plain name of a `.sql` file beside `defs.yaml`: one SELECT over `silver_<table>` of any table. Inputs, types and
     column lineage are read from it. It can only read, like a check's SQL."""
+    reads: dict[str, ReadTable] = {}
+    """Tables of other assets that the SQL reads, by their names in it. The names `silver_…` and `gold_…` are taken."""
     key: tuple[str, ...] = Field(min_length=1)
     """Two rows with one key quarantine the table."""
     grain: GrainSpec | None = None
@@ -71,6 +93,28 @@ class GoldSpec(StrictModel):
 
     schema_policy: GoldSchema = Field(default=GoldSchema(), alias="schema")
     """What to do when the SQL yields other columns than the table has."""
+
+    # Of the project, and not of the YAML.
+    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def asset_prefix(self) -> tuple[str, ...]:
+        """The first parts of the asset's key."""
+        return self._asset_prefix
+
+    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "GoldSpec":
+        """Return the same with this prefix of its asset's key."""
+        prefixed = self.model_copy()
+        prefixed._asset_prefix = prefix
+        return prefixed
+
+    @field_validator("reads")
+    @classmethod
+    def _names(cls, value: dict[str, ReadTable]) -> dict[str, ReadTable]:
+        for name in value:
+            if not NAME.fullmatch(name) or name.startswith(("silver_", "gold_")):
+                raise ValueError(f"{name!r} is no name for it: lower-case letters, digits and _, and not silver_… or gold_…")
+        return value
 
     @field_validator("sql")
     @classmethod

@@ -21,12 +21,19 @@ def inputs_of(spec: GoldSpec, query: GoldQuery) -> list[str]:
 def ruleset(spec: GoldSpec, query: GoldQuery) -> str:
     """Return what a gold table is judged by, as canonical JSON, with the types that follow from its inputs' contracts."""
     rules = spec.model_copy(update={"sql": query.sql, "description": "", "units": {}}).model_dump(mode="json")
+    if not spec.reads:
+        del rules["reads"]  # the rule set of a table without any is what it was before this key existed
     return json.dumps({**rules, "types": dict(query.types)}, sort_keys=True)
 
 
 def ruleset_hash(spec: GoldSpec, query: GoldQuery) -> str:
     """Return the first 16 hex digits of the rule set's SHA-256: it changes with the SQL, the key and the checks."""
     return sha256(ruleset(spec, query).encode()).hexdigest()[:16]
+
+
+def input_schemas(gold: GoldSpec, specs: Sequence[TableSpec]) -> dict[str, dict[str, str]]:
+    """Return the columns and types of every table that gold's SQL may read."""
+    return silver_schemas(specs) | {name: dict(table.columns) for name, table in gold.reads.items()}
 
 
 def silver_schemas(specs: Sequence[TableSpec]) -> dict[str, dict[str, str]]:

@@ -52,7 +52,7 @@ def _of_checks(
                 has = ", ".join(other.columns)
                 yield at, f"({check.id}): {other.name} has no column {theirs!r}; there are {has}"
             elif check.reads.shown and other.columns[theirs].pii:
-                yield at, f"({check.id}): {other.name}.{theirs} is pii, and figures made of it would be told"
+                yield at, f"({check.id}): {other.name}.{theirs} is pii, and the check would show figures made of it"
             elif mine is not None and types.get(mine, "unknown") not in ("unknown", other.columns[theirs].type):
                 yield at, f"({check.id}): {mine} is {types[mine]}, but {other.name}.{theirs} is {other.columns[theirs].type}"
 

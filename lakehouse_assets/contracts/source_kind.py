@@ -19,7 +19,8 @@ class SourceOpening:
 
     ``declared``: the source's names of the declared columns. ``windows``: all windows that have ended by a moment (UTC).
     ``recorded_positions``, ``recorded_fingerprints``: of the windows that were read before, by their start.
-    ``timeout_seconds``: for one answer of the source; None without a limit.
+    ``timeout_seconds``: for one answer of the source; None without a limit. ``personal``: whether the table has columns marked
+    pii: an error then quotes no row.
     """
 
     settings: Settings
@@ -28,6 +29,7 @@ class SourceOpening:
     recorded_positions: Mapping[datetime, str]
     recorded_fingerprints: Mapping[datetime, str] | None = None
     timeout_seconds: int | None = None
+    personal: bool = False
 
 
 class SourceKind(StrictModel):

@@ -55,11 +55,14 @@ def _validated(model: type[Model], document: Document, keys: Keys, written: Any)
 
 @dataclass(frozen=True)
 class SourceMap:
-    """Where one table's keys are written. ``origins``: see `ResolvedAttributes`."""
+    """Where one table's keys are written. ``origins``: see `ResolvedAttributes`. ``root``: the keys of the document that its
+    attributes are below.
+    """
 
     document: Document | None = None
     shared: Shared = field(default_factory=Shared)
     origins: Mapping[Keys, tuple[CheckOrigin, ...]] = field(default_factory=dict)
+    root: Keys = ("attributes",)
 
     def locate(self, keys: Sequence[str | int]) -> tuple[str, str]:
         """Return ``file:line`` and the dotted name of a key of the resolved attributes, as its author wrote it."""
@@ -75,11 +78,11 @@ class SourceMap:
         if self.document is None:
             return "defs.yaml:1", dotted(keys)
         if defaults := self.shared.defaults_document:
-            if keys and not self.document.has(["attributes", *keys]) and defaults.has(["tables", *keys]):
+            if keys and not self.document.has([*self.root, *keys]) and defaults.has(["tables", *keys]):
                 return defaults.at(["tables", *keys]), dotted(["tables", *keys])
             if (inner := self._keys_in_defaults(keys)) and defaults.has(inner):
                 return defaults.at(inner), dotted(inner)
-        return self.document.at(["attributes", *keys]), dotted(keys)
+        return self.document.at([*self.root, *keys]), dotted(keys)
 
     def at(self, keys: Sequence[str | int]) -> str:
         """Return ``file:line`` of a key."""
@@ -101,7 +104,7 @@ class SourceMap:
     def _keys_in_defaults(self, keys: Keys) -> Keys:
         """Return where defaults would set a check's key that the table does not set; nothing for any other key."""
         end = next((i + 2 for i, key in enumerate(keys[:-2]) if key == "checks" and isinstance(keys[i + 1], int)), None)
-        check = _value_at(self.document.data, ("attributes", *keys[:end])) if self.document and end else None
+        check = _value_at(self.document.data, (*self.root, *keys[:end])) if self.document and end else None
         kind = check.get("check") if isinstance(check, dict) else None
         rest = keys[end:]
         if rest[:1] == (kind,):  # pydantic puts the kind between the check and its key
@@ -110,7 +113,7 @@ class SourceMap:
 
     def _is_overridden(self, origin: CheckOrigin, rest: Keys) -> bool:
         """Whether the table overrides this key of a pack's check; without a key, whether it makes the check another one."""
-        in_table = self.document is not None and self.document.has(["attributes", *origin.override, *rest])
+        in_table = self.document is not None and self.document.has([*self.root, *origin.override, *rest])
         return bool(origin.override) and in_table
 
 
@@ -146,10 +149,10 @@ def table_mistakes(document: Document, shared: Shared) -> Iterator[str]:
     except ValidationError as error:
         source_map = SourceMap(document, shared, resolved.origins)
         for keys, text in mistakes_in(error):
-            yield _line(source_map, resolved.attributes, keys, text)
+            yield mistake_line(source_map, resolved.attributes, keys, text)
 
 
-def _line(source_map: SourceMap, attributes: Mapping[str, Any], keys: Keys, text: str) -> str:
+def mistake_line(source_map: SourceMap, attributes: Mapping[str, Any], keys: Keys, text: str) -> str:
     """Return one mistake as a line, at the deepest key that its text names."""
     named = NAMED.match(text)
     inner = tuple(int(key) if key.isdigit() else key for key in named[1].split(".")) if named else ()

@@ -13,7 +13,7 @@ from pydantic import ValidationError, field_validator, model_validator
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
-from lakehouse_assets.contracts.columns import Column, unfit_name
+from lakehouse_assets.contracts.columns import Column, expand_short_types, refuse_names
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -26,27 +26,19 @@ SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthl
 class TableSpec(TableContract):
     """Everything that is declared of one table.
 
-    Description, owners, tags, alerts, gold and maintenance are not part of the *rule set*: changing them does not change its
-    hash.
+    Description, owners, tags, group, alerts, gold and maintenance are not part of the *rule set*: changing them does not change
+    its hash.
     """
 
     @field_validator("columns", mode="before")
     @classmethod
     def _types_in_short(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: {"type": column} if isinstance(column, str) else column for name, column in value.items()}
-        return value
+        return expand_short_types(value)
 
     @field_validator("columns")
     @classmethod
     def _column_names(cls, value: dict[str, Column]) -> dict[str, Column]:
-        lower: set[str] = set()
-        for name in value:
-            if why := unfit_name(name):
-                raise ValueError(f"column {name!r}: {why}; use `from:` for the source's")
-            if name.lower() in lower:
-                raise ValueError(f"{name}: another column has this name in other letter case, which Spark cannot tell apart")
-            lower.add(name.lower())
+        refuse_names(value)
         return value
 
     @model_validator(mode="after")
@@ -98,6 +90,12 @@ class TableSpec(TableContract):
     def declared(self) -> "TableSpec":
         """This contract."""
         return self
+
+    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "TableSpec":
+        """Return the same with this prefix of its assets' keys, gold's included."""
+        prefixed = self.model_copy(update={"gold": tuple(gold.with_asset_prefix(prefix) for gold in self.gold)})
+        prefixed._asset_prefix = prefix
+        return prefixed
 
     @classmethod
     def from_ruleset(cls, ruleset: str) -> "TableSpec":

@@ -5,22 +5,19 @@ Belongs here: the fields, and values computed from them. Does not: validating th
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import Field, PrivateAttr, create_model
 
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.alert_channel import own_channels
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
+from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, in_units
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.source_kinds import AnySource
-
-if TYPE_CHECKING:
-    from lakehouse_assets.contracts.table import TableSpec
 
 
 class SchemaPolicy(StrictModel):
@@ -109,6 +106,8 @@ class TableContract(StrictModel):
     """Dagster owners: `team:<name>` or e-mail addresses."""
     tags: dict[str, str] = {}
     """Dagster tags of all the table's assets."""
+    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] | None = None
+    """Dagster's group of all the table's assets. By default the table's name."""
     source: AnySource
     """Where the data comes from: files, a database table, or a topic."""
     extraction: ExtractionSpec
@@ -136,8 +135,16 @@ class TableContract(StrictModel):
     maintenance: MaintenanceSpec = MaintenanceSpec()
     """How long unneeded files and closed quarantine rows are kept."""
 
+    # Of the project, and not of the YAML.
+    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
+
     @property
-    def declared(self) -> "TableSpec":
+    def asset_prefix(self) -> tuple[str, ...]:
+        """The first parts of the keys of the table's assets."""
+        return self.declared._asset_prefix
+
+    @property
+    def declared(self) -> "TableContract":
         """The contract as the YAML declares it."""
         raise NotImplementedError
 
@@ -170,11 +177,8 @@ class TableContract(StrictModel):
     @property
     def drift_in_units(self) -> DriftSpec | None:
         """`drift`, with each feature that is a bare column in that column's unit."""
-        if self.drift is None:
-            return None
-        bare = {f.name: self.columns[f.expr].unit for f in self.drift.features if f.unit is None and f.expr in self.columns}
-        features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in self.drift.features]
-        return self.drift.model_copy(update={"features": tuple(features)})
+        units = {name: column.unit for name, column in self.columns.items()}
+        return in_units(self.drift, units) if self.drift else None
 
     @property
     def meaning(self) -> str:
@@ -190,7 +194,8 @@ class TableContract(StrictModel):
 
     def ruleset(self) -> str:
         """Return what a batch is judged by, as canonical JSON; each decision stores it."""
-        left_out: dict[str, Any] = dict.fromkeys(("description", "owners", "tags", "alerts", "gold", "maintenance"), True)
+        not_rules = ("description", "owners", "tags", "group", "alerts", "gold", "maintenance")
+        left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
         # Retries, alerts of overdue windows and units in messages change no judgement.
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}

@@ -111,7 +111,7 @@ def decide(
     """
     current = evolution.effective_table(spec, known.decisions)
     planned = evolution.plan(current, record, known.readers)
-    drift = _drift_verdict(record.p_extracted_at, evidence, known)
+    drift = drift_verdict(record.p_extracted_at, evidence, known)
     outcomes = _outcomes(spec, current, planned, record, evidence, known, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
     verdict, counts = gate.verdict_of(outcomes, evidence.numbers)
@@ -176,7 +176,8 @@ def _outcomes(
     return outcomes + supersede_outcome(current, numbers, evidence.replaced, lacking_columns(current.declared, record))
 
 
-def _drift_verdict(start: datetime, evidence: BatchEvidence, known: Knowledge) -> DriftVerdict | None:
+def drift_verdict(start: datetime, evidence: BatchEvidence, known: Knowledge) -> DriftVerdict | None:
+    """Return the drift verdict of a batch; None without `drift`, without rows to publish, or where it was not measured."""
     if known.baseline is None or not evidence.numbers.newest or "drift" in evidence.numbers.errors:
         return None
     since = partial(find_drift_start, known.decisions, known.earlier_drift, start)

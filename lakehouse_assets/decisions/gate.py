@@ -50,10 +50,11 @@ def built_in(spec: TableContract, numbers: BatchNumbers) -> list[Outcome]:
         checks.append(("key_not_null", "key", "row(s) without a whole key"))
     if spec.extraction.delete_when:
         checks.append(("delete_when", "delete", ""))
-    return [_counted(check, kind, text, numbers, bool(spec.pii_columns)) for check, kind, text in checks]
+    return [counted(check, kind, text, numbers, bool(spec.pii_columns)) for check, kind, text in checks]
 
 
-def _counted(check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool) -> Outcome:
+def counted(check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool) -> Outcome:
+    """The outcome of a built-in row check, from the rows that fail it. ``hidden``: an error may quote a personal value."""
     error, failed = numbers.errors.get(check), numbers.failed_rows.get(check, 0)
     if error:
         return Outcome(check, kind, "critical", "error", "batch", 0, masked(error) if hidden else error)
@@ -141,7 +142,10 @@ def _judge(check: Check, context: CheckContext, numbers: BatchNumbers, pii: Coll
         effect=consequence(check, judged),
         failed_rows=judged.failed_rows,
         message=_shown_message(check, judged.status, judged.message, hidden, pii),
-        observed={name: MASKED if hidden else finite(value) for name, value in judged.observed.items()},
+        observed={
+            name: MASKED if hidden or (pii and name in check.quoting and value is not None) else finite(value)
+            for name, value in judged.observed.items()
+        },
     )
 
 
@@ -197,6 +201,14 @@ def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verd
 def verdict_with(verdict: Verdict, troubled: bool) -> Verdict:
     """Return the verdict of a batch once a check did not pass: a published batch is published with warnings."""
     return "published_with_warnings" if troubled and verdict == "published" else verdict
+
+
+def discard_rows(decision: Decision) -> tuple[Verdict, Counts]:
+    """Return the verdict and the counts of a decision once its quarantined rows are discarded."""
+    counts = decision.counts
+    discarded = counts.rows_discarded + counts.rows_quarantined
+    verdict: Verdict = "published_with_warnings" if decision.accepted else "discarded"
+    return verdict, replace(counts, rows_quarantined=0, rows_discarded=discarded)
 
 
 def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]) -> Decision:

@@ -119,6 +119,14 @@ def unapplied(decisions: Iterable[Decision]) -> list[Decision]:
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)
 
 
+def lost_marks(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return decisions without a mark that a later run has completed: before a run decides, it applies what others left."""
+    own = [decision for decision in decisions if decision.superseded_by is None]
+    last = {decision.run_id: decision.number for decision in sorted(own, key=lambda d: d.number)}
+    newest_runs = sorted(last.items(), key=lambda run: run[1])[-2:]
+    return [d for d in unapplied(own) if any(run_id != d.run_id and number > d.number for run_id, number in newest_runs)]
+
+
 def latest_extractions(records: Iterable[ExtractionRecord]) -> dict[datetime, ExtractionRecord]:
     """Each window's newest extraction."""
     return {record.p_extracted_at: record for record in sorted(records, key=lambda record: record.extraction_seq)}
@@ -138,7 +146,7 @@ def undecided(records: Iterable[ExtractionRecord], decisions: Iterable[Decision]
 
 
 def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
-    """Standing decisions with rows in quarantine, or whose batch without rows is quarantined; oldest window first."""
+    """Current decisions with rows in quarantine, or whose batch without rows is quarantined; oldest window first."""
     last = current_decisions(decisions).values()
     return sorted(
         (d for d in last if d.superseded_by is None and (d.counts.rows_quarantined or d.verdict == "quarantined")),
@@ -147,7 +155,7 @@ def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def earlier(batch: Batch, decisions: Iterable[Decision]) -> list[Decision]:
-    """The standing decisions of earlier extractions of the same window, oldest first."""
+    """The current decisions of earlier extractions of the same window, oldest first."""
     start, seq = batch
     before = current_decisions(d for d in decisions if d.p_extracted_at == start and d.extraction_seq < seq).values()
     return sorted(before, key=lambda d: d.extraction_seq)

@@ -22,14 +22,23 @@ class Replaced:
     """The measured rows that a batch would replace.
 
     ``published``: keys that are published now, of its window's earlier extractions (snapshot mode: of silver; append mode:
-    rows). ``lost``: those that neither the batch nor another window has. ``stays``: by sequence number of each earlier
-    extraction, the number of rows that stay published since the batch has their key in quarantine.
+    rows). ``lost``: those that the batch does not have; where these are too many, only those that no other window publishes.
+    ``stays``: by sequence number of each earlier extraction, the number of rows that stay published since the batch has their
+    key in quarantine. ``undecided``: ``lost`` is too many, and other windows of the run may still publish some of them.
     """
 
     published: int = 0
     lost: int = 0
     stays: Mapping[int, int] = field(default_factory=dict)
     error: str = ""
+    undecided: bool = False
+
+
+def loses_too_much(spec: TableContract, rows_in: int, published: int, lost: int) -> bool:
+    """Whether a batch of this many rows is refused for the keys that it does not have. Append mode compares rows instead."""
+    if spec.supersede == "any" or spec.extraction.mode == "append" or not lost:
+        return False
+    return not rows_in or lost / published > spec.supersede.max_loss
 
 
 def supersede_outcome(

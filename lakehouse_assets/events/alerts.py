@@ -72,15 +72,15 @@ def format_message(spec: TableSpec, decisions: Sequence[Decision]) -> tuple[str,
     partial = [d for d in decisions if d.verdict != "quarantined" and d.p_extracted_at]
     gold = sorted({d.table for d in decisions if d.p_extracted_at is None})
     parts = [f"{len(windows)} window(s) quarantined"] if windows else []
-    parts += [f"{len(partial)} window(s) with rows held"] if partial else []
-    parts += [f"{name} held" for name in gold]
+    parts += [f"{len(partial)} window(s) with quarantined rows"] if partial else []
+    parts += [f"{name} quarantined" for name in gold]
     lines = []
     for decision in decisions[:SHOWN]:
         batch = f"{decision.p_extracted_at:%Y-%m-%d %H:%M} UTC" if decision.p_extracted_at else decision.table
         effect = "batch" if decision.verdict == "quarantined" else "rows"
         why = "; ".join(f"{r.check}: {r.message}" for r in decision.reasons if r.effect == effect and r.severity == "critical")
         of = "" if effect == "batch" else f" of {decision.counts.rows_in}"
-        lines.append(f"- {batch}: {decision.counts.rows_quarantined}{of} rows held. {why}")
+        lines.append(f"- {batch}: {decision.counts.rows_quarantined}{of} rows quarantined. {why}")
     if len(decisions) > SHOWN:
         lines.append(f"… and {len(decisions) - SHOWN} more")
     tables = ([spec.name] if windows or partial else []) + gold
@@ -98,7 +98,7 @@ def send_message(spec: TableSpec, settings: Settings, channel: Channel, title: s
     if not hub.add(channel_address(channel, settings)):
         raise ConfigError(f"{name}: its address is none that Apprise knows (it is kept secret)")
     if not hub.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
-        raise ConnectionError(f"{name}: the alert was not taken; it is tried again at the next look")
+        raise ConnectionError(f"{name}: the channel refused the alert; the next tick sends it again")
 
 
 def _send_by_extension(own: AlertChannel, name: str, recipient: str, settings: Settings, title: str, body: str) -> None:
@@ -108,6 +108,4 @@ def _send_by_extension(own: AlertChannel, name: str, recipient: str, settings: S
         raise
     except Exception as error:
         # Its text may have a secret of somebody else's code.
-        raise ConnectionError(
-            f"{name}: the channel failed with {type(error).__name__}; it is tried again at the next look"
-        ) from None
+        raise ConnectionError(f"{name}: the channel failed with {type(error).__name__}; the next tick sends it again") from None

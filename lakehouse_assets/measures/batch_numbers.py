@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.drift.pseudonyms import NameMask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.frames import batches_of, select_batches
@@ -100,3 +101,15 @@ def profile_batches(
     for batch, message in isolate_failures(sorted(batches), attempt, personal=personal).items():
         errors[batch] = f"the features could not be measured: {message}"
     return profiles, errors
+
+
+def measure_drift(
+    staged: DataFrame, drift: DriftSpec | None, numbers: Numbers, mask: NameMask | None, *, personal: bool
+) -> tuple[dict[Batch, list[Measurement]], Numbers]:
+    """Return the batches' profiles, masked, and their numbers: a batch whose features cannot be measured is in error."""
+    if drift is None:
+        return {}, numbers
+    profiles, errors = profile_batches(staged, drift, list(numbers), personal=personal)
+    failed = {b: replace(numbers[b], errors={**numbers[b].errors, "drift": message}) for b, message in errors.items()}
+    masked = {batch: list(map(mask.measurement, own)) if mask else own for batch, own in profiles.items()}
+    return masked, {**numbers, **failed}

@@ -55,7 +55,7 @@ def key_hash(bronze: DataFrame, spec: TableContract) -> Column:
     return F.xxhash64(*BATCH_COLUMNS, *[F.expr(typed[name]) for name in spec.key])
 
 
-def repeated_keys(bronze: DataFrame, spec: TableContract) -> DataFrame:
-    """Return `_again`: the hash of every key on more than one row of a batch. Reads the key's columns only."""
-    hashes = bronze.select(key_hash(bronze, spec).alias("_again"))
+def repeated_keys(rows: DataFrame, key: Column) -> DataFrame:
+    """Return `_again`: the hash of every key on more than one row of a batch. ``key``: that hash. Reads its columns only."""
+    hashes = rows.select(key.alias("_again"))
     return hashes.groupBy("_again").agg(F.count(F.lit(1)).alias("n")).where("n > 1").select("_again")

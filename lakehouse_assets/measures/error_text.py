@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.errors import AnalysisException, ParseException
 
 from lakehouse_assets.decisions.personal import MASKED, masked
-from lakehouse_assets.errors import LakehouseError, java_causes
+from lakehouse_assets.errors import EvidenceError, LakehouseError, java_causes
 
 LENGTH = 300
 CONDITION = re.compile(r"\[[A-Z][A-Z_.0-9]{5,}\]")
@@ -25,10 +25,17 @@ WITHOUT_ROWS = re.compile(
 )
 
 
+# How Spark and Delta name a data file that their table's log has and the folder has not.
+ABSENT_FILE = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|FileNotFoundException")
+DATA_FILE = re.compile(r"/(silver|gold|bronze|quarantine)/([^/\s]+)/(?!_delta_log)[^\s]*\.parquet")
+
+
 def plain_text(error: BaseException) -> str:
     """Return an error's essential line without the JVM's stack: the one with an error condition (`[CAST_INVALID_INPUT] …`),
     else the class and first line of the innermost cause.
     """
+    if text := _absent_file_text(error):
+        return text
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in lines:
         if condition := CONDITION.search(line):
@@ -42,7 +49,7 @@ def plain_text(error: BaseException) -> str:
 
 def masked_text(error: BaseException) -> str:
     """Return an error without quotations of rows: its condition or class, and the line of this project that raised it."""
-    if isinstance(error, WITHOUT_VALUES):
+    if isinstance(error, WITHOUT_VALUES) or _absent_file_text(error):
         return plain_text(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{type(error).__name__}: {error.strerror}{f': {error.filename}' if error.filename else ''}"
@@ -59,6 +66,22 @@ def masked_text(error: BaseException) -> str:
 def error_text(error: BaseException, personal: bool) -> str:
     """Return the error as text. ``personal``: it comes from rows with personal columns."""
     return masked_text(error) if personal else plain_text(error)
+
+
+def as_evidence_error(error: BaseException) -> EvidenceError | None:
+    """Return the error that names the way out where Spark stopped at a data file that is gone; None for any other error."""
+    text = _absent_file_text(error)
+    return EvidenceError(text) if text else None
+
+
+def _absent_file_text(error: BaseException) -> str:
+    """Return the text for a table that lacks a data file, with the way out; empty for any other error. It quotes no row."""
+    for text in [str(error), *[f"{name}: {message}" for name, message in _causes(error)]]:
+        if ABSENT_FILE.search(text) and (match := DATA_FILE.search(text)):
+            layer, table = match.groups()
+            mend = f"`lakehouse rebuild {table}` writes it anew" if layer == "silver" else "see `lakehouse verify`"
+            return f"{layer}/{table} lacks a data file that its log names: {mend}"
+    return ""
 
 
 def _causes(error: BaseException) -> list[tuple[str, str]]:

@@ -106,7 +106,7 @@ def count_redelivered(
 
     ``rows``: one row for each bronze row of the extractions in either chain. ``new``: the staged rows of the new extractions.
     ``current``: the chains that are published now; ``earlier``: those before the new extraction. ``elsewhere``: keys and the
-    window that publishes them; a row that moved to another window is not lost. It is read only where keys would be lost.
+    window that publishes them; a row that moved to another window is not lost.
     """
     key = key_columns(spec)
     columns = [WINDOW, SEQUENCE, *map(identifier, key), "_clean"]

@@ -56,14 +56,17 @@ def row_rules(spec: TableContract, waived: Collection[str] = ()) -> list[RowRule
     for name, column in spec.columns.items():
         failed, raw = identifier(f"_uncast_{name}"), identifier(f"_raw_{name}")
         rules.append(RowRule(f"cast_{name}", failed, raw, name, f"{name} can be read as {column.type}", True))
-    if spec.key:
-        missing = " OR ".join(f"{identifier(name)} IS NULL" for name in spec.key)
-        failing, key = f"({corrupt} IS NULL AND ({missing}))", ", ".join(spec.key)
-        rules.append(RowRule("key_not_null", failing, "NULL", key, f"key ({key}) is not null", True))
+    rules += [replace(rule, failing=f"({corrupt} IS NULL AND {rule.failing})") for rule in key_rules(spec.key)]
     if spec.extraction.delete_when:
         rules.append(_delete_rule(spec.extraction.delete_when))
     declared = declared_rules(spec.checks, check_context(spec), waived)
     return rules + [replace(rule, failing=f"({corrupt} IS NULL AND {rule.failing})") for rule in declared]
+
+
+def key_rules(key: Sequence[str]) -> list[RowRule]:
+    """Return the rule that a row has its whole key; none without a key."""
+    missing, names = " OR ".join(f"{identifier(name)} IS NULL" for name in key), ", ".join(key)
+    return [RowRule("key_not_null", f"({missing})", "NULL", names, f"key ({names}) is not null", True)] if key else []
 
 
 def _delete_rule(delete_when: str) -> RowRule:
@@ -169,12 +172,14 @@ def flag_typed_rows(
     pii: Collection[str],
     others: Mapping[str, DataFrame],
     broken: Mapping[str, Collection[Batch]] | None = None,
+    built_in: Sequence[RowRule] = (),
 ) -> DataFrame:
-    """Add to typed rows (gold's, or published ones) the flags of these checks, their reasons and `_clean`. ``broken``: as in
-    `stage`.
+    """Add to typed rows (gold's, published ones, a frame's) the flags of these checks, their reasons and `_clean`. ``broken``:
+    as in `stage`. ``built_in``: rules before those of the checks.
     """
     broken = broken or {}
-    rules = [replace(r, failing=_unless(broken.get(r.id, ()), r.failing, "false")) for r in declared_rules(checks, context)]
+    rules = [*built_in, *declared_rules(checks, context)]
+    rules = [replace(r, failing=_unless(broken.get(r.id, ()), r.failing, "false")) for r in rules]
     rows = with_matches(rows, checks, others)
     rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{index}") for index, rule in enumerate(rules)])
     return with_reasons(rows, rules, pii).drop(*[f"_c{index}" for index in range(len(rules))])

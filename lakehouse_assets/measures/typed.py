@@ -125,7 +125,7 @@ def within_calendar(kind: str, value: str, text: str | None = None) -> str:
 
     ``text``: the text that the value was cast from. Nearly every text shows by itself that it is inside, which spares the rest.
     """
-    inside = _inside(parse_type(kind), f"({value})", 0)
+    inside = inside_calendar(parse_type(kind), f"({value})")
     if inside is None:
         return value
     checked = f"CASE WHEN {inside} THEN {value} END"
@@ -134,6 +134,11 @@ def within_calendar(kind: str, value: str, text: str | None = None) -> str:
     # A day from either end, since a zone may put it into another year.
     plainly_inside = f"substring({text}, 5, 1) = '-' AND {text} >= '0002' AND {text} < '9999'"
     return f"CASE WHEN {plainly_inside} THEN {value} ELSE {checked} END"
+
+
+def inside_calendar(kind: SparkType, value: str) -> str | None:
+    """Return SQL that is true if every date and moment of a value is in the years 1 to 9999; None for a type without any."""
+    return _inside(kind, value, 0)
 
 
 def _inside(kind: SparkType, value: str, depth: int) -> str | None:

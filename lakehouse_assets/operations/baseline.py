@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.pseudonyms import NameMask, name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.errors import RefusedError
@@ -26,7 +27,7 @@ from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.measures.profile import TOO_MANY_STRATA, measure_profiles
 from lakehouse_assets.pipeline.evidence import restore_profiles
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import SilverTarget
+from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
@@ -35,6 +36,9 @@ from lakehouse_assets.storage.baseline_state import read_baseline, read_entries
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.evidence import required_profiles
 from lakehouse_assets.storage.lock import table_lock
+
+# `_apply_once` names its step by the request.
+PIN, UNPIN, RESET, SEED = ("pin_logged",), ("unpin_logged",), ("reset_logged",), ("seed_written", "seed_logged")
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,8 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
         if not newest:
             raise RefusedError(f"{path} has no row with a {column}: there is nothing to learn from")
         windows = windows.where(F.unix_micros("p_extracted_at") >= min(newest))
-        measured = _measure(windows, drift, path, personal=bool(spec.pii_columns))
-        entries.extend(_judge_in_order(read_baseline(run.settings, spec, decisions, after), measured, after))
+        measured = measure_windows(windows, drift, path, name_mask(spec), personal=bool(spec.pii_columns))
+        entries.extend(judge_in_order(read_baseline(run.settings, spec, decisions, after), measured, after))
         rows_in = sum(max(m.rows for m in entry.measured) for entry in entries)
         origin = {"source": path, "version": version, "column": column}
         return {**origin, "windows": len(entries), "rows": rows_in, "ruleset": spec.ruleset()}
@@ -153,7 +157,7 @@ def _to_windows(rows: DataFrame, spec: TableSpec, drift: DriftSpec, column: str,
         raise RefusedError(f"{path} has no column {', '.join(missing)}; it has {has}{hint}")
     if not isinstance(fields[column.lower()].dataType, T.TimestampType | T.TimestampNTZType | T.DateType):
         kind = fields[column.lower()].dataType.simpleString()
-        raise RefusedError(f"{path}: {column} is a {kind}, and windows are told by a timestamp or a date")
+        raise RefusedError(f"{path}: {column} is a {kind}, and the column of the windows must be a timestamp or a date")
     at = F.col(identifier(column)).cast("timestamp")
     start = _window_start(at, spec).alias("p_extracted_at")
     plain_columns = [F.col(identifier(name)) for name in sorted(used - {"p_extracted_at"})]
@@ -173,17 +177,21 @@ def _window_start(at: Column, spec: TableSpec) -> Column:
     return F.timestamp_micros(F.unix_micros(at) - F.pmod(since, micros))
 
 
-def _measure(rows: DataFrame, drift: DriftSpec, path: str, *, personal: bool) -> Mapping[datetime, Sequence[Measurement]]:
+def measure_windows(
+    rows: DataFrame, drift: DriftSpec, path: str, mask: NameMask | None, *, personal: bool
+) -> Mapping[datetime, Sequence[Measurement]]:
+    """Measure the features of each window of these rows, from one job. Raises RefusedError with ``path`` if that fails."""
     try:
         profiles, crowded = measure_profiles(rows, drift)
     except SCAN_ERRORS as error:
         raise RefusedError(f"{path}: the features cannot be measured: {error_text(error, personal)}") from None
     if crowded:
         raise RefusedError(f"{path}: {TOO_MANY_STRATA}")
-    return {start_of(batch): measurements for batch, measurements in sorted(profiles.items())}
+    ordered = [(start_of(batch), measurements) for batch, measurements in sorted(profiles.items())]
+    return {start: list(map(mask.measurement, own)) if mask else own for start, own in ordered}
 
 
-def _judge_in_order(state: BaselineState, windows: Mapping[datetime, Sequence[Measurement]], after: int) -> list[Entry]:
+def judge_in_order(state: BaselineState, windows: Mapping[datetime, Sequence[Measurement]], after: int) -> list[Entry]:
     """Judge each window by those before it, as if they had come one after the other, so that each has statistics."""
     entries = []
     for start, measurements in windows.items():
@@ -218,8 +226,7 @@ def _apply_once(
     decided since. What an earlier run left unapplied was decided before this, and is completed first.
     """
     _drift_of(run.spec)
-    with table_lock(run.settings, run.table):
-        SilverTarget(run).complete_earlier_runs()
+    with completed_before(run):
         decisions = logs.decisions(run.settings, run.table)
         after = max((d.number for d in decisions), default=0)
         events = baseline_events(run.settings, run.table)

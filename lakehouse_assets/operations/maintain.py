@@ -16,19 +16,20 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import LockedError
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import SilverTarget
+from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.lock import table_lock
 
 LAYERS = ("bronze", "silver", "quarantine")
+STEPS = tuple(f"{layer}_{done}" for layer in LAYERS for done in ("compacted", "vacuumed"))
 
 
 @dataclass(frozen=True)
 class Maintained:
     """One Delta table: its live files before and after, and rows of closed quarantine that were removed."""
 
-    place: str
+    layer: str
     files_before: int
     files_after: int
     rows_removed: int = 0
@@ -36,8 +37,7 @@ class Maintained:
 
 def maintain(run: Run) -> list[Maintained]:
     """See to bronze, silver and quarantine of a table. What a killed run left is finished first."""
-    with table_lock(run.settings, run.table):
-        SilverTarget(run).complete_earlier_runs()
+    with completed_before(run):
         paths = {layer: _real(run.path(layer)) for layer in LAYERS}
         return [_maintain(run, layer, path) for layer, path in paths.items() if delta.exists(path)]
 

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.migration import Step, irreversible, migration
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.fold import fold, foldable
+from lakehouse_assets.pipeline.fold_difference import find_differences
 from lakehouse_assets.pipeline.mend import mend_silver
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import completed_before
@@ -26,6 +26,11 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.version_marks import log_rebuilt
+
+# Of damaged or lost silver, `silver_mended` follows; without a difference, neither is reached.
+REBUILD = ("silver_rebuilt", "silver_mended")
+# Columns without a value yet are added without a rebuild.
+MIGRATE = ("silver_rebuilt", "migrated")
 
 
 @dataclass(frozen=True)
@@ -73,24 +78,15 @@ def _compared(run: Run, folded: DataFrame, rows: int) -> tuple[int, int, bool]:
     if not delta.exists(run.path("silver")):
         return 0, rows, False
     before = run.spark.read.format("delta").load(run.path("silver"))
-    had = dict(before.dtypes)
-    # Of a column of another type nothing can be compared: that alone is a reason to write.
-    shared = [name for name, kind in folded.dtypes if had.get(name) == kind]
+    only_before, only_folded = find_differences(before, folded)
     try:
-        lost = _comparable(before, shared).exceptAll(_comparable(folded, shared)).count()
+        lost = only_before.count()
     except SCAN_ERRORS as error:
         if find_disk_fault(error):
             raise
         run.step(f"silver cannot be read, and is written anew: {error_text(error, run.personal)}")
         return 0, rows, False
-    gained = _comparable(folded, shared).exceptAll(_comparable(before, shared)).count()
-    return lost, gained, folded.dtypes == before.dtypes
-
-
-def _comparable(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """These columns, of which Spark compares all: a map it does not, nor what has one within."""
-    kinds = dict(rows.dtypes)
-    return rows.select(*[F.to_json(identifier(c)) if "map<" in kinds[c] else F.col(identifier(c)) for c in columns])
+    return lost, only_folded.count(), folded.dtypes == before.dtypes
 
 
 def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> list[Step]:
@@ -128,6 +124,26 @@ def migrate(run: Run, renames: Mapping[str, str] | None = None, lose: Collection
     else is the fold of bronze and the accepted decisions, schema and rows in one commit. ``lose``: columns whose values may be
     lost. Raises RefusedError as `plan_of` and `refuse_loss`.
     """
+    with table_lock(run.settings, run.table):
+        foreign = any(finding.kind == "foreign" for finding in findings_of(run.settings, run.spec))
+        return (foreign and _rewrite_foreign(run, renames, lose)) or _migrate(run, renames, lose)
+
+
+def _rewrite_foreign(run: Run, renames: Mapping[str, str] | None, lose: Collection[str]) -> list[Step]:
+    """Carry out a plan that rewrites the table, although another program has changed its rows (it may have filled a column of
+    its own): the fold replaces them. Returns no steps if the plan rewrites nothing.
+    """
+    steps = plan_of(read_schema_status(run.settings, run.spec), renames)
+    refuse_loss(run.table, steps, lose)
+    if not any(step.rewrites for step in steps):
+        return []
+    mend_silver(run)
+    with completed_before(run):
+        run.step("migrated")
+    return steps
+
+
+def _migrate(run: Run, renames: Mapping[str, str] | None, lose: Collection[str]) -> list[Step]:
     with completed_before(run):
         status = read_schema_status(run.settings, run.spec)
         steps = plan_of(status, renames)

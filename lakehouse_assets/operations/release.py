@@ -79,14 +79,14 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         if before is not None:
             return before
         decisions, current, record = _quarantined(run, start, seq)
-        discarded = current.counts.rows_discarded + current.counts.rows_quarantined
+        verdict, counts = gate.discard_rows(current)
         decision = replace(
             current,
             number=_last_number(decisions) + 1,
             operation=operation.id_after(_last_number(decisions)),
             kind="discarded",
-            verdict="published_with_warnings" if current.accepted else "discarded",
-            counts=replace(current.counts, rows_quarantined=0, rows_discarded=discarded),
+            verdict=verdict,
+            counts=counts,
             by=by,
             because=because,
             run_id=run.run_id,
@@ -200,7 +200,7 @@ def _quarantined(run: Run, start: datetime, seq: int | None) -> tuple[list[Decis
             f"{name} extraction {chosen.extraction_seq} was superseded by a later one that was accepted; nothing to act on"
         )
     if not chosen.counts.rows_quarantined and chosen.verdict != "quarantined":
-        raise RefusedError(f"{name} extraction {chosen.extraction_seq} is {chosen.verdict} and none of its rows is held")
+        raise RefusedError(f"{name} extraction {chosen.extraction_seq} is {chosen.verdict} and has no quarantined rows")
     (chosen,) = logs.with_evidence(run.settings, run.table, [chosen])
     record = next(r for r in logs.extractions(run.settings, run.table) if r.batch == chosen.batch)
     return decisions, chosen, record

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.pipeline.run import Run
@@ -50,26 +50,35 @@ def suggest(run: Run) -> list[Proposal]:
     log = logs.decisions(run.settings, spec.name)
     stored = read_column_figures(run.settings, spec, log)
     figures = {n: _of_profiles(windows) for n, windows in stored.items() if spec.columns[n].type.startswith(NUMBERS)}
-    rows = _measure(silver, spec, figures)
-    if rows < ENOUGH:
-        raise RefusedError(f"silver {spec.name} has {rows} rows; at least {ENOUGH} are wanted")
-    lists = _lists(silver, figures)
+    proposals = [*propose(silver, f"silver {spec.name}", spec.columns, spec.key, figures), *_of_rows(log)]
     declared = {(check.check, *check.own_columns) for check in spec.checks}
-    proposals = [p for name in spec.columns for p in _of_column(spec, name, rows, figures[name], lists.get(name))]
-    proposals += _of_rows(log)
     return [p for p in proposals if (p.check["check"], *_columns(p.check)) not in declared]
+
+
+def propose(
+    rows: DataFrame, name: str, columns: Mapping[str, Column], key: Sequence[str] = (), figures: Figures | None = None
+) -> list[Proposal]:
+    """Checks of these columns that the rows pass. ``figures``: of columns that are measured already. Raises RefusedError, which
+    names the rows, for fewer than 100.
+    """
+    figures = {} if figures is None else figures
+    count = _measure(rows, columns, figures)
+    if count < ENOUGH:
+        raise RefusedError(f"{name} has {count} rows; at least {ENOUGH} are wanted")
+    lists = _lists(rows, figures)
+    return [p for each in columns for p in _of_column(columns, key, each, count, figures[each], lists.get(each))]
 
 
 def _columns(check: dict[str, Any]) -> tuple[str, ...]:
     return (check["column"],) if "column" in check else ()
 
 
-def _measure(silver: DataFrame, spec: TableSpec, figures: Figures) -> int:
+def _measure(silver: DataFrame, columns: Mapping[str, Column], figures: Figures) -> int:
     """Add the figures of the other columns, in one aggregation. Returns silver's rows."""
     aggregates = {"rows": F.count(F.lit(1))}
-    names = [name for name in spec.columns if name not in figures]
+    names = [name for name in columns if name not in figures]
     for index, name in enumerate(names):
-        column, value = spec.columns[name], F.col(identifier(name))
+        column, value = columns[name], F.col(identifier(name))
         aggregates[f"nulls_{index}"] = F.count_if(value.isNull())
         if column.pii:
             continue
@@ -109,12 +118,17 @@ def _of_profiles(windows: Sequence[ColumnFigures]) -> dict[str, Any]:
 
 
 def _of_column(
-    spec: TableSpec, name: str, silver_rows: int, figures: Mapping[str, Any], values: Sequence[str] | None
+    columns: Mapping[str, Column],
+    key: Sequence[str],
+    name: str,
+    silver_rows: int,
+    figures: Mapping[str, Any],
+    values: Sequence[str] | None,
 ) -> list[Proposal]:
     rows, nulls, low, high = figures.get("rows", silver_rows), figures["nulls"], figures["low"], figures["high"]
     where = f" in {windows} windows" if (windows := figures.get("windows")) else ""
     worst, proposals = figures.get("worst", 0), []
-    if not nulls and name not in spec.key:
+    if not nulls and name not in key:
         proposals.append(Proposal({"check": "not_null", "column": name}, f"no NULL in {rows} rows"))
     elif 0 < nulls < rows and worst < 1:
         # Twice what is usual, and more than any window had.
@@ -124,7 +138,7 @@ def _of_column(
         proposals.append(Proposal(check, f"{nulls / rows:.2%} are NULL{where}"))
     if low is None or high is None:
         return proposals
-    if spec.columns[name].type == "string":
+    if columns[name].type == "string":
         if values:
             check = {"check": "in_set", "column": name, "values": list(values)}
             proposals.append(Proposal(check, f"{len(values)} different texts"))

@@ -17,10 +17,13 @@ from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
 
+# The key of the resource. A project may have a resource `spark` of its own.
+SPARK = "lakehouse_spark"
+
 
 def spark_resource(settings: Settings) -> LazyPySparkResource:
-    """Return the resource `spark`. The session reads its properties when it starts, so that a file with credentials is never
-    stored with a run or shown in the UI.
+    """Return the resource `lakehouse_spark`. The session reads its properties when it starts, so that a file with credentials
+    is never stored with a run or shown in the UI.
     """
 
     class LakehouseSpark(LazyPySparkResource):
@@ -36,7 +39,7 @@ def spark_resource(settings: Settings) -> LazyPySparkResource:
 
 
 def table_run(spec: TableSpec, settings: Settings, context: Any, readers: Mapping[str, Sequence[str]] | None = None) -> Run:
-    """Return a pipeline run from the context of a step that has the resource `spark`. ``readers``: as `Run` has them."""
+    """Return a pipeline run from the context of a step that has the resource. ``readers``: as `Run` has them."""
     alarm = partial(report_findings, context, settings, spec)
     values = run_values(settings, spec.name, context)
     return Run(spec=spec, readers=readers or {}, attempts=_failed_attempts(context), alarm=alarm, **values)
@@ -46,10 +49,15 @@ def run_values(settings: Settings, table: str, context: Any) -> dict[str, Any]:
     """Return what every run of a table takes from a step's context."""
     return {
         "settings": settings,
-        "session": lambda: context.resources.spark.spark_session,
+        "session": lambda: session_of(context),
         "run_id": context.run.run_id,
         "step": lambda name: context.log.info(f"{table}: {name.replace('_', ' ')}"),
     }
+
+
+def session_of(context: Any) -> Any:
+    """Return the Spark session of a step's resource. It starts the JVM."""
+    return getattr(context.resources, SPARK).spark_session
 
 
 def _failed_attempts(context: Any) -> set[str]:

@@ -13,7 +13,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError, MaskedError
-from lakehouse_assets.measures.error_text import masked_text
+from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ def any_personal(specs: Sequence[TableSpec]) -> bool:
 @contextmanager
 def mask_errors(personal: bool) -> Iterator[None]:
     """Where ``personal``, raise an error of Spark, Java or Python as a MaskedError, and one of ours without its causes: Dagster
-    stores the text of each cause.
+    stores the text of each cause. Spark's error about a data file that is gone is raised as an EvidenceError.
     """
     try:
         yield
@@ -35,6 +35,8 @@ def mask_errors(personal: bool) -> Iterator[None]:
             raise
         raise error from None
     except Exception as error:
+        if (ours := as_evidence_error(error)) is not None:
+            raise ours from (None if personal else error)
         if not personal:
             raise
         raise MaskedError(masked_text(error)).with_traceback(error.__traceback__) from None
@@ -65,7 +67,7 @@ def step_of(personal: bool) -> Callable[[Step], Step]:
 
 
 def masked_check(
-    asset: str, name: str, description: str, personal: bool, result: Callable[..., dg.AssetCheckResult]
+    asset: dg.AssetKey, name: str, description: str, personal: bool, result: Callable[..., dg.AssetCheckResult]
 ) -> dg.AssetChecksDefinition:
     """Return an asset check that starts no JVM and evaluates ``result`` under `mask_errors`."""
     return dg.asset_check(asset=asset, name=name, description=description)(step_of(personal)(result))

@@ -9,19 +9,27 @@ from dataclasses import replace
 from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 
+from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.batch import Batch
-from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.evidence.comparison import compare_baseline, compare_evidence
+from lakehouse_assets.decisions.evidence.differences import make_finding
 from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS, Finding, Layer, format_findings
+from lakehouse_assets.decisions.evidence.silver import compare_silver
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import DiskError, EnvironmentMissing, EvidenceError
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import baseline_events, write_profiles
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
-from lakehouse_assets.storage.evidence import find_unmeasured, measure_baseline_evidence, measure_evidence
+from lakehouse_assets.storage.evidence import (
+    find_unmeasured,
+    measure_baseline_evidence,
+    measure_evidence,
+    measure_silver_evidence,
+)
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.version_marks import read_last_mark
 
@@ -70,23 +78,53 @@ def refuse_damaged(run: Run, mending: Collection[Layer] = (), *, written: bool =
 
 
 def damaged(findings: Sequence[Finding], *, written: bool = False) -> EvidenceError:
-    """The error of these findings, all of one table. ``written``: after this run's own decisions were applied."""
+    """The error of these findings, all of one table. ``written``: after this run has written."""
     table = findings[0].table
     then = "and nothing was changed"
     if written:
-        then = "noticed after this run had applied its decisions; another process may have written at the same time"
+        then = "noticed after this run had written; another program may have written at the same time"
     return EvidenceError(f"{table} stops: its evidence is damaged, {then}\n{format_findings(findings)}")
+
+
+def count_silver_rows(run: Run) -> int | None:
+    """Return silver's rows, for a mark. Raises EvidenceError if other commits than this project's changed them since the last
+    mark: the new mark would hide that. The decisions stay unapplied, and the run after `lakehouse rebuild` applies them.
+    """
+    record, measured = measure_silver_evidence(run.settings, run.table)
+    if findings := list(compare_silver(run.table, record, measured)):
+        run.alarm(findings)
+        raise damaged(findings, written=True)
+    return measured.tables["silver"].rows
+
+
+def refuse_other_rows(run: Run, records: Sequence[ExtractionRecord], numbers: Mapping[Batch, BatchNumbers]) -> None:
+    """Raise EvidenceError if an extraction was staged with more or fewer rows than it has on record: bronze has changed since
+    it was compared.
+    """
+    findings = [
+        make_finding(run.table, "bronze", "fewer" if staged < record.rows else "more", text, record.batch)
+        for record in records
+        if (staged := numbers[record.batch].rows_in) != record.rows
+        for text in [f"{staged} rows were staged, {record.rows} are on record"]
+    ]
+    if findings:
+        run.alarm(findings)
+        raise damaged(findings)
 
 
 def refuse_damaged_inputs(settings: Settings, inputs: Collection[str]) -> None:
     """Raise EvidenceError where a silver table that gold reads is not what is on record. ``inputs``: as the SQL names them."""
     for name in sorted(inputs):
         layer, _, table = name.partition("_")
-        if layer != "silver":
-            continue
-        findings = _findings(settings, table, drift=False)
-        if stopping := [f for f in findings if f.stops and f.place not in ("bronze", "quarantine")]:
-            raise damaged(stopping)
+        if layer == "silver":
+            refuse_damaged_table(settings, table, unread=("bronze", "quarantine"))
+
+
+def refuse_damaged_table(settings: Settings, table: str, unread: Collection[Layer]) -> None:
+    """Raise EvidenceError if a table that another one reads is damaged, except in layers that are not read."""
+    findings = _findings(settings, table, drift=False)
+    if stopping := [finding for finding in findings if finding.stops and finding.place not in unread]:
+        raise damaged(stopping)
 
 
 def gold_lies_whole(settings: Settings, table: str) -> bool:
@@ -101,9 +139,9 @@ def gold_lies_whole(settings: Settings, table: str) -> bool:
 
 
 def restore_profiles(run: Run) -> int:
-    """Restore profiles from the decisions to the baseline. Lost files are removed from its Delta log only if the log contains
-    the profiles of every decision that has none left, and if no seed lacks a window: else a backup still helps. Returns the
-    number of windows and files.
+    """Restore lost and doubled profiles from the decisions to the baseline. Lost files are removed from its Delta log only if
+    the log contains the profiles of every decision that has none left, and if no seed lacks a window: else a backup still
+    helps. Returns the number of windows and files.
     """
     settings, table = run.settings, run.table
     log = logs.decisions(settings, table)
@@ -111,7 +149,10 @@ def restore_profiles(run: Run) -> int:
     state = measured.tables["baseline"]
     if state.unreadable or measured.tables["ops/baselines"].unreadable:
         return 0
-    unprofiled = [d for d in log if d.superseded_by is None and not measured.profiles.get(d.decision_id)]
+    doubled = measured.doubled
+    unprofiled = [
+        d for d in log if d.superseded_by is None and (d.decision_id in doubled or not measured.profiles.get(d.decision_id))
+    ]
     files = TableFiles(settings.path("baseline", table))
     if files.absent:
         # Of versions of the baseline before this one as well: decisions were judged by them.
@@ -128,6 +169,8 @@ def restore_profiles(run: Run) -> int:
         if not complete or any(not d.profiles and d.decision_id not in unmeasured for d in with_profiles):
             return 0
         forget_lost_files(files)
+    if rewritten := [d.decision_id for d in restorable if d.decision_id in doubled]:
+        delta.open_table(files.path).delete(f"decision_id IN ({', '.join(map(literal, rewritten))})")
     write_profiles(settings, table, restorable)
     if restorable:
         run.step(f"profiles_of_{len(restorable)}_windows_restored")

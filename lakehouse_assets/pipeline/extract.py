@@ -23,10 +23,11 @@ from lakehouse_assets.measures.frames import batches_sql
 from lakehouse_assets.pipeline import read_windows
 from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.table_source import only_in_bronze, remembers, settled_source
+from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.lock import table_lock
 
 
@@ -162,11 +163,12 @@ def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs
 def _record(
     run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]
 ) -> list[ExtractionRecord]:
-    """Put these windows' extractions on record, with the fingerprints of what was read."""
+    """Put these windows' extractions on record, with the fingerprints of what was read and the rows that were committed."""
     if not prints:
         return []
-    path = run.path("bronze")
-    extracted, version, at = TableFiles(path).extractions(), delta.version(path), run.clock()
+    at = run.clock()
+    extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
+    positions = recorded_positions(run.spec, run.settings)
     records = [
         _recordable(
             run.spec,
@@ -175,15 +177,16 @@ def _record(
                 p_extracted_at=window.start,
                 extraction_seq=seqs[window],
                 fingerprint=print_,
-                rows=extracted.get((window.start, seqs[window]), (0, at))[0],
+                rows=extracted[window.start, seqs[window]][0],
                 columns=tuple(extraction.columns.get(window, ())),
-                bronze_version=version,
+                bronze_version=extracted[window.start, seqs[window]][1],
                 run_id=run.run_id,
                 extracted_at=at,
                 lacking=tuple(extraction.lacking.get(window, ())),
                 types=dict(extraction.types.get(window, {})),
                 respelled=dict(extraction.respelled.get(window, {})),
                 control=extraction.control.get(window),
+                position=positions.get(window.start),
             ),
         )
         for window, print_ in sorted(prints.items())
@@ -230,8 +233,10 @@ def write_bronze(
 ) -> None:
     """Write rows of these extractions in one commit with their fingerprints. ``replacing``: in place of bronze's own."""
     batches: dict[Batch, str] = {(window.start, seq): prints[window] for window, seq in sorted(seqs.items())}
+    recorded = recorded_positions(run.spec, run.settings)
+    positions: dict[Batch, str] = {(w.start, seq): recorded[w.start] for w, seq in seqs.items() if w.start in recorded}
     rows, path = bronze_rows(frame, seqs), run.path("bronze")
     if len(seqs) > 1:
         rows = rows.repartition("p_extracted_at")
-    metadata, where = commit_metadata.encode_fingerprints(batches), batches_sql(batches) if replacing else None
+    metadata, where = commit_metadata.encode_fingerprints(batches, positions), batches_sql(batches) if replacing else None
     delta.append(rows, path, partition_by=["p_extracted_at"], user_metadata=metadata, replacing=where)

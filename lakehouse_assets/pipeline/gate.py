@@ -24,13 +24,13 @@ from lakehouse_assets.measures.examples import collect_failing_samples
 from lakehouse_assets.measures.isolate import Broken, errors_by_batch
 from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.pipeline.reference_tables import never_published
-from lakehouse_assets.pipeline.run import GoldRun, Run
+from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.storage import commit_metadata, delta, logs, version_marks
 from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
 
-AnyRun = TypeVar("AnyRun", Run, GoldRun)
+AnyRun = TypeVar("AnyRun", Run, GoldRun, FrameRun)
 
 
 @dataclass
@@ -92,6 +92,10 @@ class Target(ABC, Generic[AnyRun]):
     def write(self) -> int | None:
         """Publish what is accepted, in one commit. Returns the table's version that has it."""
 
+    def count_published_rows(self) -> int | None:
+        """The rows of the published table, for the mark; None without statistics."""
+        return version_marks.count_rows(self.run.published_path)
+
     def staged_batch(self, decision: Decision) -> Batch:
         """The batch of a decision, as the staged rows name it."""
         return decision.batch
@@ -99,6 +103,11 @@ class Target(ABC, Generic[AnyRun]):
     @abstractmethod
     def deferred(self, decision: Decision) -> tuple[CheckContext, Collection[str]]:
         """For deferred checks: the context of the decision's batch, and the columns that it lacks."""
+
+    @property
+    def quarantine_path(self) -> str | None:
+        """Where quarantined rows are stored; None: nowhere."""
+        return self.run.settings.path("quarantine", self.run.table)
 
 
 def recover(target: Target[Any]) -> None:
@@ -135,9 +144,10 @@ def log(target: Target[Any]) -> None:
 def quarantine(target: Target[Any]) -> None:
     """Write the quarantined rows, whole batches or single rows, with their reasons and the decision's id."""
     decisions = [d for d in target.own if d.counts.rows_quarantined or d.counts.rows_discarded]
-    if not decisions:
+    path = target.quarantine_path
+    if not decisions or path is None:
         return
-    rows, path = target.quarantined_rows(decisions), target.run.settings.path("quarantine", target.run.table)
+    rows = target.quarantined_rows(decisions)
     metadata = commit_metadata.encode_decisions("quarantine", decisions, decisions)
     where = f"decision_id IN ({', '.join(literal(d.decision_id) for d in decisions)})" if target.again else None
     delta.append(rows, path, user_metadata=metadata, replacing=where)
@@ -200,7 +210,7 @@ def deferred_outcomes(target: Target[Any]) -> dict[str, list[gate.Outcome]]:
 def mark_applied(target: Target[Any]) -> None:
     """The last commit of a batch: its decision is completely in the tables."""
     run, version = target.run, target.version
-    rows = None if version is None else version_marks.count_rows(run.published_path)
+    rows = None if version is None else target.count_published_rows()
     logs.mark_applied(run.settings, target.own, version, run.clock(), rows)
 
 
@@ -216,10 +226,13 @@ def results(target: Target[Any]) -> None:
 Step = Callable[[Target[Any]], None]
 JUDGING: tuple[Step, ...] = (stage, measure, decide)
 APPLYING: tuple[Step, ...] = (quarantine, write, profiles, deferred_checks, mark_applied)
+PUBLISHING: tuple[Step, ...] = (log, *APPLYING)
 RECOVERING: tuple[Step, ...] = (stage, *APPLYING)
 # The steps of each set of batches; `recover` runs before all of them, `results` after them.
-PASS: tuple[Step, ...] = (*JUDGING, log, *APPLYING)
+PASS: tuple[Step, ...] = (*JUDGING, *PUBLISHING)
 STEPS: tuple[Step, ...] = (recover, *PASS, results)
+# Before a person's operation: what a killed run left.
+COMPLETING: tuple[Step, ...] = (recover, results)
 
 
 @contextmanager

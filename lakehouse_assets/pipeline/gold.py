@@ -113,10 +113,17 @@ class GoldTarget(Target[GoldRun]):
         spark, by = self.run.spark, self.run.spec.grain
         others: dict[str, DataFrame] = {}
         for name, version in self.inputs.items():
-            table = spark.read.format("delta").option("versionAsOf", version).load(input_path(self.run.settings, name))
+            table = (
+                spark.read.format("delta")
+                .option("versionAsOf", version)
+                .load(input_path(self.run.settings, self.run.spec, name))
+            )
             some = by and self.parts is not None and name in by.inputs
             rows = table.where(selects(by.inputs[name], self.parts)) if by and some and self.parts is not None else table
             # What the SQL was read against: without silver's bookkeeping, which a `*` would bring along.
+            if name in self.run.spec.reads:
+                rows.select(*map(identifier, self.run.spec.reads[name].columns)).createOrReplaceTempView(name)
+                continue
             rows.drop("extraction_seq", *[c for c in rows.columns if c.startswith("_")]).createOrReplaceTempView(name)
             others[name.removeprefix("silver_")] = table
         path = self.run.settings.path("staging", self.run.table, self.run.run_id)
@@ -125,7 +132,7 @@ class GoldTarget(Target[GoldRun]):
 
     def decide(self) -> list[Decision]:
         """One decision, in which the versions of the inputs stand for a window."""
-        numbers, outcomes = BatchNumbers(), self.shape.outcomes()
+        numbers, outcomes = BatchNumbers(), self.shape.outcomes(self.staged)
         for batch in self.batches:
             numbers = self.numbers[batch]
             outcomes = gold_outcomes(self.run.spec, self.context, numbers, self.run.pii, self._rows_outside()) + outcomes
@@ -236,8 +243,13 @@ def _judged(decision: Decision, log: Sequence[Decision]) -> Decision:
 def _input_versions(run: GoldRun) -> dict[str, int]:
     versions = {}
     for name in inputs_of(run.spec, run.query):
-        path = input_path(run.settings, name)
+        path = input_path(run.settings, run.spec, name)
+        asset = run.spec.reads[name].asset if name in run.spec.reads else name
         if not delta.exists(path):
-            raise RefusedError(f"{run.table} reads {name}, which has never been published; materialize {name} first")
+            raise RefusedError(f"{run.table} reads {name}, which has never been published; materialize {asset} first")
+        if name in run.spec.reads:
+            there = {column.lower() for column, _ in delta.schema_types(path)}
+            if missing := [column for column in run.spec.reads[name].columns if column.lower() not in there]:
+                raise RefusedError(f"{run.table} reads {', '.join(missing)} of {name}, which {path} does not have")
         versions[name] = delta.version(path)
     return versions

@@ -6,6 +6,7 @@ Belongs here: changed parts of the grain, and types against the table's. Does no
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,13 +14,15 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import ruleset_hash
 from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct, parse_type, sql_type, type_of_json
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.schema.comparison import Comparison, compare
 from lakehouse_assets.decisions.schema.gate import NAMED, schema_outcome
+from lakehouse_assets.measures.typed import inside_calendar
 from lakehouse_assets.pipeline.run import GoldRun
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.version_marks import was_rebuilt_since
@@ -30,8 +33,11 @@ Values = tuple[str | None, ...]
 MOST = 1000
 
 
-def input_path(settings: Settings, name: str) -> str:
-    """Where an input lies, by its name in SQL."""
+def input_path(settings: Settings, spec: GoldSpec, name: str) -> str:
+    """Return where an input lies, by its name in SQL."""
+    if name in spec.reads:
+        path = spec.reads[name].path
+        return path if is_url(path) or Path(path).is_absolute() else settings.path(path)
     layer, _, table = name.partition("_")
     return settings.path(layer, table)
 
@@ -58,7 +64,7 @@ def changed_parts(run: GoldRun, log: Sequence[Decision], inputs: Mapping[str, in
         feed = feed.option("startingVersion", before[name] + 1).option("endingVersion", inputs[name])
         try:
             # Old images of updated rows are among them: a row may have moved from one part to another.
-            rows = feed.load(input_path(run.settings, name))
+            rows = feed.load(input_path(run.settings, run.spec, name))
             texts = rows.select(F.expr(_text(grain.inputs[name])).cast("string").alias("v")).distinct()
             values |= {row["v"] for row in texts.limit(MOST + 1).collect()}
         except SCAN_ERRORS:
@@ -100,14 +106,14 @@ class Shape:
         """Whether the table gets other columns or types, so that all of it has to be derived."""
         return self.comparison is not None and self.comparison.outcome == "widened"
 
-    def outcomes(self) -> list[Outcome]:
-        """What the decision says of it; nothing where it is as it was."""
+    def outcomes(self, rows: DataFrame) -> list[Outcome]:
+        """What the decision says of it, and of dates that no light reader can read; nothing where it is as it was."""
         differ = [d for d in (self.comparison.differences if self.comparison else ()) if d.outcome != "accepted"]
         if not differ:
-            return []
+            return _calendar_outcomes(rows)
         pairs = ", ".join(f"{d.path}: {d.promised or 'no column'} → {d.arrived or 'no column'}" for d in differ[:NAMED])
         text = f"what the SQL yields is not what the table has, though the SQL is the same: {pairs}"
-        return [schema_outcome(CHECK, differ, text)]
+        return [schema_outcome(CHECK, differ, text), *_calendar_outcomes(rows)]
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows as they are written."""
@@ -146,6 +152,23 @@ def yielded(rows: DataFrame) -> dict[str, SparkType]:
     return {
         f["name"]: type_of_json(f["type"]) for f in fields if not f["name"].startswith("_") and f["name"] not in BATCH_COLUMNS
     }
+
+
+def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
+    """Return the outcome for rows with a date or moment outside the years 1 to 9999, by column: Python's readers, deltalake and
+    pyarrow among them, could not open the table. Nothing without such rows.
+    """
+    by_column = {name: inside_calendar(kind, identifier(name)) for name, kind in yielded(rows).items()}
+    conditions = {name: inside for name, inside in by_column.items() if inside is not None}
+    if not conditions:
+        return []
+    (counts,) = rows.agg(*[F.count_if(~F.expr(inside)) for inside in conditions.values()]).collect()
+    beyond = {name: count for name, count in zip(conditions, counts, strict=True) if count}
+    if not beyond:
+        return []
+    named = ", ".join(f"{name} ({count} row(s))" for name, count in beyond.items())
+    text = f"dates outside the years 1 to 9999, which no Python reader can open: {named}; mend the SQL"
+    return [Outcome("calendar", "calendar", "critical", "failed", "batch", max(beyond.values()), text)]
 
 
 def shape_of(run: GoldRun, rows: DataFrame, log: Sequence[Decision]) -> Shape:

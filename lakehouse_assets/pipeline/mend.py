@@ -24,6 +24,8 @@ from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
+MEND = ("bronze_mended", "quarantine_mended", "silver_rebuilt", "silver_mended")
+
 
 @dataclass(frozen=True)
 class Mended:
@@ -90,6 +92,7 @@ def mend_quarantine(run: Run) -> int:
         forget_lost_files(files)
     for target in targets:
         quarantine(target)
+    run.step("quarantine_mended")
     delta.remove_folder(run.settings.path("staging", run.table))
     return len(decisions)
 

@@ -3,7 +3,7 @@
 Belongs here: which rows are compared, for many batches at once. Does not: counting (measures), or the verdict (decisions).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.batch import SEQUENCE, WINDOW, Batch, start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Link
-from lakehouse_assets.decisions.supersession import Replaced
+from lakehouse_assets.decisions.supersession import Replaced, loses_too_much
 from lakehouse_assets.measures.frames import select_batches
 from lakehouse_assets.measures.isolate import isolate_failures
 from lakehouse_assets.measures.keys import KeyCounts, count_redelivered, deleted_keys, key_columns, unread_windows
@@ -25,14 +25,16 @@ ReplacedBy = Callable[[Batch, Sequence[Decision]], Replaced | None]
 
 
 def measure_replaced(
-    run: Run, staged: DataFrame, batches: Collection[Batch], log: Sequence[Decision], *, from_bronze: bool = False
+    run: Run, staged: DataFrame, rows_in: Mapping[Batch, int], log: Sequence[Decision], *, from_bronze: bool, alone: bool
 ) -> ReplacedBy:
-    """Return a function that gives what a batch would replace, from the decisions up to it.
+    """Return a function that gives what a batch would replace, from the decisions up to it. ``rows_in``: of each batch.
 
-    ``from_bronze``: fold silver's keys as they were after ``log``, for a replay; otherwise silver itself is read. A batch whose
-    rows cannot be compared has an error, and no other batch.
+    ``from_bronze``: fold silver's keys as they were after ``log``, for a replay; otherwise silver itself is read. ``alone``:
+    there is one batch, so that ``log`` has every decision before it: keys that other windows publish are not lost. Without
+    it, a batch that lacks too many keys is undecided. A batch whose rows cannot be compared has an error, and no other batch.
     """
-    counted = _redelivered(run, staged, batches, log, from_bronze)
+    batches = rows_in.keys()
+    counted = _redelivered(run, staged, rows_in, log, from_bronze, alone)
     if run.spec.extraction.mode != "snapshot":
         return lambda batch, _: counted.get(batch)
     live = ledger.live(log)
@@ -57,27 +59,33 @@ def measure_replaced(
 
 
 def _redelivered(
-    run: Run, staged: DataFrame, batches: Collection[Batch], log: Sequence[Decision], from_bronze: bool
+    run: Run, staged: DataFrame, rows_in: Mapping[Batch, int], log: Sequence[Decision], from_bronze: bool, alone: bool
 ) -> dict[Batch, Replaced]:
-    by_window: dict[datetime | None, list[Decision]] = {start: [] for start, _ in batches}
+    by_window: dict[datetime | None, list[Decision]] = {start: [] for start, _ in rows_in}
     for decision in log:
         if decision.p_extracted_at in by_window:
             by_window[decision.p_extracted_at].append(decision)
     chains = {}
-    for start, seq in batches:
+    for start, seq in rows_in:
         if earlier := ledger.links(by_window[start], seq):
             # A batch that was accepted before is a part of what is published now.
             chains[start, seq] = ledger.links(by_window[start], seq + 1), earlier
     if not chains:
         return {}
-    elsewhere = None if not run.spec.key else _published(run, ledger.live(log), from_bronze)
-    if elsewhere is not None:
-        names = [WINDOW, *map(identifier, key_columns(run.spec))]
-        elsewhere = elsewhere.select(*names).union(staged.where("_clean").select(*names))
     counted: dict[datetime, KeyCounts] = {}
+    undecided: set[Batch] = set()
 
     def count(some: Sequence[Batch]) -> None:
-        counted.update(_counts(run, staged, {batch: chains[batch] for batch in some}, elsewhere))
+        counts = _counts(run, staged, {batch: chains[batch] for batch in some})
+        for batch in some:
+            each = counts[start_of(batch)]
+            if loses_too_much(run.spec, rows_in[batch], each.published, each.lost):
+                undecided.add(batch)
+        if alone and undecided:
+            elsewhere = _published(run, ledger.live(log), from_bronze)
+            counts = _counts(run, staged, {batch: chains[batch] for batch in some}, elsewhere)
+            undecided.clear()
+        counted.update(counts)
 
     errors = isolate_failures(sorted(chains), count, personal=run.personal)
     replaced = {
@@ -85,14 +93,19 @@ def _redelivered(
     }
     for batch in chains.keys() - errors.keys():
         numbers = counted[start_of(batch)]
-        replaced[batch] = Replaced(numbers.published, numbers.lost, numbers.stays)
+        replaced[batch] = Replaced(numbers.published, numbers.lost, numbers.stays, undecided=batch in undecided)
     return replaced
 
 
 def _counts(
-    run: Run, staged: DataFrame, chains: dict[Batch, tuple[tuple[Link, ...], tuple[Link, ...]]], elsewhere: DataFrame | None
+    run: Run,
+    staged: DataFrame,
+    chains: dict[Batch, tuple[tuple[Link, ...], tuple[Link, ...]]],
+    elsewhere: DataFrame | None = None,
 ) -> dict[datetime, KeyCounts]:
-    """``chains``: by batch what is published now, and what was accepted before the batch."""
+    """``chains``: by batch what is published now, and what was accepted before the batch. ``elsewhere``: the keys that are
+    published, with their windows.
+    """
 
     current, earlier = ({start_of(batch): chain_of(links[which]) for batch, links in chains.items()} for which in (0, 1))
     # An extraction is accepted by the same decision in both.

@@ -15,10 +15,12 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.pipeline.evidence import refuse_damaged_table
 from lakehouse_assets.pipeline.fold import fold, foldable
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.published_version import read_published_version
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,18 @@ def decisions_read(settings: Settings, checks: Sequence[Check]) -> dict[str, int
 
 
 def current_reference_tables(settings: Settings, checks: Sequence[Check], spark: SparkSession) -> ReferenceTables:
-    """The other tables as their last applied decision left them. A view of each is there for SQL, `silver_<table>`."""
+    """The other tables as their last applied decision left them. A view of each is there for SQL, `silver_<table>`. Raises
+    EvidenceError if the silver of one is lost, older or damaged: a key that is missing in it says nothing of the batch.
+    """
 
     def read(table: str) -> tuple[DataFrame, int] | None:
+        refuse_damaged_table(settings, table, unread=("bronze", "quarantine"))
         log = [d for d in logs.decisions(settings, table) if d.silver_version is not None]
-        path = settings.path("silver", table)
-        if not ledger.accepted(log) or not delta.exists(path):
+        if not ledger.accepted(log):
             return None
         # Not the newest version: a run of that table may have committed decisions that it has not yet marked as applied.
-        version = max(d.silver_version or 0 for d in log)
-        frame = spark.read.format("delta").option("versionAsOf", version).load(path)
+        version = read_published_version(settings, table, log)
+        frame = spark.read.format("delta").option("versionAsOf", version).load(settings.path("silver", table))
         return frame, max(d.number for d in log)
 
     return _read_tables(checks, read)
@@ -69,13 +73,16 @@ def current_reference_tables(settings: Settings, checks: Sequence[Check], spark:
 
 def reference_tables_at(run: Run, inputs: Mapping[str, int]) -> ReferenceTables:
     """The other tables as a decision saw them, folded from their bronze up to the decision that it names (laws 1 and 3). A
-    table that was missing then is missing now.
+    table that was missing then is missing now. Raises EvidenceError if a log, bronze or quarantine of one is damaged.
     """
 
     def read(table: str) -> tuple[DataFrame, int] | None:
         number = inputs.get(f"silver_{table}")
-        live = ledger.live(logs.decisions(run.settings, table), number or 0)
-        if number is None or not live.accepted:
+        if number is None:
+            return None
+        refuse_damaged_table(run.settings, table, unread=("silver",))
+        live = ledger.live(logs.decisions(run.settings, table), number)
+        if not live.accepted:
             return None
         newest = max(live.accepted.values(), key=lambda d: d.number)
         other = run.with_contract(effective_table(TableSpec.from_ruleset(newest.ruleset), live.publishing.values()))

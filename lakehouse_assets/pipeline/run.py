@@ -10,13 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
+from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.evidence.findings import Finding
 from lakehouse_assets.settings import Settings
 
-Contract = TypeVar("Contract", bound=TableContract | GoldSpec)
+Contract = TypeVar("Contract", bound=TableContract | GoldSpec | FrameRules)
 Table = TypeVar("Table", bound=TableContract)
 OtherTable = TypeVar("OtherTable", bound=TableContract)
 
@@ -108,3 +109,27 @@ class GoldRun(TableRun[GoldSpec]):
     def personal(self) -> bool:
         """Whether an error of its SQL or its checks may quote a personal value."""
         return self.reads_personal or bool(self.pii)
+
+
+@dataclass(frozen=True)
+class FrameRun(TableRun[FrameRules]):
+    """One judgement of a data frame. ``settings``: its root is the folder of the log, or one that is removed afterwards.
+    ``published_path``: the table that takes the rows; empty for none.
+    """
+
+    published_path: str = ""
+
+    @property
+    def table(self) -> str:
+        """Its name in the log."""
+        return self.spec.name
+
+    @property
+    def pii(self) -> frozenset[str]:
+        """The frame's personal columns."""
+        return self.spec.pii_columns
+
+    @property
+    def personal(self) -> bool:
+        """Whether an error of a check may quote a personal value."""
+        return bool(self.pii)

@@ -5,7 +5,7 @@ Belongs here: the rows, the knowledge of a decision, publishing windows. Does no
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Self
@@ -22,15 +22,26 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, decide
+from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
-from lakehouse_assets.measures.batch_numbers import MeasurePlan, profile_batches
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.measures.stage import row_rules
-from lakehouse_assets.pipeline.evidence import hold_without_baseline, refuse_damaged
-from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
+from lakehouse_assets.pipeline.gate import (
+    COMPLETING,
+    JUDGING,
+    PUBLISHING,
+    RECOVERING,
+    Target,
+    locked,
+    recover,
+    results,
+    run_steps,
+)
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
@@ -43,13 +54,16 @@ from lakehouse_assets.storage.baseline_state import read_baseline
 @dataclass
 class SilverTarget(Target[Run]):
     """Extractions of one table, which one contract stages together. ``rules``: the contract that judges them; None: today's.
-    ``inputs``: the decisions of other tables up to which checks see their silver; None: as it is now.
+    ``inputs``: the decisions of other tables up to which checks see their silver; None: as it is now. ``postponing``: batches
+    that lack too many keys are left to a pass of their own, after the others of the run. ``postponed``: their extractions.
     """
 
     records: Sequence[ExtractionRecord] = ()
     request: JudgementRequest = field(default_factory=JudgementRequest)
     rules: TableSpec | None = None
     inputs: Mapping[str, int] | None = None
+    postponing: bool = field(init=False, default=False)
+    postponed: list[ExtractionRecord] = field(init=False, default_factory=list)
     replaced_by: ReplacedBy = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,22 +131,32 @@ class SilverTarget(Target[Run]):
         """Profile the drift features, and compare second deliveries with the rows that they would replace."""
         self.measure_drift()
         self.numbers = hold_without_baseline(self.run, self.log, self.numbers)
-        self.replaced_by = measure_replaced(self.staging, self.staged, self.batches, self.log)
+        self.measure_replaced()
+
+    def measure_replaced(self, from_bronze: bool = False) -> None:
+        """Compare second deliveries and snapshots with the rows that they would replace."""
+        rows_in = {batch: numbers.rows_in for batch, numbers in self.numbers.items()}
+        self.replaced_by = measure_replaced(
+            self.staging, self.staged, rows_in, self.log, from_bronze=from_bronze, alone=not self.postponing
+        )
 
     def measure_drift(self) -> None:
         """Profile the features. A batch of which they cannot be measured is in error."""
-        if drift := self.staging.spec.drift:
-            self.profiles, errors = profile_batches(self.staged, drift, self.batches, personal=self.staging.personal)
-            for batch, message in errors.items():
-                numbers = self.numbers[batch]
-                self.numbers[batch] = replace(numbers, errors={**numbers.errors, "drift": message})
+        spec, personal = self.staging.spec, self.staging.personal
+        self.profiles, self.numbers = measure_drift(self.staged, spec.drift, self.numbers, name_mask(spec), personal=personal)
 
     def decide(self) -> list[Decision]:
-        """Decide window by window: what a batch would replace depends on the decisions before it."""
+        """Decide window by window: what a batch would replace depends on the decisions before it. A row that moves to another
+        window of the run is lost if that window is not accepted, so a batch that lacks too many keys waits for the others.
+        """
+        refuse_other_rows(self.run, self.records, self.numbers)
         run, knowledge, decisions = self.run, self.read_knowledge(), []
         for record in sorted(self.records, key=lambda r: r.p_extracted_at):
             batch = record.batch
             replaced = self.replaced_by(batch, knowledge.decisions)
+            if self.postponing and replaced and replaced.undecided:
+                self.postponed.append(record)
+                continue
             evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
             decisions += decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
         return decisions
@@ -160,6 +184,10 @@ class SilverTarget(Target[Run]):
         """Merge or fold."""
         return write_silver(self.run, self.own, self.staged, self.log, again=self.again)
 
+    def count_published_rows(self) -> int | None:
+        """Silver's rows. Raises EvidenceError if another program changed them since the last mark."""
+        return count_silver_rows(self.run)
+
     def deferred(self, decision: Decision) -> tuple[CheckContext, list[str]]:
         """The bounds of its window, and the columns that its files lack."""
         rules = self.rules or self.run.spec
@@ -182,8 +210,7 @@ def completed_before(run: Run) -> Iterator[None]:
     staged files. So an operation that is refused or done already leaves nothing unfinished either.
     """
     with locked(run):
-        for step in (recover, results):
-            step(SilverTarget(run))
+        run_steps(SilverTarget(run), COMPLETING)
         yield
 
 
@@ -210,11 +237,17 @@ def judge_and_apply(
     """Judge, log and apply, under the table's lock. Returns the applied decisions, and failing values by check."""
     new: list[Decision] = []
     samples: dict[str, list[str]] = {}
-    while waiting:
+    postponed: list[ExtractionRecord] = []
+    while waiting or postponed:
         # A batch that changes the contract is published before those after it are cast by the changed contract.
-        count = evolution.count_batches_together(run.spec, log, waiting)
-        target = SilverTarget(run, list(log), records=waiting[:count], request=request or JudgementRequest())
-        run_steps(target, PASS)
+        count = evolution.count_batches_together(run.spec, log, waiting) if waiting else 0
+        records = waiting[:count] or [postponed.pop(0)]
+        target = SilverTarget(run, list(log), records=records, request=request or JudgementRequest())
+        target.postponing = bool(waiting) and len(waiting) + len(postponed) > 1
+        run_steps(target, JUDGING)
+        if target.decisions:
+            run_steps(target, PUBLISHING)
+        postponed += target.postponed
         log, waiting = target.log, waiting[count:]
         new += target.own
         samples = {**target.samples, **samples}

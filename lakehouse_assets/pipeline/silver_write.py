@@ -28,6 +28,7 @@ from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, logs
+from lakehouse_assets.storage.column_comments import with_comments
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
@@ -126,7 +127,7 @@ def rebuild_silver(
     if not delta.exists(path):
         create_silver(run)
     delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
-    folded = delta.with_comments(folded, path)
+    folded = with_comments(folded, path)
     named = {d.decision_id: d for d in (*live.accepted.values(), *touched)}
     with delta.tag_commits(run.spark, commit_metadata.encode_decisions("rebuild", named.values(), logged)):
         if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
@@ -143,8 +144,10 @@ def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[De
     """
     if delta.properties(run.path("silver")).get(delta.MEANING) != run.spec.meaning:
         return True
-    actual = [(f.name, f.dataType) for f in run.spark.read.format("delta").load(run.path("silver")).schema]
-    promised = [(f.name, f.dataType) for f in empty_silver(run.spark, run.spec).schema]
+    # As text: without the comments that a person put on nested fields.
+    silver = run.spark.read.format("delta").load(run.path("silver"))
+    actual = [(f.name, f.dataType.simpleString()) for f in silver.schema]
+    promised = [(f.name, f.dataType.simpleString()) for f in empty_silver(run.spark, run.spec).schema]
     if actual == promised:
         return False
     added = {safe_name(run.spec.source_column(name)) for name, _ in promised[len(actual) :] if name in run.spec.columns}

@@ -7,27 +7,28 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.checks.sql.text import identifier
-from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS, CONTENT_HASH, SEQUENCE, WINDOW, Batch
 from lakehouse_assets.contracts.check_context import gold_context
+from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import LakehouseError
-from lakehouse_assets.measures.duplicates import flag_duplicates, key_hash, repeated_keys
+from lakehouse_assets.measures.duplicates import flag_distinct, flag_duplicates, key_hash, repeated_keys
 from lakehouse_assets.measures.error_text import masked_text
 from lakehouse_assets.measures.frames import local_frame, select_batches
 from lakehouse_assets.measures.isolate import Broken, Build, row_probes, stage_or_isolate
-from lakehouse_assets.measures.stage import flag_typed_rows, row_rules, stage
+from lakehouse_assets.measures.stage import flag_typed_rows, key_rules, row_rules, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.pipeline.reference_tables import ReferenceTables
-from lakehouse_assets.pipeline.run import GoldRun, Run
+from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
-from lakehouse_assets.storage.session import limit_codegen
+from lakehouse_assets.storage.session import limit_codegen, rule_semantics
 
 FEW = 10_000  # repeated keys up to which the others are spared the sort
 Store = Callable[[DataFrame], DataFrame]
@@ -67,7 +68,8 @@ def stage_batches(
     def build(rows: DataFrame, broken: Broken) -> DataFrame:
         if all_readable is None or broken.keys() > missing.keys():
             return staged(rows, broken=broken)
-        return _sorted_where_needed(rows, spec, partial(staged, broken=broken, all_readable=all_readable))
+        flag = partial(staged, broken=broken, all_readable=all_readable)
+        return _sorted_where_needed(rows, key_hash(rows, spec), flag) if spec.key else flag(rows)
 
     with limit_codegen(run.spark, len(spec.checks)):
         rows, probes = select_batches(bronze, batches), partial(_bronze_probes, bronze, spec, others)
@@ -75,7 +77,7 @@ def stage_batches(
 
 
 def stage_typed(
-    run: Run | GoldRun, rows: DataFrame, batches: Collection[Batch], flag: Flag, store: Store, missing: Broken
+    run: Run | GoldRun | FrameRun, rows: DataFrame, batches: Collection[Batch], flag: Flag, store: Store, missing: Broken
 ) -> tuple[DataFrame, Broken]:
     """The same of rows that are typed already. ``missing``: checks that cannot be evaluated anyway, and why."""
     checks = run.spec.checks
@@ -90,21 +92,32 @@ def stage_typed(
         return stage_or_isolate(rows, batches, build, probes, store, missing, personal=run.personal)
 
 
-def _sorted_where_needed(rows: DataFrame, spec: TableContract, staged: Callable[..., DataFrame]) -> DataFrame:
-    """The staged frame of these rows. To rank the rows of each key, whole rows are shuffled and sorted; to count the keys,
-    only hashes are. So only rows whose key is repeated are ranked, unless there are many.
+def _sorted_where_needed(rows: DataFrame, key: Column, flag: Callable[..., DataFrame]) -> DataFrame:
+    """These rows with their flags, those of repeated keys ranked. Parameters: see `_choose_ranking`."""
+    return _choose_ranking(rows, key, flag)[0](rows)
+
+
+def _choose_ranking(
+    rows: DataFrame, key: Column, flag: Callable[..., DataFrame]
+) -> tuple[Callable[[DataFrame], DataFrame], bool]:
+    """How to flag these rows, and whether that sorts all of them. To rank the rows of each key, whole rows are shuffled and
+    sorted; to count the keys, only hashes are. So only rows whose key is repeated are ranked, unless there are many.
+
+    ``key``: a hash of batch and key. ``flag``: rows → flagged rows; with `all_differ`, no key of them is repeated.
     """
-    if not spec.key:
-        return staged(rows)
-    again = repeated_keys(rows, spec).limit(FEW + 1).collect()  # at most one row more than FEW
+    again = repeated_keys(rows, key).limit(FEW + 1).collect()  # at most one row more than FEW
     if len(again) > FEW:
-        return staged(rows)
+        return flag, True
     if not again:
-        return staged(rows, all_differ=True)
-    repeated = F.broadcast(local_frame(rows.sparkSession, [("_again", pa.int64())], again))
-    same = key_hash(rows, spec) == F.col("_again")
-    once = staged(rows.join(repeated, same, "left_anti"), all_differ=True)
-    return once.unionByName(staged(rows.join(repeated, same, "left_semi")))
+        return partial(flag, all_differ=True), False
+
+    def flag_apart(rows: DataFrame) -> DataFrame:
+        repeated = F.broadcast(local_frame(rows.sparkSession, [("_again", pa.int64())], again))
+        same = key == F.col("_again")
+        once = flag(rows.join(repeated, same, "left_anti"), all_differ=True)
+        return once.unionByName(flag(rows.join(repeated, same, "left_semi")))
+
+    return flag_apart, False
 
 
 def all_readable(path: str, batches: Collection[Batch]) -> bool:
@@ -127,6 +140,43 @@ def _bronze_probes(bronze: DataFrame, spec: TableContract, others: ReferenceTabl
 
     columns = {f"column:{c.name}": partial(value, c.value) for c in typed_columns(spec, set(bronze.columns))}
     return columns | {rule.id: partial(flag, rule.id) for rule in row_rules(spec)}
+
+
+def stage_frame(
+    run: FrameRun, batch: Batch, rows: DataFrame, context: CheckContext, others: Mapping[str, DataFrame], store: Store
+) -> tuple[DataFrame, Broken]:
+    """These typed rows as one batch, read once and stored with the flags of single rows. The batch's own columns are constant,
+    and not stored.
+    """
+
+    def flag(rows: DataFrame, checks: Sequence[Check], broken: Broken) -> DataFrame:
+        with rule_semantics(rows.sparkSession):
+            flagged = flag_typed_rows(rows, checks, context, run.pii, others, broken, key_rules(run.spec.key))
+        return flagged.drop(*BATCH_COLUMNS, "_unreadable")
+
+    staged, broken = stage_typed(run, with_batch(rows, batch), [batch], flag, store, {})
+    return with_batch(staged, batch), broken
+
+
+def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> tuple[Callable[[DataFrame], DataFrame], bool]:
+    """How to flag the newest row of each key among a frame's staged rows, and whether that sorts all of them."""
+    own = [identifier(name) for name in staged.columns if name not in BATCH_COLUMNS and not name.startswith("_")]
+
+    def rank(rows: DataFrame, all_differ: bool = False) -> DataFrame:
+        if all_differ:
+            return flag_distinct(rows)
+        hashed = rows.withColumn(CONTENT_HASH, F.md5(F.to_json(F.struct(*own))))
+        return flag_duplicates(hashed, spec.key, spec.last_modified).drop(CONTENT_HASH)
+
+    if not spec.key:
+        return flag_distinct, False
+    return _choose_ranking(staged, F.xxhash64(*map(identifier, spec.key)), rank)
+
+
+def with_batch(rows: DataFrame, batch: Batch) -> DataFrame:
+    """The rows as those of a batch, all of them readable."""
+    columns = {WINDOW: F.lit(batch[0]), SEQUENCE: F.lit(batch[1]), "_unreadable": F.lit(False)}
+    return rows.withColumns(columns)
 
 
 def stage_gold(

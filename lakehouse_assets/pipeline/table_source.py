@@ -32,8 +32,13 @@ def source_of(spec: TableSpec, settings: Settings, seconds: int | None = None) -
     if isinstance(spec.source, FilesSource):
         return open_source(spec, settings, {})
     fingerprints = _last_fingerprints(spec, settings)
-    recorded = read_positions(settings, spec.name) if remembers(spec) else dict.fromkeys(fingerprints, "")
+    recorded = recorded_positions(spec, settings) if remembers(spec) else dict.fromkeys(fingerprints, "")
     return open_source(spec, settings, recorded, fingerprints, seconds)
+
+
+def recorded_positions(spec: TableSpec, settings: Settings) -> dict[datetime, str]:
+    """The positions on record by window start; none for a source that can repeat its windows."""
+    return read_positions(settings, spec.name) if remembers(spec) else {}
 
 
 def _last_fingerprints(spec: TableSpec, settings: Settings) -> dict[datetime, str]:
@@ -51,5 +56,5 @@ def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Wi
     if fresh := source_of(spec, settings).positions(windows):
         record_positions(settings, spec.name, fresh, run.run_id, run.clock())
         run.step("positions_recorded")
-    recorded = read_positions(settings, spec.name)
+    recorded = recorded_positions(spec, settings)
     return source_of(spec, settings), [window for window in windows if window.start in recorded]

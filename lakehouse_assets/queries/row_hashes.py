@@ -1,6 +1,6 @@
-"""Rows compared by their hashes: bronze and quarantine with themselves, quarantine and silver with bronze. Reads all rows.
+"""Rows compared: bronze and quarantine with their hashes, quarantine and silver with bronze, silver with its fold. Reads all.
 
-Belongs here: these queries. Does not: counts from statistics (storage/evidence), or silver as the fold of bronze (`rebuild`).
+Belongs here: these queries. Does not: counts from statistics (storage/evidence), or writing the fold (operations/rebuild).
 """
 
 from collections.abc import Iterator
@@ -10,16 +10,23 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.contracts.batch import BRONZE_COLUMNS, ROW_COLUMNS, SEQUENCE
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.evidence.findings import Finding, Layer, describe_mend
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.evidence.findings import Finding, Kind, Layer, describe_mend
+from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.pipeline.extract import hash_of_row
+from lakehouse_assets.pipeline.fold import fold, foldable
+from lakehouse_assets.pipeline.fold_difference import find_differences
+from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, logs
 
 OF_QUARANTINE = ("decision_id", "outcome", "reasons", "batch_reasons")
 
 
 def compare_row_hashes(settings: Settings, spec: TableSpec, spark: SparkSession) -> list[Finding]:
-    """Return findings about rows whose values do not fit their hash, and rows whose hash bronze lacks."""
+    """Return findings about rows whose values do not fit their hash, rows whose hash bronze lacks, and rows of silver that are
+    not those of its fold.
+    """
     frames: dict[Layer, DataFrame] = {}
     for layer in ("bronze", "quarantine", "silver"):
         if delta.exists(path := settings.path(layer, spec.name)):
@@ -38,10 +45,29 @@ def compare_row_hashes(settings: Settings, spec: TableSpec, spark: SparkSession)
         if layer in frames:
             foreign = frames[layer].select(*ROW_COLUMNS).join(hashes, [*ROW_COLUMNS], "left_anti")
             findings += _by_batch(spec, layer, foreign, "row(s) are not in bronze")
+    # What is folded from damaged rows proves nothing of silver.
+    if "silver" in frames and not findings:
+        findings += _compare_with_fold(settings, spec, spark, frames["silver"])
     return findings
 
 
-def _by_batch(spec: TableSpec, layer: Layer, rows: DataFrame, text: str) -> Iterator[Finding]:
+def _compare_with_fold(settings: Settings, spec: TableSpec, spark: SparkSession, silver: DataFrame) -> Iterator[Finding]:
+    """Yield rows that silver has and the fold has not, and the reverse: also a cell that another program changed.
+
+    Not while the decisions of a killed run wait for the next one, nor once the contract has changed: the next run folds anew.
+    """
+    decisions = logs.decisions(settings, spec.name)
+    contract = effective_table(spec, decisions)
+    meaning = delta.properties(settings.path("silver", spec.name)).get(delta.MEANING)
+    if ledger.unapplied(decisions) or meaning != contract.meaning:
+        return
+    run = Run(settings, contract, lambda: spark, "verify")
+    foreign, missing = find_differences(silver, fold(foldable(run, ledger.live(decisions)), contract))
+    yield from _by_batch(spec, "silver", foreign, "row(s) are not those of bronze and the decisions")
+    yield from _by_batch(spec, "silver", missing, "row(s) of bronze and the decisions are missing", "fewer")
+
+
+def _by_batch(spec: TableSpec, layer: Layer, rows: DataFrame, text: str, kind: Kind = "more") -> Iterator[Finding]:
     for row in rows.groupBy(F.date_format("p_extracted_at", "yyyy-MM-dd HH:mm").alias("at"), SEQUENCE).count().collect():
         message = f"{row['at']} #{row[SEQUENCE]}: {row['count']} {text}"
-        yield Finding(spec.name, layer, "more", message, describe_mend(spec.name, layer))
+        yield Finding(spec.name, layer, kind, message, describe_mend(spec.name, layer))

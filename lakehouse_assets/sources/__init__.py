@@ -29,14 +29,15 @@ def open_source(
     by its start. ``recorded_fingerprints``: of those windows. ``timeout_seconds``: for one answer of the source.
     """
     declared = [spec.source_column(name) for name in spec.columns]
+    recorded, personal = (recorded_positions, recorded_fingerprints), bool(spec.pii_columns)
     if isinstance(spec.source, JdbcSource):
-        return JdbcReader(spec.source, settings, declared, recorded_positions, recorded_fingerprints, timeout_seconds)
+        return JdbcReader(spec.source, settings, declared, *recorded, timeout_seconds, personal=personal)
     if isinstance(spec.source, KafkaSource):
-        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded_positions, recorded_fingerprints)
+        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, *recorded)
     if isinstance(spec.source, FilesSource):
         return FilesReader(spec.source, settings.landing, declared)
-    known = (recorded_positions, recorded_fingerprints, timeout_seconds)
-    return spec.source.open_source(SourceOpening(settings, declared, spec.extraction.windows, *known))
+    opening = SourceOpening(settings, declared, spec.extraction.windows, *recorded, timeout_seconds, personal)
+    return spec.source.open_source(opening)
 
 
 __all__ = ["SCAN_ERRORS", "Extraction", "FilesReader", "Source", "open_source"]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.errors import EnvironmentMissing, SourceError
+from lakehouse_assets.errors import EnvironmentMissing, SourceError, java_causes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base
 from lakehouse_assets.sources.base import Extraction
@@ -28,7 +28,7 @@ NUMBERS = ("smallint", "integer", "bigint", "real", "double precision", "numeric
 
 class JdbcReader:
     """A table's rows. ``recorded``: positions of windows that were read before; with `history: watermark`, their intervals.
-    ``fingerprints``: the recorded fingerprints of those windows. ``timeout_seconds``: as for `Postgres`.
+    ``fingerprints``: the recorded fingerprints of those windows. ``timeout_seconds``, ``personal``: as for `Postgres`.
     """
 
     def __init__(
@@ -39,10 +39,12 @@ class JdbcReader:
         recorded: Mapping[datetime, str] | None = None,
         fingerprints: Mapping[datetime, str] | None = None,
         timeout_seconds: int | None = None,
+        *,
+        personal: bool = False,
     ) -> None:
         self._source, self._declared, self._recorded = source, tuple(declared), dict(recorded or {})
         self._fingerprints = dict(fingerprints or {})
-        self._database = Postgres(source, settings, timeout_seconds)
+        self._database = Postgres(source, settings, timeout_seconds, personal=personal)
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
         """Return a hash of each window's rows: their count, times and, if configured, content.
@@ -141,7 +143,17 @@ class JdbcReader:
             return EnvironmentMissing(
                 f"Spark lacks PostgreSQL's driver: `{base.FETCH_JARS}` fetches it, in this same environment"
             )
-        return SourceError(f"{self._source.location}: {self._database.redact(base.innermost_message(error))}")
+        name, sqlstate = _innermost_class(error)
+        message = base.innermost_message(error)
+        shown = self._database.shown_message(message, sqlstate, quotes_rows=not name.startswith("java.net."))
+        return SourceError(f"{self._source.location}: {shown}")
+
+
+def _innermost_class(error: Exception) -> tuple[str, str | None]:
+    """Return the class of a Java error's innermost cause, and its SQLSTATE if it is the database's."""
+    innermost = list(java_causes(error))[-1:]
+    name = str(innermost[0].getClass().getName()) if innermost else ""
+    return name, innermost[0].getSQLState() if name.startswith("org.postgresql.util.PSQL") else None
 
 
 def _control_totals(source: JdbcSource, database: Postgres, spans: Spans) -> dict[Window, ControlTotals]:

@@ -10,12 +10,11 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from fnmatch import translate
 from typing import NamedTuple, TypeVar
 
 from pyarrow import ArrowException, NativeFile
-from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.windows import Window
@@ -176,8 +175,7 @@ class Landing:
             raise SourceError(f"{path} in the landing folder cannot be listed: {error}") from None
         children: list[_Child] = []
         for info in infos:
-            with suppress(UnicodeDecodeError):
-                children.append(_Child(info.base_name, info.type, info.size or 0, info.mtime_ns or 0))
+            children.append(_Child(_base_name(info), info.type, info.size or 0, info.mtime_ns or 0))
         return children
 
     def _is_inside(self, path: str) -> bool:
@@ -202,6 +200,14 @@ class Landing:
         if not (self._is_inside(path) if child.link else inside):
             return "it is a link that leads out of the landing folder"
         return None if os.access(f"{self.root}/{path}", os.R_OK) else "permission denied"
+
+
+def _base_name(info: FileInfo) -> str:
+    """Return an entry's name, with bytes that are not UTF-8 as surrogates, as `os` has them: pyarrow raises for them."""
+    try:
+        return info.base_name
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "surrogateescape")
 
 
 def _list_local(folder: str) -> list[_Child]:

@@ -9,23 +9,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
-import psycopg
 from sqlglot import exp
 
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import JDBC_PREFIX, Settings
+
+if TYPE_CHECKING:
+    import psycopg
 
 SECONDS = 10
 # A dead network is noticed within half a minute.
 ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 # Settings that a value's text depends on, the same for each query.
 SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=iso_8601 -c default_transaction_read_only=on"
+# Classes of SQLSTATE whose messages name users, tables, columns and limits, and quote no row. 22 and 23 quote values.
+WITHOUT_ROWS = ("08", "28", "3D", "3F", "42", "53", "54", "55", "57", "58")
 # Names of the JDBC driver's properties, and of the light driver's for the same.
 SHARED = {"ApplicationName": "application_name"} | {n: n for n in ("sslmode", "sslrootcert", "sslcert", "sslkey")}
 SPARK_TYPES = {
@@ -49,11 +54,16 @@ Spans = Mapping[Window, Interval]
 
 
 class Postgres:
-    """One table of a database. Errors are SourceError or EnvironmentMissing; they name the connection, but no address."""
+    """One table of a database. Errors are SourceError or EnvironmentMissing; they name the connection, but no address.
+    ``personal``: the table has personal columns, whose values no error quotes.
+    """
 
-    def __init__(self, source: JdbcSource, settings: Settings, timeout_seconds: int | None = None) -> None:
+    def __init__(
+        self, source: JdbcSource, settings: Settings, timeout_seconds: int | None = None, *, personal: bool = False
+    ) -> None:
         """Connect to nothing, and read no variable, yet. ``timeout_seconds``: the longest time that one query may take."""
         self._source, self._settings, self._timeout_seconds = source, settings, timeout_seconds
+        self._personal = personal
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -195,7 +205,9 @@ class Postgres:
         return address | {SHARED[n]: v for n, v in options.items() if n in SHARED} | {"options": SESSION + schema}
 
     @contextmanager
-    def _cursor(self) -> Iterator[psycopg.Cursor]:
+    def _cursor(self) -> Iterator["psycopg.Cursor"]:
+        import psycopg  # noqa: PLC0415 (a tenth of a second, for those who read a database)
+
         address = self._address()
         if self._timeout_seconds is not None:
             # Without a limit, a query waits for a lock as long as another session holds it.
@@ -206,10 +218,17 @@ class Postgres:
             with psycopg.connect(**parameters) as session, session.cursor() as cursor:
                 yield cursor
         except psycopg.Error as error:
-            raise SourceError(f"{self._source.location}: {self.redact(str(error))}") from None
+            # A connection that fails has no SQLSTATE, and has read nothing.
+            unconnected = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+            message = self.shown_message(str(error), error.sqlstate, quotes_rows=not unconnected)
+            raise SourceError(f"{self._source.location}: {message}") from None
 
-    def redact(self, text: str) -> str:
-        """Return an error's first line without address, user and password."""
+    def shown_message(self, text: str, sqlstate: str | None, *, quotes_rows: bool = True) -> str:
+        """Return an error's first line without address, user and password; of a table with personal columns only its SQLSTATE
+        if the line may quote a row: it does not where the state's class says so, or ``quotes_rows`` is false.
+        """
+        if self._personal and quotes_rows and (sqlstate or "")[:2] not in WITHOUT_ROWS:
+            return f"the database stops with SQLSTATE {sqlstate or 'unknown'} {MASKED}"
         address = self._address()
         secrets = [self._url, *self._credentials.values(), address["host"], address["dbname"]]
         line = (text.strip().splitlines() or ["no message"])[0]

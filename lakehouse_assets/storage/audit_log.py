@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pyarrow import fs
+from pyarrow import ArrowException, fs
 
 from lakehouse_assets.contracts.audit import AuditRecord
+from lakehouse_assets.errors import EvidenceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 
 DEEPEST = 5
@@ -39,8 +41,17 @@ def append_audit(settings: Settings, record: AuditRecord) -> None:
 
 
 def read_audits(settings: Settings, table: str | None = None) -> list[AuditRecord]:
-    """Return every audit, oldest first."""
-    rows = AUDITS.read(settings, filters=[("table", "=", table)] if table else None)
+    """Return every audit, oldest first. Raises EvidenceError if data files of the log are missing or damaged."""
+    try:
+        rows = AUDITS.read(settings, filters=[("table", "=", table)] if table else None)
+    except (OSError, ArrowException):
+        path = AUDITS.path(settings)
+        if not (absent := TableFiles(path).absent):
+            raise
+        raise EvidenceError(
+            f"ops/audits lacks {len(absent)} data file(s): put it back from a backup, or move {path} away: its history then"
+            " starts anew"
+        ) from None
     return sorted((_record(row) for row in rows), key=lambda r: (r.started_at, r.table))
 
 

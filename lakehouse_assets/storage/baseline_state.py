@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import feature_meanings
-from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.drift import DriftRules, feature_meanings
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
+from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 from lakehouse_assets.decisions.drift.verdict import read_statistics
 from lakehouse_assets.errors import ConfigError
@@ -45,7 +44,7 @@ class _Window(NamedTuple):
 
 
 def read_baseline(
-    settings: Settings, spec: TableSpec, decisions: Sequence[Decision], version: int, spare: int = 1
+    settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int, spare: int = 1
 ) -> BaselineState:
     """The state after decision number ``version``, with all requests up to then (pin, unpin, reset, seed). No JVM; reads the
     counts of every accepted window, and the distributions of the newest (`needed_windows`).
@@ -79,7 +78,7 @@ def read_baseline(
     return learn(events, version, state)
 
 
-def read_entries(settings: Settings, spec: TableSpec, decisions: Sequence[Decision], version: int) -> list[Entry]:
+def read_entries(settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int) -> list[Entry]:
     """The windows of a version of the baseline, with their distributions, in the order in which they were learnt. No JVM."""
     events = baseline_events(settings, spec.name, version)
     rows = _group_by_source(delta.read_arrow(settings.path("baseline", spec.name)))
@@ -87,9 +86,11 @@ def read_entries(settings: Settings, spec: TableSpec, decisions: Sequence[Decisi
 
 
 def _read_distributions(
-    path: str, spec: TableSpec, windows: Sequence[_Window], counts: Mapping[Source, Sequence[Row]], most: int
+    path: str, spec: DriftRules, windows: Sequence[_Window], counts: Mapping[Source, Sequence[Row]], most: int
 ) -> tuple[dict[Source, list[Row]], set[tuple[Source, Key]]]:
     """The rows of ``counts``, with their distributions where the baseline may still hold them; and which those are."""
+    import pyarrow.compute as pc  # noqa: PLC0415 (a fifth of a second, for a long history)
+
     needed = _choose_needed(windows, counts, feature_meanings(spec.ruleset()), most)
     numbers = {w.source: row["decision_number"] for w in windows for row in counts.get(w.source, ())}
     recent = {w.source for w in windows[-most:]}
@@ -159,13 +160,15 @@ def _list_windows(
 
 
 def _make_entries(
-    spec: TableSpec,
+    spec: DriftRules,
     windows: Iterable[_Window],
     rows: Mapping[Source, Sequence[Row]],
     complete: Collection[tuple[Source, Key]] | None = None,
 ) -> list[Entry]:
-    """``complete``: the rows that were read with their distributions; None: all."""
-    now = feature_meanings(spec.ruleset())
+    """``complete``: the rows that were read with their distributions; None: all. Names that were recorded before the table had
+    personal columns are masked too.
+    """
+    now, mask = feature_meanings(spec.ruleset()), name_mask(spec)
     entries = []
     for window in windows:
         own = rows.get(window.source, ())
@@ -181,6 +184,9 @@ def _make_entries(
             for key, values in read_statistics({"statistics": json.loads(stored)}).items()
             if key not in changed and window.meanings.get(key[0]) == now.get(key[0])
         }
+        if mask:
+            measured = tuple(map(mask.measurement, measured))
+            statistics = {mask.key(key): values for key, values in statistics.items()}
         entries.append(Entry(window.source[1], window.number, measured, statistics, window.seeded))
     return entries
 

@@ -6,9 +6,12 @@ Belongs here: the rows, and appending missing ones. Does not: deciding, or readi
 import json
 from typing import Any
 
+from pyarrow import ArrowException
+
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 
 CHECK_RESULTS = LogTable(
@@ -28,10 +31,17 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
     """Append the missing rows of a table in one commit; return their number.
 
     A decision is projected whole or not at all, and found by its id: in whatever order decisions were applied, none is missed
-    and none is doubled. Raises LockedError if another process writes for longer than the wait.
+    and none is doubled. Rows of lost data files are appended again. Raises LockedError if another process writes for longer
+    than the wait.
     """
     with CHECK_RESULTS.lock(settings, wait_seconds):
-        projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
+        try:
+            projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
+        except (OSError, ArrowException):
+            if not (files := TableFiles(CHECK_RESULTS.path(settings))).absent:
+                raise
+            forget_lost_files(files)
+            projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
         applied = [d for d in logs.decisions(settings, table) if d.applied_at and d.superseded_by is None]
         missing = [d for d in applied if d.decision_id not in projected]
         rows = [row for d in logs.with_evidence(settings, table, missing, ["checks"]) for row in _rows(d)]

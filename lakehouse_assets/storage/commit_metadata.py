@@ -13,12 +13,12 @@ from typing import Any
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason
 
-# Of a reason everything but its message, which may quote what arrived. Of a check no evidence, of a window no profile.
+# Of a reason everything but its message, which may quote what arrived.
 _REASON = ("check", "severity", "status", "effect", "rows")
-_PLAIN = (
-    "extraction_seq", "number", "kind", "verdict", "ruleset_hash", "bronze_version", "baseline_version", "run_id",
-    "drift_p_value", "teaches", "by", "because", "superseded_by",
-)  # fmt: skip
+# Fields with an encoding of their own; and what a commit does not store: evidence, profiles, marks of later commits.
+_ENCODED = {"table", "p_extracted_at", "counts", "reasons", "ruleset", "decided_at", "waived", "inputs", "evolved"}
+_NOT_STORED = {"recomputed", "checks", "drift", "profiles", "silver_version", "applied_at"}
+_PLAIN = tuple(name for name in Decision.__dataclass_fields__ if name not in _ENCODED | _NOT_STORED)
 WITHOUT_MESSAGE = "the message was lost with ops/decisions"
 
 
@@ -28,16 +28,29 @@ def encode_decisions(step: str, applied: Iterable[Decision], made: Sequence[Deci
     return json.dumps({"step": step, "decisions": sorted(d.decision_id for d in applied), "log": _compress(log)})
 
 
-def encode_fingerprints(prints: Mapping[Batch, str]) -> str:
-    """Return a bronze commit's user metadata: the source's fingerprint of each extraction in it."""
-    extractions = [[start_of(batch).isoformat(), batch[1], text] for batch, text in sorted(prints.items())]
-    return json.dumps({"step": "bronze", "extractions": _compress(extractions)})
+def encode_fingerprints(prints: Mapping[Batch, str], positions: Mapping[Batch, str] | None = None) -> str:
+    """Return a bronze commit's user metadata: the source's fingerprint of each extraction in it, and its recorded position."""
+    metadata = {"step": "bronze", "extractions": _compress(_texts_by_batch(prints))}
+    return json.dumps(metadata | ({"positions": _compress(_texts_by_batch(positions))} if positions else {}))
+
+
+def _texts_by_batch(texts: Mapping[Batch, str]) -> list[list[Any]]:
+    return [[start_of(batch).isoformat(), batch[1], text] for batch, text in sorted(texts.items())]
 
 
 def decode_fingerprints(text: str | None) -> dict[Batch, str]:
     """Return the fingerprints stored with a bronze commit; none for another program's text."""
+    return _decode_texts(text, "extractions")
+
+
+def decode_positions(text: str | None) -> dict[Batch, str]:
+    """Return the positions stored with a bronze commit; none for another program's text."""
+    return _decode_texts(text, "positions")
+
+
+def _decode_texts(text: str | None, name: str) -> dict[Batch, str]:
     try:
-        return {(datetime.fromisoformat(start), seq): print_ for start, seq, print_ in _decompress(_parse(text)["extractions"])}
+        return {(datetime.fromisoformat(start), seq): each for start, seq, each in _decompress(_parse(text)[name])}
     except (KeyError, TypeError, ValueError, zlib.error):
         return {}
 

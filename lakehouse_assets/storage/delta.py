@@ -10,19 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyarrow import fs
-from pyarrow.dataset import Dataset, Expression
-from pyarrow.parquet import filters_to_expression
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 # A hash of the contract by which silver was made.
 MEANING = "lakehouse.meaning"
@@ -91,11 +92,11 @@ def read_commit(path: str, number: int) -> Commit | None:
     return None
 
 
-def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
-    """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written."""
+def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None, version: int | None = None) -> pa.Table:
+    """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written. ``version``: not the newest."""
     if not exists(path):
         return pa.table({})
-    return _dataset(path).to_table(columns=list(columns) if columns else None, filter=_as_expression(filters))
+    return _dataset(path, version).to_table(columns=list(columns) if columns else None, filter=_as_expression(filters))
 
 
 def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
@@ -108,15 +109,17 @@ def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filte
     return scanner.head(rows)
 
 
-def _dataset(path: str) -> Dataset:
+def _dataset(path: str, version: int | None = None) -> "Dataset":
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
     filesystem, base = open_filesystem(path)
-    return open_table(path).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
+    return open_table(path, version).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
 
 
 def _as_expression(filters: Any) -> Any:
-    if isinstance(filters, Expression):
-        return filters
+    if not isinstance(filters, list | tuple):
+        return filters  # an expression, or None
+    from pyarrow.parquet import filters_to_expression  # noqa: PLC0415 (it loads pandas)
+
     return filters_to_expression(filters) if filters else None
 
 
@@ -143,11 +146,15 @@ def commit_metadata_of(decision_ids: Sequence[str], step: str) -> str:
 @contextmanager
 def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
     """Set the user metadata of commits within the block: MERGE reads it from the session only."""
+    before = spark.conf.get(USER_METADATA, None)
     spark.conf.set(USER_METADATA, text)
     try:
         yield
     finally:
-        spark.conf.unset(USER_METADATA)
+        if before is None:
+            spark.conf.unset(USER_METADATA)
+        else:
+            spark.conf.set(USER_METADATA, before)
 
 
 def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:
@@ -220,18 +227,6 @@ def schema_types(path: str, number: int | None = None) -> list[tuple[str, str]]:
     """Return the columns of a version (or of the newest) with Spark's types, in order. No JVM."""
     schema = json.loads(open_table(path, number).schema().to_json())
     return [(field["name"], sql_type(type_of_json(field["type"]))) for field in schema["fields"]]
-
-
-def with_comments(frame: DataFrame, path: str) -> DataFrame:
-    """Return the frame with the comments that a person put on the table's columns, so that an overwrite keeps them."""
-    fields = json.loads(open_table(path).schema().to_json())["fields"]
-    texts = {field["name"]: (field.get("metadata") or {}).get("comment") for field in fields}
-    comments = {name: {"comment": text} for name, text in texts.items() if text}
-    if not comments:
-        return frame
-    return frame.select(
-        *[frame[identifier(f.name)].alias(f.name, metadata=f.metadata | comments.get(f.name, {})) for f in frame.schema]
-    )
 
 
 def schema_changes(path: str) -> list[tuple[int, datetime, str, list[tuple[str, str]]]]:

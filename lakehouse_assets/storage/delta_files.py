@@ -3,6 +3,7 @@
 Belongs here: reading them. Does not: what the counts mean for a table's evidence (evidence).
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -43,13 +44,14 @@ def is_corrupt_log(error: Exception) -> bool:
 
 
 class TableFiles:
-    """One Delta table: its state, and its live data files by its log. ``of_table``: only its partition of a log.
+    """One Delta table: its state, and its live data files by its log. ``of_table``: only its partition of a log. ``version``:
+    the table as it was then; without it the newest.
 
     Files are compared by name and size: one by one on a disk, by listing the folder on an object store. ``absent``: rows of
     files that are missing or of another size. Raises whatever keeps the log from being read this time.
     """
 
-    def __init__(self, path: str, of_table: str | None = None) -> None:
+    def __init__(self, path: str, of_table: str | None = None, version: int | None = None) -> None:
         self.path = path
         self.table: DeltaTable | None = None
         self.files: list[dict[str, Any]] = []
@@ -58,7 +60,7 @@ class TableFiles:
         try:
             if not delta.exists(path):
                 return
-            self.table = delta.open_table(path)
+            self.table = delta.open_table(path, version)
             actions = pa.table(self.table.get_add_actions(flatten=True))
             wanted = ("path", "size_bytes", "num_records", "modification_time", "partition.table", "partition.p_extracted_at")
             wanted += ("min.extraction_seq", "max.extraction_seq", "min.decision_id", "max.decision_id")
@@ -135,6 +137,23 @@ class TableFiles:
                 counted[tuple(row[name] for name in columns)] += row["count_all"]
         return counted
 
+    def find_doubled(self, columns: Sequence[str]) -> set[Any]:
+        """Return values of the first column that are in rows which another row equals in all these columns.
+
+        A file that alone has its one value is not read: one commit wrote its rows.
+        """
+        first, names_of = columns[0], dict[Any, list[str]]()
+        for row in self.files:
+            low, high = row.get(f"min.{first}"), row.get(f"max.{first}")
+            names_of.setdefault(low if low == high else None, []).append(unquote(row["path"]))
+        unread = names_of.pop(None, [])
+        shared = set(self._dataset(unread).to_table(columns=[first])[first].unique().to_pylist()) if unread else set()
+        unread += [name for value, names in names_of.items() if names[1:] or value in shared for name in names]
+        if not unread:
+            return set()
+        counted = self._dataset(unread).to_table(columns=list(columns)).group_by(list(columns)).aggregate([([], "count_all")])
+        return set(counted.filter(ds.field("count_all") > 1)[first].to_pylist())
+
     def entries(self, schema: pa.Schema, table: str, without: Collection[str] = ()) -> list[dict[str, Any]]:
         """Return a log's rows of one table, read as plain files: Delta's reader takes ten times as long for many small ones."""
         names = [field.name for field in schema if field.name not in {"table", *without}]
@@ -151,6 +170,14 @@ class TableFiles:
             _CACHE.update({(key, name): rows for name, rows in read_rows.items()})
             rows_by_file |= read_rows
         return [row for name in files for row in rows_by_file[name]]
+
+    def changes_rows(self, version: int) -> bool:
+        """Whether a commit that is still in the log added or removed rows; a compaction or a change of the schema did not."""
+        filesystem, base = self.folder
+        with filesystem.open_input_stream(f"{base}/_delta_log/{version:020d}.json") as file:
+            actions = [json.loads(line) for line in file.read().decode().splitlines() if line.strip()]
+        changed = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+        return any(action.get("dataChange", True) for action in changed)
 
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest commits that are still in the log, newest first."""

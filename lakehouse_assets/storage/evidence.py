@@ -4,7 +4,7 @@ Belongs here: counting. Does not: comparing the counts (decisions/evidence), or 
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -18,12 +18,17 @@ from lakehouse_assets.storage import commit_metadata
 from lakehouse_assets.storage.baseline import BaselineEvent, baseline_events
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS, decisions_from_rows, extractions_from_rows
-from lakehouse_assets.storage.version_marks import Mark, abandoned_decisions, find_last_mark
+from lakehouse_assets.storage.source_positions import measure_positions
+from lakehouse_assets.storage.version_marks import Mark, abandoned_decisions, find_last_mark, read_last_mark
 
 # How many of the newest commits of silver and quarantine are read for the decisions that they name.
 COMMITS_READ = 20
+# The same of bronze, for the commits of extractions that are being recorded.
+EXTRACTIONS_READ = 100
+# One row of the baseline: a feature of a window, in a stratum.
+PROFILE_IDENTITY = ("decision_id", "p_extracted_at", "feature", "stratum")
 OUR_STEPS = frozenset({"silver", "rebuild"})
-# They leave the rows as they are.
+# They leave the rows as they are. Of any other program's commit its file says whether rows changed.
 ROWLESS_OPERATIONS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMNS", "CHANGE COLUMN"})
 
 
@@ -36,6 +41,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
         return LoggedEvidence(), Inventory(tables)
     entries = files["ops/decisions"].entries(DECISIONS.schema, table, {"checks", "drift", "profiles"})
     extracted = files["ops/extractions"].entries(EXTRACTIONS.schema, table)
+    tables["ops/positions"], positions = measure_positions(settings, table, extracted)
     decisions, mark = decisions_from_rows(entries), find_last_mark(entries)
     record, inventory = LoggedEvidence(decisions=decisions), Inventory()
     if drift:
@@ -47,20 +53,29 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
         given_up=abandoned_decisions(entries),
         silver=(mark.version, mark.rows) if mark else None,
     )
-    since = (tables["silver"].version or 0) - mark.version if mark else 0
-    silver = files["silver"].history(max(COMMITS_READ, since))
+    silver = _read_history(files["silver"], mark)
     quarantine = files["quarantine"].history(COMMITS_READ)
     bronze = files["bronze"].extractions()
     inventory = replace(
         inventory,
         tables=tables,
         bronze={batch: rows for batch, (rows, _) in bronze.items()},
-        written={batch: at for batch, (_, at) in bronze.items()},
+        unrecorded=_find_unrecorded(files["bronze"], bronze, record),
+        positions=positions,
+        in_silver={name for entry in silver for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]},
         quarantine={key[0]: rows for key, rows in files["quarantine"].column_counts(["decision_id"]).items()},
-        changes=_changes(silver, mark, tables["silver"]),
+        changes=_changes(files["silver"], silver, mark),
         named=[name for entry in (*silver, *quarantine) for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]],
     )
     return record, inventory
+
+
+def measure_silver_evidence(settings: Settings, table: str) -> tuple[LoggedEvidence, Inventory]:
+    """Return the same of silver alone: its last mark, and its commits since."""
+    mark, files = read_last_mark(settings, table), TableFiles(settings.path("silver", table))
+    changes = _changes(files, _read_history(files, mark), mark)
+    silver = (mark.version, mark.rows) if mark else None
+    return LoggedEvidence(silver=silver), Inventory({"silver": files.state}, changes=changes)
 
 
 def measure_baseline_evidence(
@@ -87,7 +102,9 @@ def _measure_baseline(
         last_event=max((event.at for event in events), default=None),
     )
     tables: dict[Layer, TableState] = {"baseline": baseline.state, "ops/baselines": log.state}
-    return record, Inventory(tables=tables, profiles=profiles, last_event=_last_event(baseline.history(COMMITS_READ)))
+    doubled = {name for name in baseline.find_doubled(PROFILE_IDENTITY) if name is not None}
+    last_event = _last_event(baseline.history(COMMITS_READ))
+    return record, Inventory(tables=tables, profiles=profiles, doubled=doubled, last_event=last_event)
 
 
 def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> list[str]:
@@ -132,17 +149,59 @@ def find_double_records(rows: Sequence[dict[str, Any]]) -> set[Batch]:
     return batches
 
 
-def _changes(history: Sequence[dict[str, Any]], mark: Mark | None, silver: TableState) -> list[Change] | None:
-    """Return silver's commits since the recorded version, oldest first; None if one is no longer in the log."""
-    if mark is None or silver.version is None:
+def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, tuple[int, int]]:
+    """Return rows and bronze version of each extraction as its own commit left them, whatever other programs have committed
+    since. Of one without a commit among the newest (``EXTRACTIONS_READ``), as it is now.
+    """
+    files, versions = TableFiles(path), dict[Batch, int]()
+    # Nearly always the newest commit has all of them.
+    for limit in (1, EXTRACTIONS_READ):
+        for entry in files.history(limit):
+            for batch in commit_metadata.decode_fingerprints(entry.get("userMetadata")):
+                versions.setdefault(batch, entry["version"])
+        if versions.keys() >= set(batches):
+            break
+    newest = files.state.version or 0
+    commits = {batch: versions.get(batch, newest) for batch in batches}
+    counted = {v: (files if v == newest else TableFiles(path, version=v)).extractions() for v in {*commits.values()}}
+    return {batch: (counted[v][batch][0] if batch in counted[v] else 0, v) for batch, v in commits.items()}
+
+
+def _find_unrecorded(bronze: TableFiles, batches: Mapping[Batch, tuple[int, datetime]], record: LoggedEvidence) -> set[Batch]:
+    """Return undecided extractions with other rows than on record that bronze has a newer commit of."""
+    decided = {decision.batch for decision in record.decisions}
+    others = [e for e in record.extractions if e.batch not in decided and batches.get(e.batch, (0,))[0] != e.rows]
+    recorded = {extraction.batch: extraction.bronze_version for extraction in others}
+    committed = [
+        (batch, commit["version"])
+        for commit in (bronze.history(EXTRACTIONS_READ) if recorded else [])
+        for batch in commit_metadata.decode_fingerprints(commit.get("userMetadata"))
+    ]
+    return {batch for batch, version in committed if batch in recorded and version > recorded[batch]}
+
+
+def _read_history(silver: TableFiles, mark: Mark | None) -> list[dict[str, Any]]:
+    """Return silver's commits since the mark, and at least its newest ones; newest first."""
+    return silver.history(max(COMMITS_READ, (silver.state.version or 0) - _marked_version(mark)))
+
+
+def _marked_version(mark: Mark | None) -> int:
+    """Return the recorded version; -1 before the first mark: every commit is newer."""
+    return mark.version if mark else -1
+
+
+def _changes(silver: TableFiles, history: Sequence[dict[str, Any]], mark: Mark | None) -> list[Change]:
+    """Return silver's commits since the recorded version, oldest first. One entry stands for those no longer in the log."""
+    since, version = _marked_version(mark), silver.state.version
+    if version is None:
         return []
-    newer = sorted((e for e in history if (e.get("version") or 0) > mark.version), key=lambda e: e["version"])
-    if len(newer) < silver.version - mark.version:
-        return None
-    return [_change(entry) for entry in newer]
+    newer = sorted((e for e in history if e["version"] > since), key=lambda e: e["version"])
+    lost = version - since - len(newer)
+    gap = [Change(since + lost, "no longer in the log", True, None)] if lost > 0 else []
+    return [*gap, *(_change(silver, entry) for entry in newer)]
 
 
-def _change(entry: dict[str, Any]) -> Change:
+def _change(silver: TableFiles, entry: dict[str, Any]) -> Change:
     operation, metrics = entry.get("operation", "unknown"), entry.get("operationMetrics") or {}
     mode = (entry.get("operationParameters") or {}).get("mode")
     ours = commit_metadata.decode_step(entry.get("userMetadata"))[0] in OUR_STEPS
@@ -151,9 +210,9 @@ def _change(entry: dict[str, Any]) -> Change:
         return int(metrics[name]) if str(metrics.get(name, "")).isdigit() else None
 
     rows: int | None = None
-    if operation in ROWLESS_OPERATIONS:
-        rows = 0
-    elif operation == "WRITE":
+    if operation in ROWLESS_OPERATIONS or not (ours or silver.changes_rows(entry["version"])):
+        return Change(entry["version"], operation, ours, 0)
+    if operation == "WRITE":
         rows = number("numOutputRows")
     elif operation == "MERGE":
         inserted, deleted = number("numTargetRowsInserted"), number("numTargetRowsDeleted")

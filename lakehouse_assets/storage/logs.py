@@ -22,7 +22,8 @@ EXTRACTIONS = LogTable(
     "extractions",
     log_schema(
         "table text!, p_extracted_at moment!, extraction_seq int!, fingerprint text!, rows long!, columns texts!,"
-        " bronze_version long!, run_id text!, extracted_at moment!, lacking texts, types text, respelled text, control text"
+        " bronze_version long!, run_id text!, extracted_at moment!, lacking texts, types text, respelled text, control text,"
+        " position text"
     ),
 )
 DECISIONS = LogTable(
@@ -196,9 +197,11 @@ def log_decisions(settings: Settings, decisions: Sequence[Decision]) -> None:
     DECISIONS.append(settings, [decision_row(decision) for decision in decisions])
 
 
-def restore_decisions(settings: Settings, decisions: Sequence[Decision]) -> None:
-    """Append lost decisions. Their profiles stay NULL for "unknown"; "none" would be `[]`."""
-    DECISIONS.append(settings, [decision_row(decision) | {"profiles": None} for decision in decisions])
+def restore_entries(settings: Settings, decisions: Sequence[Decision], marks: Sequence[Mapping[str, Any]]) -> None:
+    """Append lost decisions and lost marks in one commit: a decision without its mark would be applied again. Profiles of the
+    decisions stay NULL for "unknown"; "none" would be `[]`.
+    """
+    DECISIONS.append(settings, [*(decision_row(decision) | {"profiles": None} for decision in decisions), *marks])
 
 
 def log_checked(settings: Settings, later: Sequence[tuple[Decision, Sequence[Outcome]]]) -> None:
@@ -215,5 +218,10 @@ def mark_applied(
     settings: Settings, decisions: Sequence[Decision], version: int | None, at: datetime, rows_now: int | None = None
 ) -> None:
     """Mark decisions whose rows are completely in the tables: the last step. ``rows_now``: rows of that version."""
+    DECISIONS.append(settings, [mark_row(decision, version, at, rows_now) for decision in decisions])
+
+
+def mark_row(decision: Decision, version: int | None, at: datetime, rows_now: int | None = None) -> dict[str, Any]:
+    """Return the row of a decision's mark, as `mark_applied` appends it."""
     mark = {"silver_version": version, "silver_rows": rows_now, "applied_at": at}
-    DECISIONS.append(settings, [entry(d.table, "applied", decision_id=d.decision_id, **mark) for d in decisions])
+    return entry(decision.table, "applied", decision_id=decision.decision_id, **mark)

@@ -202,25 +202,38 @@ def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
     """Turn off whole-stage code generation within the block if there are many checks: the method for some hundreds of them
     takes more memory to compile than a run has.
     """
-    with _disabled(spark, "spark.sql.codegen.wholeStage") if checks > MOST_COMPILED else nullcontext():
+    with _setting(spark, "spark.sql.codegen.wholeStage", "false") if checks > MOST_COMPILED else nullcontext():
         yield
 
 
 @contextmanager
 def disable_ansi(spark: SparkSession) -> Iterator[None]:
     """Within the block, a new expression gives NULL where a cast or a division would stop the scan."""
-    with _disabled(spark, "spark.sql.ansi.enabled"):
+    with _setting(spark, "spark.sql.ansi.enabled", "false"):
         yield
 
 
 @contextmanager
-def _disabled(spark: SparkSession, key: str) -> Iterator[None]:
-    before = str(spark.conf.get(key, "true"))
-    spark.conf.set(key, "false")
+def rule_semantics(spark: SparkSession) -> Iterator[None]:
+    """Within the block, a new expression means what it means in a lake: by ANSI rules, with times in UTC.
+
+    Build a frame in it and run it outside: files that the session reads then keep the session's own meaning.
+    """
+    with _setting(spark, "spark.sql.ansi.enabled", "true"), _setting(spark, "spark.sql.session.timeZone", "UTC"):
+        yield
+
+
+@contextmanager
+def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
     try:
         yield
     finally:
-        spark.conf.set(key, before)
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
 
 
 def fetch_jars(settings: Settings) -> None:

@@ -3,11 +3,14 @@
 Belongs here: rows ↔ texts by window; a window's first one counts. Does not: the meaning of a text (sources).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 
 POSITIONS = LogTable(
@@ -20,6 +23,20 @@ def read_positions(settings: Settings, table: str) -> dict[datetime, str]:
     logged = POSITIONS.read(settings, filters=[("table", "=", table)])
     rows = sorted(logged, key=lambda row: row["recorded_at"], reverse=True)
     return {row["p_extracted_at"]: row["position"] for row in rows}
+
+
+def measure_positions(
+    settings: Settings, table: str, extractions: Sequence[Mapping[str, Any]]
+) -> tuple[TableState, set[datetime]]:
+    """Return the log's state for a table, and the windows with a position. ``extractions``: rows of `ops/extractions`; only a
+    table with a position in one of them is measured.
+    """
+    if not any(row["position"] for row in extractions):
+        return TableState(), set()
+    files = TableFiles(POSITIONS.path(settings), table)
+    if files.state.unreadable:
+        return files.state, set()
+    return files.state, {row["p_extracted_at"] for row in files.entries(POSITIONS.schema, table)}
 
 
 def record_positions(settings: Settings, table: str, fresh: Mapping[Window, str], run_id: str, at: datetime) -> None:

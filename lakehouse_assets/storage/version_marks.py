@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.commit_metadata import decode_step
 from lakehouse_assets.storage.logs import DECISIONS, entry
 
 REBUILT = "rebuilt"
 ABANDONED = "given_up"
+# How many of silver's newest commits are read for a rebuild's own.
+COMMITS_READ = 20
 
 
 class Mark(NamedTuple):
@@ -65,14 +68,33 @@ def log_abandoned(
 
 
 def log_rebuilt(settings: Settings, table: str, run_id: str, at: datetime) -> None:
-    """Record that silver was rebuilt completely."""
+    """Record that silver was rebuilt completely: the version of the rebuild, and its rows by that commit's own metrics."""
     path = settings.path("silver", table)
-    mark_version(settings, table, run_id, at, delta.version(path), count_rows(path))
+    version, rows = _find_rebuild(path) or (delta.version(path), count_rows(path))
+    mark_version(settings, table, run_id, at, version, rows)
+
+
+def _find_rebuild(path: str) -> tuple[int, int | None] | None:
+    """Return version and rows of the newest commit that replaced all of silver's rows; None if it is not among the last ones.
+    What other programs commit after it is no part of the mark.
+    """
+    for commit in delta.open_table(path).history(COMMITS_READ):
+        if commit.get("operation") == "WRITE" and decode_step(commit.get("userMetadata"))[0] == "rebuild":
+            rows = (commit.get("operationMetrics") or {}).get("numOutputRows")
+            return commit["version"], None if rows is None else int(rows)
+    return None
 
 
 def mark_version(settings: Settings, table: str, run_id: str, at: datetime, version: int, rows: int | None) -> None:
     """Record a version after all existing marks, whatever the clock says."""
     last = read_last_mark(settings, table)
-    at = max(at, last.at + timedelta(microseconds=1)) if last else at
+    DECISIONS.append(settings, [version_row(table, run_id, at, version, rows, [last] if last else [])])
+
+
+def version_row(
+    table: str, run_id: str, at: datetime, version: int, rows: int | None, earlier: Collection[Mark]
+) -> dict[str, Any]:
+    """Return the row that records a version, with a time after the ``earlier`` marks."""
+    at = max([at, *(mark.at + timedelta(microseconds=1) for mark in earlier)])
     mark = {"silver_version": version, "silver_rows": rows, "applied_at": at}
-    DECISIONS.append(settings, [entry(table, REBUILT, run_id=run_id, **mark)])
+    return entry(table, REBUILT, run_id=run_id, **mark)

@@ -81,7 +81,7 @@ def _verify_frame(extraction: Extraction, windows: Sequence[Window]) -> None:
     require(set(others.values()) <= {"string"}, f"the source's columns are strings: {others}")
     require(set(extraction.columns) == set(windows), "`columns` has exactly the requested windows")
     frame = extraction.frame
-    starts = {row[0].replace(tzinfo=UTC) for row in frame.select("p_extracted_at").distinct().collect()}
+    starts = {row[0].astimezone(UTC) for row in frame.select("p_extracted_at").distinct().collect()}
     require(starts <= {window.start for window in windows}, "the frame has rows of exactly the requested windows")
     for row in frame.select("_columns", "_corrupt_record", *[f"`{name.replace('`', '``')}`" for name in others]).collect():
         values = dict(zip(others, row[2:], strict=True))

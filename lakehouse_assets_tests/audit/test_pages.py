@@ -24,16 +24,16 @@ MISSING = FeatureResult(
 def test_the_windows_that_drifted_with_their_features_and_a_picture(settings):
     spec = readings(drift={"features": ["value"]})
     drift = {"status": "calibrated", "action": "hold", "worst": MISSING, "results": [MISSING], "statistics": []}
-    given = {
+    fields = {
         "checks": (outcome("drift", status="failed", effect="batch", message="value is missing in 90 % of rows"),),
         "drift": drift,
         "profiles": (Profile("value", None, 10, nulls=9, counts=((1.0, 1),)).to_dict(),),
         "drift_p_value": 0.004,
         "baseline_version": 0,
     }
-    found = [decided(number, ruleset=spec.ruleset(), **given) for number in (1, 2, 3, 4)]
+    decisions = [decided(number, ruleset=spec.ruleset(), **fields) for number in (1, 2, 3, 4)]
     # One was judged by rules that nobody could write today.
-    write(settings, [replace(found[0], ruleset="{}"), *found[1:3], replace(found[3], ruleset="{}")])
+    write(settings, [replace(decisions[0], ruleset="{}"), *decisions[1:3], replace(decisions[3], ruleset="{}")])
     audit_log.append_audit(settings, firms(table="silver/readings"))
     write_pages(settings, read_rules(), datetime(2026, 11, 22, tzinfo=UTC))
     html = page_file(settings, "silver/readings").read_text()

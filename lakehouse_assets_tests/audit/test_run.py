@@ -55,9 +55,9 @@ def lake(spark, tmp_path_factory) -> Settings:
 
 
 def runs(spark, settings, **changes) -> AuditRun:
-    known = {"silver/firms": DeclaredTable(("id",), frozenset({"contact_url"}), "silver_firms")}
-    given = AuditRun(settings, read_rules(), lambda: spark, "run-1", known, seed=11, clock=lambda: AT)
-    return replace(given, **changes)
+    declared = {"silver/firms": DeclaredTable(("id",), frozenset({"contact_url"}), "silver_firms")}
+    audit_run = AuditRun(settings, read_rules(), lambda: spark, "run-1", declared, seed=11, clock=lambda: AT)
+    return replace(audit_run, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +66,17 @@ def report(spark, lake):
 
 
 def of(record, rule: str, column: str | None = None):
-    (found,) = [r for r in record.results if r["rule"] == rule and (column is None or column in r["columns"])]
-    return found
+    (result,) = [r for r in record.results if r["rule"] == rule and (column is None or column in r["columns"])]
+    return result
 
 
 def test_every_table_on_disk_is_audited_and_one_that_is_torn_stops_itself_alone(report):
-    found = {record.table: record for record in report.audits}
-    assert list(found) == ["silver/empty", "silver/firms", "silver/torn"]
-    assert (found["silver/torn"].verdict, found["silver/torn"].version) == ("stopped", None)
-    assert found["silver/torn"].error_message
-    assert found["silver/empty"].verdict == "passed"
-    assert found["silver/empty"].results[0]["status"] == "pass"
+    audits = {record.table: record for record in report.audits}
+    assert list(audits) == ["silver/empty", "silver/firms", "silver/torn"]
+    assert (audits["silver/torn"].verdict, audits["silver/torn"].version) == ("stopped", None)
+    assert audits["silver/torn"].error_message
+    assert audits["silver/empty"].verdict == "passed"
+    assert audits["silver/empty"].results[0]["status"] == "pass"
     assert report.stops
 
 
@@ -93,7 +93,7 @@ def test_each_rule_has_its_answer(report):
     assert of(firms, "url_form", "homepage")["status"] == "pass"
 
 
-def test_what_the_sample_leaves_open_is_looked_at_in_full(report, spark, lake):
+def test_an_inconclusive_sample_is_followed_by_a_full_audit(report, spark, lake):
     firms = report.audits[1]
     revenue = of(firms, "revenue")
     assert (revenue["status"], revenue["escalated"]) == ("fail", True)
@@ -108,8 +108,8 @@ def test_personal_values_are_masked_everywhere(report, lake):
     firms = report.audits[1]
     form = of(firms, "url_form", "contact_url")
     assert (form["status"], form["examples"]) == ("fail", [MASKED])
-    told = " ".join(str(row) for row in rows_of(lake.path("ops", "audits")))
-    assert "ann@x.org" not in told
+    stored_text = " ".join(str(row) for row in rows_of(lake.path("ops", "audits")))
+    assert "ann@x.org" not in stored_text
 
 
 def test_an_old_version_is_audited_as_it_was_and_is_not_the_state(spark, lake, report):
@@ -138,7 +138,7 @@ def test_the_seed_fixes_the_sample_and_a_weight_brings_the_rare(spark, lake, tmp
     assert first.results[0]["status"] == "pass"
 
 
-def test_coverage_is_told(spark, lake, report, tmp_path):
+def test_uncovered_columns_are_listed(spark, lake, report, tmp_path):
     firms = report.audits[1]
     assert firms.uncovered == ("kind", SCRIPT)
     assert {u.rule for u in report.unmatched if u.pattern is None} == {"employee_count", "founded_year"}
@@ -179,5 +179,5 @@ def test_a_table_that_goes_away_while_others_are_audited_stops_itself_alone(spar
         if step == "silver/going":
             shutil.rmtree(lake.path("silver", "going"))
 
-    found = audit_layer(runs(spark, lake, step=remove, run_id="run-4"), "silver", ["empty", "going"]).audits
-    assert [record.verdict for record in found] == ["passed", "stopped"]
+    audits = audit_layer(runs(spark, lake, step=remove, run_id="run-4"), "silver", ["empty", "going"]).audits
+    assert [record.verdict for record in audits] == ["passed", "stopped"]

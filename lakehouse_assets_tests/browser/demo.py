@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.e2e.servers import free_port
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
@@ -53,8 +52,8 @@ def environment(home: Path) -> dict[str, str]:
 def run_once(variables: dict[str, str]) -> None:
     """`lakehouse run`, as a user does it."""
     command = [str(Path(sys.executable).parent / "lakehouse"), "run", "--table", "weather"]
-    done = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def members(group: int) -> list[str]:
@@ -85,7 +84,7 @@ def answers(url: str) -> bool:
 
 @contextmanager
 def dagster_dev(variables: dict[str, str], log: Path) -> Iterator[str]:
-    """`make dev` on a free port: its address. At the end it is told to end, and none of its processes may be left."""
+    """`make dev` on a free port: its address. At the end it is asked to stop, and none of its processes may be left."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, str(PROJECT_ROOT / "scripts" / "dev.py"), "--port", str(port)]

@@ -23,8 +23,8 @@ def test_pages_are_read_with_a_keyboard_in_both_schemes_and_fetch_nothing(tmp_pa
         (tmp_path / path).write_text(html, encoding="utf-8")
     pictures = os.environ.get("LAKEHOUSE_PICTURES")
     with browser(f"file://{tmp_path}/", Path(pictures) if pictures else None) as ui:
-        asked: list[str] = []
-        ui.page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        ui.page.on("request", lambda request: requests.append(request.url))
         ui.page.on("dialog", lambda dialog: ui.troubles.append(dialog.message))
         grounds = set()
         for scheme in ("dark", "light"):
@@ -47,6 +47,6 @@ def test_pages_are_read_with_a_keyboard_in_both_schemes_and_fetch_nothing(tmp_pa
         assert not ui.page.get_by_role("navigation").is_visible()
         ui.page.get_by_role("link", name="url_form").first.click(timeout=5000)
         ui.page.get_by_role("heading", level=1, name="url_form").wait_for()
-        assert all(url.startswith(f"file://{tmp_path}/") and url.endswith(".html") for url in asked), asked
+        assert all(url.startswith(f"file://{tmp_path}/") and url.endswith(".html") for url in requests), requests
         assert (tmp_path / page_path("silver/firms")).stat().st_size < 100_000
         assert ui.troubles == []

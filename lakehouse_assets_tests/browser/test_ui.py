@@ -65,14 +65,14 @@ def test_the_graph_has_the_tables_as_groups_and_the_layers_with_their_kinds(ui):
     ui.page.set_viewport_size(SIZE)
 
 
-def test_an_asset_says_what_it_is(ui):
+def test_an_asset_page_shows_its_description(ui):
     ui.open("/assets/silver_weather")
     for text in ("weather", "Silver", "PySpark", "delta", "layer: silver", "heal_windows", "pressure_kpa", "unit: kPa"):
         ui.shows(text)
     ui.page.get_by_text("Hourly readings of the weather stations").first.wait_for()
 
 
-def test_the_partitions_show_what_was_decided(ui, landed):
+def test_partitions_show_their_decisions(ui, landed):
     ui.open("/assets/silver_weather?view=partitions&partition=2013-02-12")
     for state, count in {"Failed": 0, "Materialized": landed, "Missing": DAYS_OF_2013 - landed}.items():
         ui.shows(f"{state} ({count})")
@@ -88,8 +88,8 @@ def test_the_partitions_show_what_was_decided(ui, landed):
 def test_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     ui.open("/assets/silver_weather?view=checks&checkDetail=drift")
     ui.row("windows_failed").wait_for()
-    told = ui.page.get_by_text("kPa higher at LGA").first.inner_text()
-    assert all(day in told for day in FAULTY)
+    text = ui.page.get_by_text("kPa higher at LGA").first.inner_text()
+    assert all(day in text for day in FAULTY)
     assert {name: ui.state_of_check(name) for name in ("drift", "not_empty")} == {"drift": "Failed", "not_empty": "Succeeded"}
     ui.row("plot").get_by_text("Show Markdown").click()
     plot = ui.page.locator("img[src^='data:image/png']").first
@@ -118,7 +118,7 @@ def test_the_sensors_are_on_and_tick_and_the_schedules_are_there(ui):
 
 
 @pytest.mark.exhaustive(seconds=150)
-def test_a_window_is_materialized_by_hand_and_stays_what_it_was(ui):
+def test_materializing_a_window_by_hand_changes_nothing(ui):
     ui.open("/runs")
     before = ui.runs()
     # Those of the demo: with nothing new landed the daemon has asked for nothing.

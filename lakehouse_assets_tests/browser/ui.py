@@ -21,7 +21,7 @@ ARGUMENTS = (
     "--disable-sync"
 )
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-MISSING = [name for name, found in {"Chromium": BROWSER, "playwright": find_spec("playwright")}.items() if not found]
+MISSING = [name for name, resource in {"Chromium": BROWSER, "playwright": find_spec("playwright")}.items() if not resource]
 SIZE = {"width": 1440, "height": 900}
 PATIENCE = 60_000
 NEW_RUN = """known => [...document.querySelectorAll("a[href^='/runs/']")]
@@ -36,8 +36,13 @@ class Ui:
         self.troubles: list[str] = []
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: self.troubles.append(f"{page.url}: {error}"))
-        page.on("console", lambda said: self.troubles.append(f"{page.url}: {said.text}") if said.type == "error" else None)
-        page.on("response", lambda got: self.troubles.append(f"{got.status} {got.url}") if got.status >= 400 else None)
+        page.on(
+            "console", lambda message: self.troubles.append(f"{page.url}: {message.text}") if message.type == "error" else None
+        )
+        page.on(
+            "response",
+            lambda response: self.troubles.append(f"{response.status} {response.url}") if response.status >= 400 else None,
+        )
 
     def open(self, path: str) -> None:
         """Go there. Pages fill themselves later: wait for what they have to show."""
@@ -67,13 +72,13 @@ class Ui:
         links.first.wait_for()
         return sorted({href.split("?")[0] for href in links.evaluate_all("all => all.map(a => a.getAttribute('href'))")})
 
-    def new_run(self, known: list[str]) -> str:
+    def new_run(self, earlier_runs: list[str]) -> str:
         """Wait for a link to a run that is not one of these."""
-        return self.page.wait_for_function(NEW_RUN, arg=known).json_value()
+        return self.page.wait_for_function(NEW_RUN, arg=earlier_runs).json_value()
 
     def end_of_run(self) -> str:
         """Wait for the end of the run that is open, and say how it ended."""
-        ends = [self.page.get_by_text(said, exact=True) for said in ("Success", "Failure", "Canceled")]
+        ends = [self.page.get_by_text(status, exact=True) for status in ("Success", "Failure", "Canceled")]
         end = ends[0].or_(ends[1]).or_(ends[2]).first
         end.wait_for(timeout=5 * PATIENCE)
         return end.inner_text()

@@ -1,5 +1,5 @@
 """`make chaos`: every kill point, in first and second attempts, by some seeds; two writers; many histories; a schema that
-changes with every window. Told as JSON.
+changes with every window. Reported as JSON.
 
 Belongs here: arguments, order, the account. Does not: any blow.
 """
@@ -19,7 +19,7 @@ from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.chaos.changes import check_changes
 from lakehouse_assets_tests.chaos.files import EveryFile
 from lakehouse_assets_tests.chaos.play import POINTS
-from lakehouse_assets_tests.chaos.strike import Ground, place
+from lakehouse_assets_tests.chaos.strike import Ground, lake_settings
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import at, jvm_for_children
 from lakehouse_assets_tests.laws.on_delta import DRAWN, check_histories
@@ -35,10 +35,10 @@ class Account:
         """Whether the time is up."""
         return time.monotonic() > self.until
 
-    def note(self, what: str, **told: Any) -> None:
+    def note(self, what: str, **fields: Any) -> None:
         """One result."""
-        self.lines.append({"what": what, **told})
-        print(what, *(f"{name}={value}" for name, value in told.items()), flush=True)
+        self.lines.append({"what": what, **fields})
+        print(what, *(f"{name}={value}" for name, value in fields.items()), flush=True)
         if self.file:
             self.file.write_text(json.dumps(self.lines, indent=1) + "\n")
 
@@ -46,11 +46,11 @@ class Account:
 def main(
     seeds: Annotated[int, typer.Option(help="Seeds of each kill point.")] = 3,
     first: Annotated[int, typer.Option(help="The first seed.")] = 1,
-    acts: Annotated[list[str] | None, typer.Option("--act", help=f"Only these acts, of {', '.join(POINTS)}.")] = None,
+    operations: Annotated[list[str] | None, typer.Option("--operation", help=f"Only these, of {', '.join(POINTS)}.")] = None,
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
     changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
-    every_file: Annotated[bool, typer.Option(help="Also kill each act at every file that it writes.")] = True,
+    every_file: Annotated[bool, typer.Option(help="Also kill each operation at every file that it writes.")] = True,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep the results there.")] = None,
 ) -> None:
@@ -59,9 +59,9 @@ def main(
     with tempfile.TemporaryDirectory(prefix="lakehouse-chaos-") as name:
         home = Path(name)
         if appends:
-            told, there = race(home / "race", appends)
-            account.note("two writers", acknowledged=told, there=there, equal=told == there)
-            failed += told != there
+            acknowledged, there = race(home / "race", appends)
+            account.note("two writers", acknowledged=acknowledged, there=there, equal=acknowledged == there)
+            failed += acknowledged != there
         (home / "jvm").mkdir()
         spark = build_session(at(home / "jvm"), "chaos")
         if changes:
@@ -69,12 +69,14 @@ def main(
         kinds = [kind for kind in DRAWN for _ in range(8 if kind != "snapshot" else 1)]
         with jvm_for_children(home / "jvm") as jvm:
             for seed in range(first, first + seeds):
-                for act, points in POINTS.items():
-                    if account.over() or act not in (acts or POINTS):
+                for operation, points in POINTS.items():
+                    if account.over() or operation not in (operations or POINTS):
                         continue
-                    ground = Ground(spark, home / f"{act}-{seed}", act, seed)
+                    ground = Ground(spark, home / f"{operation}-{seed}", operation, seed)
                     if every_file:
-                        failed += _kill_at_every_file(account, spark, home / f"{act}-{seed}-files", act, ground.before)
+                        failed += _kill_at_every_file(
+                            account, spark, home / f"{operation}-{seed}-files", operation, ground.before
+                        )
                     for point in points:
                         for times in (1, 2):
                             if not account.over():
@@ -83,11 +85,11 @@ def main(
         while played < histories and not account.over():
             for kind in dict.fromkeys(kinds):
                 size = min(kinds.count(kind) * 4 if kind != "snapshot" else 1, histories - played)
-                found = [*range(1000 + played, 1000 + played + size)]
+                drawn_seeds = [*range(1000 + played, 1000 + played + size)]
                 try:
-                    if found:
-                        check_histories(spark, place(home / f"histories{played}"), kind, found)
-                    account.note("histories", kind=kind, seeds=f"{found[:1]}..{found[-1:]}", equal=True)
+                    if drawn_seeds:
+                        check_histories(spark, lake_settings(home / f"histories{played}"), kind, drawn_seeds)
+                    account.note("histories", kind=kind, seeds=f"{drawn_seeds[:1]}..{drawn_seeds[-1:]}", equal=True)
                 except AssertionError as error:
                     failed += 1
                     account.note("histories", kind=kind, equal=False, why=str(error)[:2000])
@@ -98,29 +100,31 @@ def main(
 
 def _change(account: Account, spark: Any, home: Path, count: int) -> bool:
     try:
-        account.note("schema changes", count=count, versions=check_changes(spark, place(home), count), equal=True)
+        account.note("schema changes", count=count, versions=check_changes(spark, lake_settings(home), count), equal=True)
         return False
     except AssertionError as error:
         account.note("schema changes", count=count, equal=False, why=str(error)[:2000])
         return True
 
 
-def _kill_at_every_file(account: Account, spark: Any, home: Path, act: str, before: Settings) -> int:
+def _kill_at_every_file(account: Account, spark: Any, home: Path, operation: str, before: Settings) -> int:
     begun = time.monotonic()
-    found = [wrong for _, wrong in EveryFile(spark, home, act, before).differences()]
-    told = {"places": len(found), "seconds": round(time.monotonic() - begun)}
-    account.note("every file", act=act, **told, equal=not any(found), why=[wrong for wrong in found if wrong])
+    differences = [wrong for _, wrong in EveryFile(spark, home, operation, before).differences()]
+    summary = {"places": len(differences), "seconds": round(time.monotonic() - begun)}
+    account.note(
+        "every file", act=operation, **summary, equal=not any(differences), why=[wrong for wrong in differences if wrong]
+    )
     shutil.rmtree(home)
-    return sum(map(bool, found))
+    return sum(map(bool, differences))
 
 
 def _strike(account: Account, ground: Ground, point: str, times: int, jvm: dict[str, str]) -> bool:
-    told = {"act": ground.act, "point": point, "seed": ground.seed, "attempts": times}
+    fields = {"act": ground.operation, "point": point, "seed": ground.seed, "attempts": times}
     try:
-        account.note("kill", **told, killed=ground.strike(point, times, jvm), equal=True)
+        account.note("kill", **fields, killed=ground.strike(point, times, jvm), equal=True)
         return False
     except AssertionError as error:
-        account.note("kill", **told, equal=False, why=str(error)[:2000])
+        account.note("kill", **fields, equal=False, why=str(error)[:2000])
         return True
 
 

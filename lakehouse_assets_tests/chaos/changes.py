@@ -39,16 +39,16 @@ Rung = tuple[str, pa.DataType, Any]
 def changes(count: int) -> list[dict[str, Rung]]:
     """The columns of each window's file after ``count`` changes in a row: a new column, or the next wider type of one."""
     columns: dict[str, tuple[int, int]] = {}
-    found: list[dict[str, Rung]] = [{}]
-    while len(found) <= count:
+    rungs: list[dict[str, Rung]] = [{}]
+    while len(rungs) <= count:
         may_grow = [name for name, (ladder, rung) in columns.items() if rung + 1 < len(LADDERS[ladder])]
-        if len(found) % 3 and may_grow:
+        if len(rungs) % 3 and may_grow:
             ladder, rung = columns[may_grow[0]]
             columns[may_grow[0]] = (ladder, rung + 1)
         else:
             columns[f"c{len(columns)}"] = (len(columns) % len(LADDERS), 0)
-        found.append({name: LADDERS[ladder][rung] for name, (ladder, rung) in columns.items()})
-    return found
+        rungs.append({name: LADDERS[ladder][rung] for name, (ladder, rung) in columns.items()})
+    return rungs
 
 
 def check_changes(spark: Any, settings: Settings, count: int) -> int:
@@ -67,9 +67,9 @@ def check_changes(spark: Any, settings: Settings, count: int) -> int:
         parquet.write_table(pa.table({"id": pa.array([number], pa.int32()), **cells}), path)
     windows: list[Window] = [window_at(START + timedelta(hours=number), "hourly") for number in range(len(arriving))]
     heal_windows(spark, settings, windows, spec)
-    found = {decision.p_extracted_at: decision for decision in logs.decisions(settings, "readings")}
-    assert all(found[window.start].accepted for window in windows)
-    versions = [found[window.start].silver_version for window in windows]
+    decisions = {decision.p_extracted_at: decision for decision in logs.decisions(settings, "readings")}
+    assert all(decisions[window.start].accepted for window in windows)
+    versions = [decisions[window.start].silver_version for window in windows]
     applied = [version for version in versions if version is not None]
     assert len(applied) == len(windows)
     assert applied == sorted(set(applied)), "each change is a version of its own"
@@ -83,15 +83,15 @@ def check_changes(spark: Any, settings: Settings, count: int) -> int:
         assert sorted(by_id) == list(range(number + 1)), f"rows after change {number}"
         for before in range(number + 1):
             for name in wanted:
-                given = arriving[before].get(name)
-                assert _same(by_id[before][name], given and given[2]), (number, before, name)
+                arrived = arriving[before].get(name)
+                assert _same(by_id[before][name], arrived and arrived[2]), (number, before, name)
     proof = rebuild(runner(spark, settings, spec))
     assert (proof.gained, proof.lost) == (0, 0)
     return applied[-1]
 
 
-def _same(found: object, wanted: object) -> bool:
+def _same(actual: object, wanted: object) -> bool:
     """A date may have become a moment."""
-    if isinstance(found, datetime) and not isinstance(wanted, datetime):
-        return (found.date(), found.hour, found.minute) == (wanted, 0, 0)
-    return found == wanted
+    if isinstance(actual, datetime) and not isinstance(wanted, datetime):
+        return (actual.date(), actual.hour, actual.minute) == (wanted, 0, 0)
+    return actual == wanted

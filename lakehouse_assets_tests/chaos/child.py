@@ -1,6 +1,6 @@
-"""A process that does one act and kills itself, with SIGKILL, at a named step. Started by strike.
+"""A process that runs one operation and kills itself, with SIGKILL, at a named step. Started by strike.
 
-``child.py PLACE ACT POINT SEED``: with a + at its end, the point is some moments after the step.
+``child.py HOME OPERATION POINT SEED``: with a + at its end, the point is some moments after the step.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from lakehouse_assets_tests.chaos.play import act, run_of
+from lakehouse_assets_tests.chaos.play import run_of, run_operation
 from lakehouse_assets_tests.laws.child import at, session
 
 
@@ -29,7 +29,7 @@ def main() -> None:
         if f"{reached}+" == point:
             threading.Timer(random.Random(seed).uniform(0.02, 0.6), kill).start()
 
-    act(run_of(spark, settings, step), name)
+    run_operation(run_of(spark, settings, step), name)
 
 
 if __name__ == "__main__":

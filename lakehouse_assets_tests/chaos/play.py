@@ -1,8 +1,9 @@
 """What a chaos process does, where it is killed, and what must be there in the end.
 
-Belongs here: the acts, their kill points, the comparison. Does not: starting processes (strike), or how many (__main__).
+Belongs here: the operations, their kill points, the comparison. Does not: starting processes (strike), or how many (__main__).
 """
 
+import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,14 +13,18 @@ from typing import Any
 
 from delta.tables import DeltaTable
 
+from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.operations import baseline
-from lakehouse_assets.operations.maintain import LAYERS, maintain
-from lakehouse_assets.operations.rebuild import migrate, rebuild
+from lakehouse_assets.operations import maintain as maintenance
+from lakehouse_assets.operations.maintain import maintain
+from lakehouse_assets.operations.rebuild import MIGRATE, REBUILD, migrate, rebuild
 from lakehouse_assets.operations.release import DISCARD, REJUDGE, RELEASE, discard, rejudge, release
+from lakehouse_assets.operations.restore_logs import RESTORING, restore_logs
 from lakehouse_assets.pipeline import gate
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.mend import MEND, mend
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.settings import Settings
@@ -35,7 +40,7 @@ PLAIN = SPECS["plain"].model_dump(by_alias=True, include={"name", "source", "ext
 SPEC = readings(**PLAIN, drift={"features": ["value"]}, checks=[{"check": "not_empty"}, {**RANGE, "max": 100}, LATE_CHECK])
 STRICT = readings(**PLAIN, drift={"features": ["value"]}, checks=[{"check": "not_empty"}, {**RANGE, "max": 1}, LATE_CHECK])
 WIDER = readings(**PLAIN | {"columns": {**PLAIN["columns"], "hour": {"type": "bigint"}}}, drift={"features": ["value"]})
-HELD = 6  # the number of the window whose rows are held, which is not one of the history's
+QUARANTINED = 6  # the number of the window whose rows are quarantined, which is not one of the history's
 
 # Moments within a step, besides the one when it is done.
 WITHIN = {gate.measure: ("rules_measured",), gate.write: ("before_write",)}
@@ -43,23 +48,28 @@ WITHIN = {gate.measure: ("rules_measured",), gate.write: ("before_write",)}
 
 def points_of(steps: Sequence[gate.Step]) -> tuple[str, ...]:
     """The names that `Run.step` receives in these steps, in order."""
-    return tuple(point for step in steps for point in (*WITHIN.get(step, ()), f"{step.__name__}_done"))
+    points = [point for step in steps for point in (*WITHIN.get(step, ()), f"{step.__name__}_done")]
+    return tuple(dict.fromkeys(points))
 
 
-# Where an act is killed. With a + : some moments after that step, together with its Java, in the middle of what follows.
+# Where an operation is killed. With a + : some moments after that step, together with its Java, in the middle of what follows.
 POINTS: dict[str, tuple[str, ...]] = {
     "run": (
         "extracting", "extracting+", "bronze_committed", "extraction_recorded", "extraction_recorded+",
         *points_of(gate.STEPS), "log_done+", "before_write+", "write_done+",
     ),
-    "release": points_of(RELEASE),
-    "discard": points_of(DISCARD),
-    "rejudge": (*points_of(REJUDGE), "before_write+"),
-    "maintain": (*(f"{layer}_{what}" for layer in LAYERS for what in ("compacted", "vacuumed")), "silver_compacted+"),
-    "rebuild": ("silver_rebuilt", "silver_mended"),
-    "migrate": ("silver_rebuilt", "migrated"),
-    "seed": ("seed_written", "seed_logged"),
-    "pin": ("pin_logged",),
+    "release": points_of((*gate.COMPLETING, *RELEASE)),
+    "discard": points_of((*gate.COMPLETING, *DISCARD)),
+    "rejudge": (*points_of((*gate.COMPLETING, *REJUDGE)), "before_write+"),
+    "maintain": (*points_of(gate.COMPLETING), *maintenance.STEPS, "silver_compacted+"),
+    "rebuild": (*points_of(gate.COMPLETING), *REBUILD),
+    "migrate": (*points_of(gate.COMPLETING), *MIGRATE),
+    "seed": (*points_of(gate.COMPLETING), *baseline.SEED),
+    "pin": (*points_of(gate.COMPLETING), *baseline.PIN),
+    "unpin": (*points_of(gate.COMPLETING), *baseline.UNPIN),
+    "reset": (*points_of(gate.COMPLETING), *baseline.RESET),
+    "mend": MEND,
+    "restore_logs": RESTORING,
 }  # fmt: skip
 
 
@@ -68,8 +78,8 @@ def steps_of(seed: int) -> list[Step]:
     steps = history(seed)
     # One that a release lets through, one that it does not (there is no such hour), and a clean one.
     cells = [("z", "1", "999"), ("z", "x", "999"), ("z", "2", "1")]
-    rows = tuple(tuple(zip(COLUMNS, (*given, "2024-01-01T01:00:00Z", "U"), strict=True)) for given in cells)
-    bad = Landed(HELD, COLUMNS, rows)
+    rows = tuple(tuple(zip(COLUMNS, (*values, "2024-01-01T01:00:00Z", "U"), strict=True)) for values in cells)
+    bad = Landed(QUARANTINED, COLUMNS, rows)
     return [[*steps[0], bad], *steps[1:]]
 
 
@@ -88,37 +98,41 @@ def run_of(spark: Any, settings: Settings, step: Callable[[str], None] = lambda 
 
 def windows() -> list[Any]:
     """All windows of a history."""
-    return [window_at(start_of(number), "hourly") for number in range(HELD + 1)]
+    return [window_at(start_of(number), "hourly") for number in range(QUARANTINED + 1)]
 
 
-def act(run: Run, name: str) -> None:
-    """One act, from its beginning. Done before, by an attempt that was killed late, it is done once all the same."""
-    said: dict[str, Any] = {"by": "chaos", "because": "chaos"}
+def run_operation(run: Run, name: str) -> None:
+    """Run one operation from its beginning. If a killed attempt had already finished it, it still counts once."""
+    request: dict[str, Any] = {"by": "chaos", "because": "chaos"}
     table = run.settings.path("silver", "readings")
-    acts: dict[str, Callable[[], Any]] = {
+    operations: dict[str, Callable[[], Any]] = {
         "run": lambda: (extract(run, windows()), publish(run, windows())),
-        "release": lambda: release(run, start_of(HELD), None, waived=["in_range_value"], **said),
-        "discard": lambda: discard(run, start_of(HELD), None, **said),
-        "rejudge": lambda: rejudge(replace(run, spec=STRICT), windows(), **said),
+        "release": lambda: release(run, start_of(QUARANTINED), None, waived=["in_range_value"], **request),
+        "discard": lambda: discard(run, start_of(QUARANTINED), None, **request),
+        "rejudge": lambda: rejudge(replace(run, spec=STRICT), windows(), **request),
         "maintain": lambda: maintain(run),
         "rebuild": lambda: rebuild(run),
         "migrate": lambda: migrate(replace(run, spec=WIDER)),
-        "seed": lambda: baseline.seed(run, table, None, **said),
-        "pin": lambda: baseline.pin(run, **said),
+        "seed": lambda: baseline.seed(run, table, None, **request),
+        "pin": lambda: baseline.pin(run, **request),
+        "unpin": lambda: baseline.unpin(run, **request),
+        "reset": lambda: baseline.reset(run, **request),
+        "mend": lambda: mend(run),
+        "restore_logs": lambda: restore_logs(run),
     }
-    acts[name]()
+    operations[name]()
 
 
 def begin(spark: Any, settings: Settings, name: str, seed: int) -> None:
-    """All that is there before the act: of a run, the history but for its last step, which has landed."""
+    """Prepare all that is there before the operation: for a run, the history but for its last step, which has landed."""
     steps = steps_of(seed)
     for step in steps[:-1] if name == "run" and len(steps) > 1 else steps:
         land(settings, step)
-        act(run_of(spark, settings), "run")
+        run_operation(run_of(spark, settings), "run")
     if name == "run" and len(steps) > 1:
         land(settings, steps[-1])
-    if name == "rebuild":
-        spoil(spark, settings)
+    if name in PREPARED:
+        PREPARED[name](spark, settings)
 
 
 def spoil(spark: Any, settings: Settings) -> None:
@@ -126,47 +140,75 @@ def spoil(spark: Any, settings: Settings) -> None:
     DeltaTable.forPath(spark, settings.path("silver", "readings")).delete("hour = 1")
 
 
+def damage(spark: Any, settings: Settings) -> None:
+    """Remove a window's rows from bronze, all of quarantine, and rows of silver: each can be written again."""
+    bronze = DeltaTable.forPath(spark, settings.path("bronze", "readings"))
+    bronze.delete(f"p_extracted_at = {literal(start_of(QUARANTINED))}")
+    shutil.rmtree(settings.path("quarantine", "readings"))
+    spoil(spark, settings)
+
+
+def lose_logs(_: Any, settings: Settings) -> None:
+    """Remove the logs that commits can restore."""
+    for log in ("decisions", "extractions"):
+        shutil.rmtree(settings.path("ops", log))
+
+
+def pin_baseline(spark: Any, settings: Settings) -> None:
+    """Pin the baseline, for an unpin to have something to remove."""
+    run_operation(run_of(spark, settings), "pin")
+
+
+# Before these, the lake is not as a run leaves it.
+PREPARED: dict[str, Callable[[Any, Settings], None]] = {
+    "rebuild": spoil,
+    "unpin": pin_baseline,
+    "mend": damage,
+    "restore_logs": lose_logs,
+}
+
+
 def end(spark: Any, settings: Settings, name: str, step: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """The act once more, undisturbed, and a run; then what must be equal whatever happened before. Raises AssertionError."""
+    """Run the operation undisturbed, then a run. Return what must be equal whatever came before; raises AssertionError."""
     run = replace(run_of(spark, settings), spec=WIDER if name == "migrate" else SPEC)
-    act(run_of(spark, settings, step), name)
-    act(run, "run")
-    found = tables(settings)
+    run_operation(run_of(spark, settings, step), name)
+    run_operation(run, "run")
+    actual = tables(settings)
     proof = rebuild(run)
     assert (proof.gained, proof.lost) == (0, 0), "a rebuild differs"
-    return found
+    return actual
 
 
 def tables(settings: Settings) -> dict[str, Any]:
     """The tables, and every decision with its profiles and check results: a double of any shows."""
-    known = logs.decisions(settings, "readings", evidence=True)
-    standing = ledger.current_decisions(known)
-    made = {d.decision_id: (*d.batch, d.kind, d.by or "") for d in known if d.superseded_by is None}
-    held = rows_of(settings.path("quarantine", "readings"), ["decision_id", "_content_hash"])
+    decisions = logs.decisions(settings, "readings", evidence=True)
+    current = ledger.current_decisions(decisions)
+    labels = {d.decision_id: (*d.batch, d.kind, d.by or "") for d in decisions if d.superseded_by is None}
+    quarantined_rows = rows_of(settings.path("quarantine", "readings"), ["decision_id", "_content_hash"])
     bronze = rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash"])
     profiles = rows_of(settings.path("baseline", "readings"), ["decision_id", "p_extracted_at", "feature", "rows", "mean"])
     results = rows_of(settings.path("ops", "check_results"), ["decision_id", "check", "status", "failed_rows"])
     events = baseline_events(settings, "readings")
-    lacking = {d.decision_id for d in known if d.applied_at and d.checks and d.superseded_by is None}
+    lacking = {d.decision_id for d in decisions if d.applied_at and d.checks and d.superseded_by is None}
     assert not lacking - {row["decision_id"] for row in results}, "check results are short"
     return {
         "silver": silver(settings),
         "types": delta.schema_types(settings.path("silver", "readings")),
         "bronze": bronze,
-        "held": sorted((str(made[r["decision_id"]]), r["_content_hash"]) for r in held),
-        "verdicts": {batch: (d.verdict, d.counts, d.superseded_by is not None) for batch, d in standing.items()},
-        "decide_done": sorted(map(str, made.values())),
+        "held": sorted((str(labels[r["decision_id"]]), r["_content_hash"]) for r in quarantined_rows),
+        "verdicts": {batch: (d.verdict, d.counts, d.superseded_by is not None) for batch, d in current.items()},
+        "decide_done": sorted(map(str, labels.values())),
         "profiles": sorted(
-            str((made.get(r["decision_id"], r["decision_id"].split("-")[0]), *list(r.values())[1:])) for r in profiles
+            str((labels.get(r["decision_id"], r["decision_id"].split("-")[0]), *list(r.values())[1:])) for r in profiles
         ),
         "events": [(event.kind, event.after) for event in events],
-        "results": sorted(str((made[r["decision_id"]], *list(r.values())[1:])) for r in results),
-        "unapplied": len(ledger.unapplied(known)),
+        "results": sorted(str((labels[r["decision_id"]], *list(r.values())[1:])) for r in results),
+        "unapplied": len(ledger.unapplied(decisions)),
     }
 
 
 def check_oracle(settings: Settings, seed: int) -> None:
     """After a run, silver is law 1 by hand. Raises AssertionError."""
-    stands = {(row["sensor"], row["hour"]): row for row in silver(settings)}
+    silver_rows = {(row["sensor"], row["hour"]): row for row in silver(settings)}
     expected = silver_of(accepted(steps_of(seed)), snapshots=False)
-    assert stands == expected, f"seed {seed}: silver is not the oracle's"
+    assert silver_rows == expected, f"seed {seed}: silver is not the oracle's"

@@ -1,6 +1,6 @@
 """One blow: a lake, a child that is killed at a point in its first attempts, an undisturbed attempt, and the comparison.
 
-Belongs here: processes and copies. Does not: which points and how many (__main__, test_kill_acts).
+Belongs here: processes and copies. Does not: which points and how many (__main__, test_kill_operations).
 """
 
 import os
@@ -15,60 +15,60 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos.play import POINTS, begin, check_oracle, end
 
 
-def place(home: Path) -> Settings:
+def lake_settings(home: Path) -> Settings:
     """A lake and a landing folder under a new folder."""
     (home / "landing").mkdir(parents=True)
     return Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
 
 
-def copied(settings: Settings, to: Path) -> Settings:
+def copy_lake(settings: Settings, to: Path) -> Settings:
     """The same lake in another place; a copy keeps the files' times."""
     shutil.copytree(settings.dagster_home, to)
     return settings.model_copy(update={"root": str(to / "lake"), "landing": str(to / "landing"), "dagster_home": to})
 
 
-def begun(spark: Any, home: Path, act: str, seed: int) -> Settings:
-    """A lake as it is before the act: the same one before every act but a run."""
-    settings = place(home)
-    begin(spark, settings, act, seed)
+def prepare_lake(spark: Any, home: Path, operation: str, seed: int) -> Settings:
+    """Return a lake as it is before the operation: the same one for every operation but a run."""
+    settings = lake_settings(home)
+    begin(spark, settings, operation, seed)
     return settings
 
 
 class Ground:
-    """Where an act of one seed is struck: the lake before it, and what an undisturbed act makes of it.
+    """Where an operation of one seed is struck: the lake before it, and what the undisturbed operation makes of it.
 
-    ``before``: that lake, where it is there already (`begun`).
+    ``before``: that lake, where it is there already (`prepare_lake`).
     """
 
-    def __init__(self, spark: Any, home: Path, act: str, seed: int, before: Settings | None = None) -> None:
-        self.spark, self.home, self.act, self.seed, self.blows = spark, home, act, seed, 0
-        self.before = before or begun(spark, home / "before", act, seed)
-        clean = copied(self.before, home / "clean")
+    def __init__(self, spark: Any, home: Path, operation: str, seed: int, before: Settings | None = None) -> None:
+        self.spark, self.home, self.operation, self.seed, self.blows = spark, home, operation, seed, 0
+        self.before = before or prepare_lake(spark, home / "before", operation, seed)
+        clean = copy_lake(self.before, home / "clean")
         reached: list[str] = []
-        self.clean = end(spark, clean, act, reached.append)
+        self.clean = end(spark, clean, operation, reached.append)
         # A new step, or a new moment within one, is to be a kill point.
-        points = {point for point in POINTS[act] if not point.endswith("+")}
-        assert set(reached) == points, f"{act}: {sorted(set(reached) ^ points)} is no kill point, or never reached"
-        if act == "run":
+        points = {point for point in POINTS[operation] if not point.endswith("+")}
+        assert set(reached) == points, f"{operation}: {sorted(set(reached) ^ points)} is no kill point, or never reached"
+        if operation == "run":
             check_oracle(clean, seed)
 
     def strike(self, point: str, times: int, jvm: Mapping[str, str]) -> int:
-        """Kill the act at ``point`` in its first ``times`` attempts, then let it be. Returns how often it was reached.
+        """Kill the operation at ``point`` in its first ``times`` attempts, then let it be. Returns how often it was reached.
 
         ``jvm``: the variables of a JVM that the children share; one that is killed in the middle of something has its own.
         Raises AssertionError where the end is another.
         """
         self.blows += 1
-        here = copied(self.before, self.home / f"blow{self.blows}")
+        here = copy_lake(self.before, self.home / f"blow{self.blows}")
         killed = 0
         for _ in range(times):
-            done = subprocess.run(
+            process = subprocess.run(
                 [
                     sys.executable,
                     "-m",
                     "lakehouse_assets_tests.chaos.child",
                     here.dagster_home,
-                    self.act,
+                    self.operation,
                     point,
                     str(self.seed),
                 ],
@@ -78,16 +78,16 @@ class Ground:
                 timeout=300,
                 check=False,
             )
-            assert done.returncode in (0, -9), done.stderr[-2000:]
-            killed += done.returncode == -9
-        self.ends_as_ever(here, f"{self.act} {point} seed {self.seed} × {times}")
+            assert process.returncode in (0, -9), process.stderr[-2000:]
+            killed += process.returncode == -9
+        self.assert_same_end(here, f"{self.operation} {point} seed {self.seed} × {times}")
         shutil.rmtree(here.dagster_home)
         return killed
 
-    def ends_as_ever(self, here: Settings, what: str) -> None:
-        """Let the act be there, undisturbed. Raises AssertionError where it does not make of it what it makes of `before`."""
-        found = end(self.spark, here, self.act)
+    def assert_same_end(self, here: Settings, what: str) -> None:
+        """Run the operation undisturbed. Raises AssertionError unless the lake ends as it does from `before`."""
+        actual = end(self.spark, here, self.operation)
         for table, expected in self.clean.items():
-            assert found[table] == expected, f"{what}: {table} differs"
-        if self.act == "run":
+            assert actual[table] == expected, f"{what}: {table} differs"
+        if self.operation == "run":
             check_oracle(here, self.seed)

@@ -8,14 +8,14 @@ from pydantic import ValidationError
 
 from lakehouse_assets.checks.control import MAX_BYTES, ControlTotals, read_totals
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets_tests.sources.places import csv_source
+from lakehouse_assets_tests.sources.source_files import csv_source
 from lakehouse_assets_tests.support import readings
 
 
 def test_figures() -> None:
-    found = read_totals('\ufeff{"rows": 24, "sum of é": -1.5e3, "max": null}\n'.encode())
-    assert dict(found.figures) == {"rows": 24.0, "sum of é": -1500.0, "max": None}
-    assert ControlTotals.from_text(found.as_text()) == found
+    totals = read_totals('\ufeff{"rows": 24, "sum of é": -1.5e3, "max": null}\n'.encode())
+    assert dict(totals.figures) == {"rows": 24.0, "sum of é": -1500.0, "max": None}
+    assert ControlTotals.from_text(totals.as_text()) == totals
     assert read_totals(b"{}").figures == {}
 
 
@@ -44,7 +44,7 @@ def test_no_figures(content: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("parameters", "why"),
     [
         ({"control": "/{window:%Y-%m-%d}.json"}, "is absolute"),
         ({"control": "../{window:%Y-%m-%d}.json"}, "leaves the landing folder"),
@@ -55,9 +55,9 @@ def test_no_figures(content: bytes, why: str) -> None:
         ({"control": "t/{window:%Y-%m-%d}.control.csv", "path": "t/{window:%Y-%m-%d}*.csv"}, "is also one of `path`"),
     ],
 )
-def test_patterns_that_are_refused(given: dict, why: str) -> None:
+def test_patterns_that_are_refused(parameters: dict, why: str) -> None:
     with pytest.raises(ValidationError, match=why):
-        csv_source(**given)
+        csv_source(**parameters)
 
 
 def test_each_window_has_a_control_file_of_its_own() -> None:
@@ -66,7 +66,7 @@ def test_each_window_has_a_control_file_of_its_own() -> None:
         source.refuse_extraction("hourly", "append", None)
 
 
-def test_a_figure_needs_a_source_that_says_it() -> None:
+def test_a_control_total_needs_a_source_with_controls() -> None:
     total = {"check": "control_total", "figure": "rows"}
     with pytest.raises(ValidationError, match=r"\(control_total_rows\): the source says no figures; declare source.control"):
         readings(checks=[total])

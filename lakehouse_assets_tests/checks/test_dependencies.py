@@ -18,7 +18,7 @@ MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name"
 
 
 @pytest.mark.parametrize(
-    ("checks", "said"),
+    ("checks", "message"),
     [
         ([SMALL], "checks.0.depends_on: there is no check 'has_value' to depend on; there are none"),
         ([{**HAS_VALUE, "depends_on": ["small"]}, SMALL], "wait for each other"),
@@ -30,7 +30,7 @@ MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name"
                 {"check": "unique", "columns": ["value"], "name": "u", "severity": "warning"},
                 {**MEAN, "depends_on": ["u"], "severity": "info"},
             ],
-            "u runs after the exchange",
+            "u is a deferred check: it runs after publishing",
         ),
         (
             [{"check": "row_count_ratio", "min": 0.5, "name": "r"}, {**MEAN, "depends_on": ["r"]}],
@@ -38,10 +38,10 @@ MEAN = {"check": "statistic", "column": "value", "of": "mean", "max": 50, "name"
         ),
     ],
 )
-def test_what_cannot_be_depended_on(checks, said):
+def test_impossible_dependencies_are_refused(checks, message):
     with pytest.raises(ValidationError, match="checks") as refused:
         readings(checks=checks)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_gold_is_refused_the_same():
@@ -67,10 +67,10 @@ def test_a_batch_check_hides_no_rows():
     assert row_prerequisites(spec.checks[2], spec.checks) == []
 
 
-def test_what_was_not_judged_is_in_the_way():
+def test_an_unjudged_check_skips_its_dependents():
     spec = readings(checks=[HAS_VALUE, MEAN])
-    (told,) = gate.judge_checks(spec.checks[1:], CONTEXT, NUMBERS["all is well"], ())
-    assert (told.status, told.message) == ("skipped", "not judged: has_value was not judged")
+    (outcome,) = gate.judge_checks(spec.checks[1:], CONTEXT, NUMBERS["all is well"], ())
+    assert (outcome.status, outcome.message) == ("skipped", "not judged: has_value was not judged")
 
 
 NUMBERS = {
@@ -94,25 +94,25 @@ NUMBERS = {
 )
 def test_skipped_or_judged(more, numbers, small, mean):
     spec = readings(checks=[SMALL, {**HAS_VALUE, **more}, MEAN])
-    told = {o.check: o for o in gate.judge_checks(spec.checks, CONTEXT, NUMBERS[numbers], ())}
-    assert (told["small"].status, told["mean"].status) == (small, mean)
-    for outcome in told.values():
+    outcomes = {o.check: o for o in gate.judge_checks(spec.checks, CONTEXT, NUMBERS[numbers], ())}
+    assert (outcomes["small"].status, outcomes["mean"].status) == (small, mean)
+    for outcome in outcomes.values():
         if outcome.status == "skipped":
             assert outcome.effect == "none"
             assert "has_value" in outcome.message
 
 
-def test_who_depends_on_a_skipped_one_is_skipped():
+def test_a_dependent_of_a_skipped_check_is_skipped():
     spec = readings(checks=[SMALL, HAS_VALUE, {**MEAN, "depends_on": ["small"]}])
-    told = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], ())
-    assert [o.status for o in told] == ["skipped", "error", "skipped"]
-    assert told[2].message == "not judged: small was skipped"
+    outcomes = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], ())
+    assert [o.status for o in outcomes] == ["skipped", "error", "skipped"]
+    assert outcomes[2].message == "not judged: small was skipped"
 
 
-def test_what_is_overridden_stands_in_nobodys_way():
+def test_a_waived_check_skips_no_dependents():
     spec = readings(checks=[SMALL, HAS_VALUE, MEAN])
-    told = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], (), waived=["has_value"])
-    assert [o.status for o in told] == ["passed", "error", "failed"]
+    outcomes = gate.judge_checks(spec.checks, CONTEXT, NUMBERS["an error"], (), waived=["has_value"])
+    assert [o.status for o in outcomes] == ["passed", "error", "failed"]
 
 
 KINDS = [
@@ -122,12 +122,12 @@ KINDS = [
 
 
 @given(st.data())
-def test_a_check_that_can_hold_is_skipped_only_where_the_batch_is_held(data):
+def test_a_blocking_check_is_skipped_only_in_a_quarantined_batch(data):
     """Fail closed: nothing is published that a critical check was to look at, and did not."""
     count = data.draw(st.integers(2, 5))
     checks = []
-    for place in range(count):
-        check = {**data.draw(st.sampled_from(KINDS)), "name": f"c{place}"}
+    for index in range(count):
+        check = {**data.draw(st.sampled_from(KINDS)), "name": f"c{index}"}
         check["severity"] = data.draw(st.sampled_from(["critical", "warning"]))
         if check["check"] == "in_range":
             check["threshold"] = data.draw(st.sampled_from([None, 0.5]))
@@ -143,9 +143,9 @@ def test_a_check_that_can_hold_is_skipped_only_where_the_batch_is_held(data):
     means = {c.id: {"value": data.draw(st.sampled_from([0.0, 5.0]))} for c in spec.checks if c.scope == "batch"}
     wrong = data.draw(st.sets(st.sampled_from([c.id for c in spec.checks]), max_size=2))
     numbers = BatchNumbers(4, failed_rows=failed, metrics=means, errors=dict.fromkeys(wrong, "stopped"))
-    told = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
-    if any(o.status == "skipped" and c.blocking for o, c in zip(told, spec.checks, strict=True)):
-        assert gate.verdict_of(told, numbers)[0] == "quarantined"
+    outcomes = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
+    if any(o.status == "skipped" and c.blocking for o, c in zip(outcomes, spec.checks, strict=True)):
+        assert gate.verdict_of(outcomes, numbers)[0] == "quarantined"
 
 
 def test_which_checks_run_after_the_exchange():

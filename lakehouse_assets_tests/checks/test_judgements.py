@@ -1,4 +1,4 @@
-"""What a check may be told and what its judgement does, at the edges. Pure: the main table is in `test_semantics`."""
+"""The parameters a check accepts and what its judgement does, at the edges. Pure: the main table is in `test_semantics`."""
 
 import pytest
 import yaml
@@ -35,16 +35,16 @@ def test_thresholds_are_compared_by_count(more, rows, failed, effect):
 
 
 @pytest.mark.parametrize("kind", sorted(kinds()))
-def test_an_error_holds_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
+def test_an_error_quarantines_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
     example = yaml.safe_load(kinds()[kind].example)
-    given = {name: value for name, value in example.items() if name not in ("severity", "threshold", "on_fail")}
-    assert consequence(ANY.validate_python(given), Judgement("error")) == "batch"
-    assert consequence(ANY.validate_python({**given, "severity": "info"}), Judgement("error")) == "report"
-    assert consequence(ANY.validate_python(given), Judgement("skipped")) == "none"
+    parameters = {name: value for name, value in example.items() if name not in ("severity", "threshold", "on_fail")}
+    assert consequence(ANY.validate_python(parameters), Judgement("error")) == "batch"
+    assert consequence(ANY.validate_python({**parameters, "severity": "info"}), Judgement("error")) == "report"
+    assert consequence(ANY.validate_python(parameters), Judgement("skipped")) == "none"
 
 
 @pytest.mark.parametrize(
-    ("given", "values"),
+    ("parameters", "values"),
     [
         ({"check": "unique", "columns": ["a"]}, {}),
         ({"check": "sql", "name": "s", "sql": "select v from batch group by v"}, {}),
@@ -52,8 +52,8 @@ def test_an_error_holds_the_batch_or_is_reported_and_a_skip_does_nothing(kind):
     ],
     ids=str,
 )
-def test_a_question_that_nobody_asked_is_not_passed(given, values):
-    assert ANY.validate_python(given).judge(values, CONTEXT).status == "error"
+def test_a_check_without_its_metrics_is_an_error(parameters, values):
+    assert ANY.validate_python(parameters).judge(values, CONTEXT).status == "error"
 
 
 def test_the_key_of_an_empty_batch_has_no_duplicates():
@@ -63,7 +63,7 @@ def test_the_key_of_an_empty_batch_has_no_duplicates():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("parameters", "message"),
     [
         ({"check": "in_range", "column": "v", "min": float("nan")}, "is no bound"),
         ({"check": "in_range", "column": "v", "max": True}, "true is no number"),
@@ -93,13 +93,13 @@ def test_the_key_of_an_empty_batch_has_no_duplicates():
     ],
     ids=str,
 )
-def test_contradictions_are_refused(given, said):
+def test_contradictions_are_refused(parameters, message):
     with pytest.raises(ValidationError) as caught:
-        ANY.validate_python(given)
-    assert said in str(caught.value)
+        ANY.validate_python(parameters)
+    assert message in str(caught.value)
 
 
-def test_an_unknown_kind_is_told_the_known_ones():
+def test_an_unknown_kind_lists_the_available_ones():
     with pytest.raises(ValidationError) as caught:
         ANY.validate_python({"check": "not_nul", "column": "v"})
     text = str(caught.value)

@@ -59,23 +59,23 @@ print(json.dumps([rule.id, rule.failing, rule.message, describe_kind(kinds()["ev
 def test_one_file_is_enough(tmp_path):
     (tmp_path / "evenness.py").write_text(OWN)
     command = [sys.executable, "-c", PUT + USED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    name, failing, message, nulls = json.loads(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    name, failing, message, nulls = json.loads(process.stdout)
     assert (name, message, nulls) == ("even_hour", "hour even", "NULL passes.")
     assert "`hour` % 2 <> 0" in failing
 
 
 def test_without_the_file_there_is_no_such_kind(tmp_path):
-    done = subprocess.run([sys.executable, "-c", PUT + USED, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "even" in done.stderr
+    process = subprocess.run([sys.executable, "-c", PUT + USED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "even" in process.stderr
 
 
-def test_a_kind_cannot_take_the_place_of_another(tmp_path):
+def test_two_kinds_of_one_name_are_refused(tmp_path):
     (tmp_path / "evenness.py").write_text(OWN.replace('Literal["even"]', 'Literal["not_null"]'))
     command = [sys.executable, "-c", PUT + "from lakehouse_assets.checks.registry import kinds; kinds()", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "two kinds of checks are called 'not_null'" in done.stderr
-    assert "kinds.presence" in done.stderr and "kinds.evenness" in done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "two kinds of checks are called 'not_null'" in process.stderr
+    assert "kinds.presence" in process.stderr and "kinds.evenness" in process.stderr

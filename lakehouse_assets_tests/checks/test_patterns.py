@@ -84,5 +84,5 @@ def test_an_end_that_java_reads_otherwise_is_refused():
 
 
 @pytest.mark.parametrize("pattern", ["^a{,3}$", "^(ab){,2}$", "^{[a-z]+}$", "x{a}", "a{", "a{2,x}", "a{3000000000}", "a{,}"])
-def test_what_java_takes_for_no_repeat_is_refused_with_the_way_out(pattern):
+def test_a_repeat_that_java_reads_as_text_is_refused_with_the_way_out(pattern):
     assert r"and \{ is the character" in (refusal(pattern) or "")

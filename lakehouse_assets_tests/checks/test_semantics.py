@@ -35,7 +35,7 @@ def row_check(**more):
     ],
     ids=str,
 )
-def test_severity_said_once(more, failed, status, effect):
+def test_severity_decides_the_effect(more, failed, status, effect):
     check = row_check(**more)
     judged = judge_rows(check, 100, failed)
     assert (judged.status, consequence(check, judged)) == (status, effect)
@@ -55,7 +55,7 @@ def test_a_rule_set_can_be_read_again(name):
 
 
 @pytest.mark.parametrize("bound", [1, 1.5, date(2024, 1, 2), datetime(2024, 1, 2, tzinfo=UTC)])
-def test_a_bound_is_read_again_as_what_it_was(bound):
+def test_a_bound_keeps_its_type_when_read_again(bound):
     check = row_check(min=bound)
     again = ANY.validate_json(check.model_dump_json())
     assert again == check
@@ -64,7 +64,7 @@ def test_a_bound_is_read_again_as_what_it_was(bound):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("parameters", "message"),
     [
         ({"check": "in_range", "column": "v", "min": 2, "max": 1}, "above max"),
         ({"check": "in_range", "column": "v"}, "needs min, max or both"),
@@ -101,9 +101,9 @@ def test_a_bound_is_read_again_as_what_it_was(bound):
     ],
     ids=str,
 )
-def test_what_is_refused_when_it_is_loaded(given, said):
-    with pytest.raises(ValidationError, match=said):
-        ANY.validate_python(given)
+def test_contradictory_parameters_are_refused_at_load(parameters, message):
+    with pytest.raises(ValidationError, match=message):
+        ANY.validate_python(parameters)
 
 
 @pytest.mark.parametrize(
@@ -146,22 +146,22 @@ def test_names_and_values_are_quoted():
     assert literal(True) == "TRUE"
 
 
-def test_a_window_function_is_kept_within_its_batch_however_deep_it_stands():
+def test_a_window_function_stays_within_its_batch_at_any_depth():
     tree = parse_expression("round(v - avg(v) over (partition by t), 6)", "f", allow_windows=True)
     text = add_partition(tree, "p_extracted_at").sql(dialect="spark")
     assert "PARTITION BY t, `p_extracted_at`" in text
 
 
 def test_an_aggregate_may_have_a_filter_of_its_own_among_the_clean_rows():
-    given = {"check": "metric", "name": "m", "sql": "count(*) filter (where value > 0 or hour = 1)", "max": 1}
-    (check,) = readings(checks=[given]).checks
+    parameters = {"check": "metric", "name": "m", "sql": "count(*) filter (where value > 0 or hour = 1)", "max": 1}
+    (check,) = readings(checks=[parameters]).checks
     assert check.columns_used == ("hour", "value")
     (sql,) = check.metrics(None).values()
     assert sql == "CAST(COUNT(*) FILTER(WHERE _clean AND (value > 0 OR hour = 1)) AS DOUBLE)"
     with pytest.raises(ValidationError, match="an aggregate within FILTER"):
-        readings(checks=[{**given, "sql": "count(*) filter (where sum(value) > 0)"}])
+        readings(checks=[{**parameters, "sql": "count(*) filter (where sum(value) > 0)"}])
     with pytest.raises(ValidationError, match="value is outside of any aggregate"):
-        readings(checks=[{**given, "sql": "count(*) + value"}])
+        readings(checks=[{**parameters, "sql": "count(*) + value"}])
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,13 @@ def test_an_aggregate_may_have_a_filter_of_its_own_among_the_clean_rows():
         ({"check": "country_code", "column": "hour"}, "hour is int, and a code is a text"),
     ],
 )
-def test_what_could_never_be_judged_or_missed_is_refused_when_it_is_loaded(check, why):
+def test_checks_that_never_fail_or_never_pass_are_refused_at_load(check, why):
     with pytest.raises(ValidationError, match=why):
         readings(checks=[check])
 
 
 def test_texts_that_are_values_of_the_column_are_read_as_such():
-    given = {"check": "in_set", "column": "hour", "values": ["1", " 2 ", "-3"]}
+    parameters = {"check": "in_set", "column": "hour", "values": ["1", " 2 ", "-3"]}
     assert readings(
-        checks=[given, {**given, "column": "updated", "values": ["2024-01-01", "2024-01-01T00:00:00+00:00"]}]
+        checks=[parameters, {**parameters, "column": "updated", "values": ["2024-01-01", "2024-01-01T00:00:00+00:00"]}]
     ).checks

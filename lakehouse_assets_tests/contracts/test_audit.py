@@ -1,4 +1,4 @@
-"""Audit packs: what may be written, where a mistake is told, and which columns the patterns find.
+"""Audit packs: what may be written, where a mistake is reported, and which columns the patterns find.
 
 Belongs here: contracts/audit.py and audit_binding.py. Does not: judging.
 """
@@ -16,10 +16,10 @@ FIRMS = {
 }  # fmt: skip
 
 
-def test_the_default_pack_holds_the_whole_list():
-    found = bind(read_rules().rules, "silver/firms", FIRMS, ("id",), 2026)
-    told = {(b.rule.name, b.columns, b.check.check, b.rule.severity, b.rule.threshold) for b in found.bound}
-    assert told == {
+def test_the_default_pack_contains_every_rule():
+    binding = bind(read_rules().rules, "silver/firms", FIRMS, ("id",), 2026)
+    bound_rules = {(b.rule.name, b.columns, b.check.check, b.rule.severity, b.rule.threshold) for b in binding.bound}
+    assert bound_rules == {
         ("key_not_null", ("id",), "not_null", "critical", 1.0),
         ("key_unique", ("id",), "unique", "critical", 1.0),
         ("country_code_length", ("iso2_country_code",), "length", "critical", 1.0),
@@ -33,18 +33,18 @@ def test_the_default_pack_holds_the_whole_list():
         ("revenue", ("revenue_eur",), "in_range", "warning", 1.0),
         ("description_present", ("long_description",), "not_null", "info", 0.35),
     }
-    bounds = {b.rule.name: (b.check.min, b.check.max) for b in found.bound if b.check.check == "in_range"}
+    bounds = {b.rule.name: (b.check.min, b.check.max) for b in binding.bound if b.check.check == "in_range"}
     assert bounds == {"employee_count": (0, 10**7), "founded_year": (1000, 2027), "revenue": (0, 10**15)}
-    assert found.uncovered == ("revenue_note", "extra")
-    assert {(rule, column) for rule, column, _ in found.unfit} == {("url_form", "URL_count"), ("revenue", "revenue_note")}
+    assert binding.uncovered == ("revenue_note", "extra")
+    assert {(rule, column) for rule, column, _ in binding.unfit} == {("url_form", "URL_count"), ("revenue", "revenue_note")}
 
 
-def test_a_key_of_several_columns_is_unique_together_and_one_that_lacks_a_column_is_told():
+def test_a_key_of_several_columns_is_unique_together_and_missing_columns_are_listed():
     rules = read_rules().rules
-    found = bind(rules, "silver/a", {"a": "int", "b": "int"}, ("a", "b"), 2026)
-    assert [b.columns for b in found.bound] == [("a",), ("b",), ("a", "b")]
-    found = bind(rules, "silver/a", {"a": "int"}, ("a", "b"), 2026)
-    assert ([b.columns for b in found.bound], found.lacking) == ([("a",)], ("b",))
+    binding = bind(rules, "silver/a", {"a": "int", "b": "int"}, ("a", "b"), 2026)
+    assert [b.columns for b in binding.bound] == [("a",), ("b",), ("a", "b")]
+    binding = bind(rules, "silver/a", {"a": "int"}, ("a", "b"), 2026)
+    assert ([b.columns for b in binding.bound], binding.lacking) == ([("a",)], ("b",))
 
 
 def test_rules_of_one_table_and_settings_that_win_key_by_key(tmp_path):
@@ -59,10 +59,10 @@ def test_rules_of_one_table_and_settings_that_win_key_by_key(tmp_path):
     assert rules.setting("silver/big") == AuditSetting(tables=("silver/big",), rows=70, weight="kind")
 
 
-def test_the_hash_is_of_what_is_asked():
+def test_the_hash_covers_the_rules_without_descriptions():
     rules = read_rules().rules
-    told = [rule.model_copy(update={"description": "x"}) for rule in rules]
-    assert AuditRules(tuple(told)).ruleset_hash == AuditRules(rules).ruleset_hash
+    described = [rule.model_copy(update={"description": "x"}) for rule in rules]
+    assert AuditRules(tuple(described)).ruleset_hash == AuditRules(rules).ruleset_hash
     assert AuditRules(rules[1:]).ruleset_hash != AuditRules(rules).ruleset_hash
 
 
@@ -70,7 +70,7 @@ RULE = "rules:\n  - name: r\n    columns: ['*a*']\n    check: "
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         (f"{RULE}{{check: lenght, min: 2}}\n", 4, "lenght"),
         (f"{RULE}\n      check: length\n      min: 3\n      max: 2\n", 4, "min 3 is above max 2"),
@@ -85,9 +85,9 @@ RULE = "rules:\n  - name: r\n    columns: ['*a*']\n    check: "
         ("rules: []\n", 0, "no *.yaml there has a rule"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_file_and_line(tmp_path, text, line, said):
+def test_a_mistake_names_its_file_and_line(tmp_path, text, line, message):
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(ConfigError) as error:
         read_rules(tmp_path)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert not line or f"mine.yaml:{line}: " in str(error.value)

@@ -44,14 +44,14 @@ from lakehouse_assets_tests.support import readings
 )
 def test_a_plain_word(text, value):
     (document,) = read_text(f"values: [{text}]", "x.yaml")
-    found = document.data["values"][0]
-    assert (found, type(found)) == (value, type(value))
+    plain = document.data["values"][0]
+    assert (plain, type(plain)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
     "value", ["NO", "010", "12:30:45", "1e5", "0x1F", "true", "1.0", "", "=", "~", 1e300, 5e-324, -1, True]
 )
-def test_what_is_written_is_read_back(value):
+def test_values_read_back_as_written(value):
     text = yaml.safe_dump({"value": value})
     assert read_text(text, "x.yaml")[0].data == {"value": value}
 

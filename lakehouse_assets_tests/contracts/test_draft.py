@@ -58,7 +58,7 @@ def test_gzip_json_lines_by_hour_without_a_key(tmp_path):
     assert any(line.startswith("types: w had no value") for line in advice)
 
 
-def test_a_parquet_file_says_its_types(tmp_path):
+def test_a_draft_takes_types_from_parquet(tmp_path):
     rows = {
         "order_id": pa.array([1, 2]),
         "paid": pa.array([Decimal("12.50"), None], pa.decimal128(12, 2)),
@@ -172,13 +172,13 @@ def test_a_wide_file_and_a_long_one_are_bounded(tmp_path):
     assert "key: id, guessed from 1,000 rows; check it" in advice
 
 
-def test_a_time_without_a_zone_is_told(tmp_path):
+def test_a_draft_notes_times_without_a_zone(tmp_path):
     _, _, advice = draft(tmp_path, "2024-05-01.csv", "id,at\n1,2024-05-01 08:00:00\n")
     assert any(line.startswith("timezone: at name no zone") for line in advice)
 
 
 @pytest.mark.parametrize(
-    ("table", "name", "content", "said"),
+    ("table", "name", "content", "message"),
     [
         ("Bad Name", "2024-05-01.csv", "a\n1\n", "not a table name"),
         ("t", "nodate.csv", "a\n1\n", "no date was found"),
@@ -195,10 +195,10 @@ def test_a_time_without_a_zone_is_told(tmp_path):
         ("t", "a[1]-2024-05-01.csv", "a\n1\n", "would not load: source.path: .*globs"),
     ],
 )
-def test_what_cannot_be_guessed(tmp_path, table, name, content, said):
+def test_a_draft_that_cannot_be_guessed_is_refused(tmp_path, table, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         draft_table(table, tmp_path / name, tmp_path, None)
 
 

@@ -27,7 +27,7 @@ def refused(sql: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sql", "line", "said"),
+    ("sql", "line", "expected"),
     [
         ("select origin\nfrom silver_weather group by origin\nhaving max(nope) > 1", 3, "'nope' could not be resolved"),
         ("select origin, count(*) as n\nfrom silver_weather group by 1 having nope > 1", 2, "'nope' could not be resolved"),
@@ -41,14 +41,14 @@ def refused(sql: str) -> str:
         ("select origin,\n s.*\nfrom silver_stations s", 2, "two columns are called 'origin'"),
     ],
 )
-def test_what_sqlglot_passes_over(sql, line, said):
+def test_sql_that_sqlglot_accepts_wrongly_is_refused(sql, line, expected):
     message = refused(sql)
     assert message.startswith(f"x.sql:{line}: ")
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("sql", "line", "said"),
+    ("sql", "line", "expected"),
     [
         ("select origin,\n to_date(ts) as day,\n pressure,\n ori as x\nfrom silver_weather", 4, "'ori'"),
         ("select origin, avg(pressure) as temp_c\nfrom silver_weather\nwhere id > 1\n and temp > 3 group by 1", 4, "'temp'"),
@@ -64,14 +64,14 @@ def test_what_sqlglot_passes_over(sql, line, said):
         ("select origin\nfrom silver_weather\nwhere origin = 'it''s'", 3, "two strings side by side"),
     ],
 )
-def test_the_line_is_that_of_the_mistake(sql, line, said):
+def test_a_mistake_names_its_line(sql, line, expected):
     message = refused(sql)
     assert message.startswith(f"x.sql:{line}: ")
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("sql", "line", "said"),
+    ("sql", "line", "expected"),
     [
         ("select origin,\n id as _x\nfrom silver_weather", 2, "column '_x': names that begin with _ , p_extracted_at"),
         ("select\n *\nfrom silver_weather", 2, "or leave it out of the star: `* except (p_extracted_at)`"),
@@ -82,10 +82,10 @@ def test_the_line_is_that_of_the_mistake(sql, line, said):
         ("select origin,\n avg(id)\nfrom silver_weather group by 1", 2, "AVG(`silver_weather`.`id`) has no name"),
     ],
 )
-def test_a_column_that_gold_cannot_keep(sql, line, said):
+def test_a_column_that_gold_cannot_keep(sql, line, expected):
     message = refused(sql)
     assert message.startswith(f"x.sql:{line}: ")
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_a_column_that_gold_cannot_keep(sql, line, said):
         ("select origin from silver_weather group by origin having size(filter(array(1), v -> v > 1)) = 0", ["origin"]),
     ],
 )
-def test_what_is_right(sql, columns):
-    found = list(read_gold(sql, "x.sql", SCHEMA).types)
-    assert columns is None or found == columns
+def test_valid_gold_sql_is_accepted(sql, columns):
+    names = list(read_gold(sql, "x.sql", SCHEMA).types)
+    assert columns is None or names == columns

@@ -68,7 +68,7 @@ def test_a_number_without_end_is_refused_with_its_line(digits, sign):
     assert read_text(f"v: {'9' * 38}", "x.yaml")[0].data == {"v": int("9" * 38)}
 
 
-def test_a_number_that_is_too_large_for_its_key_is_told_with_it():
+def test_a_number_too_large_for_its_key_is_reported_with_the_key():
     (mistake,) = mistakes("  maintenance:\n    vacuum_days: 99999999\n")
     assert mistake == "defs.yaml:8: maintenance.vacuum_days: Input should be less than or equal to 36500"
     (document,) = read_text(TABLE.replace("mode: append", "mode: append, retries: 100001"), "defs.yaml")
@@ -82,13 +82,13 @@ def _kinds() -> list[type[BaseModel]]:
 
 
 def _leaves(kind: Any) -> list[type[BaseModel]]:
-    found = getattr(kind, "__args__", ())
-    if found:
-        return [leaf for each in found for leaf in _leaves(each)]
+    arguments = getattr(kind, "__args__", ())
+    if arguments:
+        return [leaf for each in arguments for leaf in _leaves(each)]
     return [kind] if isinstance(kind, type) and issubclass(kind, BaseModel) else []
 
 
-WHOLE = [
+WHOLE_NUMBERS = [
     pytest.param(model, name, id=f"{model.__name__}.{name}")
     for model in _kinds()
     for name, field in model.model_fields.items()
@@ -96,13 +96,13 @@ WHOLE = [
 ]
 
 
-def test_there_are_whole_numbers_to_try():
-    assert len(WHOLE) >= 15
+def test_the_models_have_integer_keys():
+    assert len(WHOLE_NUMBERS) >= 15
 
 
-@pytest.mark.parametrize(("model", "key"), WHOLE)
+@pytest.mark.parametrize(("model", "key"), WHOLE_NUMBERS)
 @pytest.mark.parametrize("value", [10**37, "9" * 401, 10**400])
-def test_every_whole_number_has_an_upper_bound(model, key, value):
+def test_every_integer_key_has_an_upper_bound(model, key, value):
     with pytest.raises(ValidationError) as raised:
         model.model_validate({key: value})
     [mistake] = [m for m in raised.value.errors() if m["loc"][-1:] == (key,)]

@@ -15,13 +15,13 @@ SENSORS = readings(name="sensors", key=["id"], last_modified=None, columns={"id"
 
 def mistakes(**check) -> list[str]:
     spec = readings(checks=[{"check": "not_empty"}, {"check": "foreign_key", "columns": ["sensor"], **check}])
-    found = list(reference_mistakes(spec, {"readings": spec, "sensors": SENSORS}))
-    assert all(keys == ("checks", 1) for keys, _ in found)
-    return [text for _, text in found]
+    pairs = list(reference_mistakes(spec, {"readings": spec, "sensors": SENSORS}))
+    assert all(keys == ("checks", 1) for keys, _ in pairs)
+    return [text for _, text in pairs]
 
 
 @pytest.mark.parametrize(
-    ("check", "said"),
+    ("check", "message"),
     [
         ({"table": "sensors", "to": ["id"]}, []),
         ({"table": "sensor", "to": ["id"]}, ["(foreign_key_sensor): there is no other table 'sensor'; there are sensors"]),
@@ -34,29 +34,29 @@ def mistakes(**check) -> list[str]:
     ],
     ids=str,
 )
-def test_a_foreign_key(check, said):
-    assert mistakes(**check) == said
+def test_a_foreign_key(check, message):
+    assert mistakes(**check) == message
 
 
 def test_a_reconciliation_names_columns_of_the_other_table_alone():
     check = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "sum(seats)", "by": {"sensor": "idd"}}
     spec = readings(checks=[check])
-    found = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
-    assert [text.split("has no column ")[1].split(";")[0] for text in found] == ["'idd'", "'seats'"]
+    messages = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
+    assert [text.split("has no column ")[1].split(";")[0] for text in messages] == ["'idd'", "'seats'"]
 
 
 def test_a_reconciliations_rows_are_chosen_by_columns_of_the_other_table():
-    given = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)"}
-    spec = readings(checks=[{**given, "against_where": "built >= :window_start and p_extracted_at < :window_end"}])
-    (found,) = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
-    assert found == "(reconcile_sensors): sensors has no column 'built'; there are id, site"
+    parameters = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)"}
+    spec = readings(checks=[{**parameters, "against_where": "built >= :window_start and p_extracted_at < :window_end"}])
+    (message,) = [text for _, text in reference_mistakes(spec, {"sensors": SENSORS})]
+    assert message == "(reconcile_sensors): sensors has no column 'built'; there are id, site"
 
 
 def test_gold_has_no_window_that_a_reconciliation_could_choose_rows_by():
     check = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)"}
     gold = {"name": "days", "sql": "days.sql", "key": ["day"]}
-    whole = {**gold, "checks": [{**check, "against_where": "true"}]}
-    assert readings(gold=[whole]).gold[0].checks
+    windowless = {**gold, "checks": [{**check, "against_where": "true"}]}
+    assert readings(gold=[windowless]).gold[0].checks
     of_window = {**gold, "checks": [{**check, "against_where": "built < :window_end"}]}
     with pytest.raises(ValidationError, match=r"checks.0 \(reconcile_sensors\): gold has no window, and so no :window_end"):
         readings(gold=[of_window])
@@ -65,10 +65,10 @@ def test_gold_has_no_window_that_a_reconciliation_could_choose_rows_by():
 def test_figures_of_personal_columns_of_another_table_are_refused():
     columns = {"id": {"type": "string", "pii": True}, "site": "string"}
     people = readings(name="sensors", key=["id"], last_modified=None, columns=columns, checks=[])
-    told = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "max(id)"}
+    reconciliation = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "max(id)"}
     key = {"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}
-    (found,) = reference_mistakes(readings(checks=[told, key]), {"sensors": people})
-    assert found == (("checks", 0), "(reconcile_sensors): sensors.id is pii, and figures made of it would be told")
+    (mistake,) = reference_mistakes(readings(checks=[reconciliation, key]), {"sensors": people})
+    assert mistake == (("checks", 0), "(reconcile_sensors): sensors.id is pii, and the check would show figures made of it")
 
 
 def test_golds_columns_are_those_of_its_sql():
@@ -79,11 +79,11 @@ def test_golds_columns_are_those_of_its_sql():
         "name": "reads",
         "checks": [{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}],
     }
-    (found,) = reference_mistakes(readings(checks=[], gold=[plain, reads]), {"sensors": SENSORS}, [query, query])
-    assert found == (("gold", 1, "checks", 0), "(foreign_key_sensor): sensor is int, but sensors.id is string")
+    (mistake,) = reference_mistakes(readings(checks=[], gold=[plain, reads]), {"sensors": SENSORS}, [query, query])
+    assert mistake == (("gold", 1, "checks", 0), "(foreign_key_sensor): sensor is int, but sensors.id is string")
 
 
-def test_tables_that_look_into_each_other():
+def test_circular_references_are_listed():
     one = readings(checks=[{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}])
     two = {**SENSORS.model_dump(by_alias=True), "checks": [{"check": "foreign_key", "columns": ["id"], "table": "readings"}]}
     assert circle([one, SENSORS]) == []

@@ -27,28 +27,28 @@ def checks(*packs, shared=SHARED, own=()):
     return resolve_attributes({**TABLE, "packs": list(packs), "checks": list(own)}, shared)
 
 
-def test_a_pack_stands_before_the_tables_own_checks():
-    found = checks({"pack": "position", "with": {"longitude": "lon"}}, "ids", own=[{"check": "not_empty"}])
-    assert found.attributes["checks"] == [
+def test_checks_of_a_pack_come_before_the_tables_own():
+    resolved = checks({"pack": "position", "with": {"longitude": "lon"}}, "ids", own=[{"check": "not_empty"}])
+    assert resolved.attributes["checks"] == [
         {"check": "latitude", "column": "lat"},
         {"check": "longitude", "column": "lon", "description": "of lat and north"},
         {"check": "length", "column": "a_id", "max": 9},
         {"check": "length", "column": "b_id", "max": 9},
         {"check": "not_empty"},
     ]
-    assert "packs" not in found.attributes
-    assert found.origins[("checks",)] == (
+    assert "packs" not in resolved.attributes
+    assert resolved.origins[("checks",)] == (
         CheckOrigin(0, "position"), CheckOrigin(1, "position"), CheckOrigin(0, "ids"), CheckOrigin(0, "ids"), CheckOrigin(0),
     )  # fmt: skip
 
 
-def test_what_is_different_here():
+def test_overrides_change_a_pack_for_one_table():
     use = {"pack": "ids", "with": {"most": 5}, "override": {"length_a_id": {"severity": "info"}}, "without": ["length_b_id"]}
     assert checks(use).attributes["checks"] == [{"check": "length", "column": "a_id", "max": 5, "severity": "info"}]
 
 
 @pytest.mark.parametrize(
-    ("use", "keys", "said"),
+    ("use", "keys", "message"),
     [
         ("none", ("packs", 0), "there is no pack 'none'; there are position, ids"),
         ({"pack": "ids", "whit": {}}, ("packs", 0, "whit"), "not known here"),
@@ -69,10 +69,10 @@ def test_what_is_different_here():
     ],
     ids=str,
 )
-def test_a_use_that_cannot_be_kept(use, keys, said):
+def test_an_invalid_use_of_a_pack_is_refused(use, keys, message):
     with pytest.raises(SharingError) as refused:
         checks(use)
-    assert (refused.value.keys, said in refused.value.text) == (keys, True), refused.value.text
+    assert (refused.value.keys, message in refused.value.text) == (keys, True), refused.value.text
 
 
 def test_a_pattern_that_fits_no_column_binds_to_nothing():
@@ -82,12 +82,12 @@ def test_a_pattern_that_fits_no_column_binds_to_nothing():
 
 def test_gold_has_packs_too():
     gold = [{"name": "g"}, {"name": "h", "packs": [{"pack": "position", "with": {"longitude": "x"}}]}]
-    found = resolve_attributes({**TABLE, "gold": gold}, SHARED)
-    assert [c["column"] for c in found.attributes["gold"][1]["checks"]] == ["lat", "x"]
-    assert found.origins[("gold", 1, "checks")] == (CheckOrigin(0, "position"), CheckOrigin(1, "position"))
+    resolved = resolve_attributes({**TABLE, "gold": gold}, SHARED)
+    assert [c["column"] for c in resolved.attributes["gold"][1]["checks"]] == ["lat", "x"]
+    assert resolved.origins[("gold", 1, "checks")] == (CheckOrigin(0, "position"), CheckOrigin(1, "position"))
 
 
-def test_defaults_lie_below_what_a_table_says():
+def test_a_tables_values_override_the_defaults():
     general = {"owners": ["team:all"], "tags": {"lane": "${LANE}"}}
     general["schema"] = {"new_columns": "quarantine", "missing_columns": "null"}
     by_kind = {"not_null": {"severity": "warning", "threshold": 0.9}, "length": {"max": "${MOST}"}}
@@ -95,11 +95,11 @@ def test_defaults_lie_below_what_a_table_says():
     table = {**TABLE, "owners": ["team:own"], "schema": {"missing_columns": "keep"}, "packs": ["same_one"]}
     table["checks"] = [{"check": "not_null", "column": "lat", "threshold": 1}, {"check": "not_empty"}]
     packs = {"same_one": Pack(checks=({"check": "length", "column": "a_id"},))}
-    found = resolve_attributes(table, Shared(defaults, packs, {"LANE": "north", "MOST": "4"})).attributes
-    assert found["owners"] == ["team:own"]
-    assert found["schema"] == {"new_columns": "quarantine", "missing_columns": "keep"}
-    assert found["tags"] == {"lane": "north"}
-    assert found["checks"] == [
+    resolved = resolve_attributes(table, Shared(defaults, packs, {"LANE": "north", "MOST": "4"})).attributes
+    assert resolved["owners"] == ["team:own"]
+    assert resolved["schema"] == {"new_columns": "quarantine", "missing_columns": "keep"}
+    assert resolved["tags"] == {"lane": "north"}
+    assert resolved["checks"] == [
         {"max": "4", "check": "length", "column": "a_id"},
         {"severity": "warning", "threshold": 1, "check": "not_null", "column": "lat"},
         {"check": "not_empty"},
@@ -132,7 +132,7 @@ def test_a_variable_that_is_not_there_and_one_that_looks_like_yaml():
     assert resolve_attributes({"description": "${X}"}, sly).attributes == {"description": "a}, severity: info, {b: ${LANE}"}
 
 
-def test_what_is_written_is_left_as_it_is():
+def test_resolving_leaves_its_input_unchanged():
     written = {**TABLE, "packs": ["ids"], "checks": [{"check": "not_empty"}]}
     copy = {**written, "packs": list(written["packs"]), "checks": [dict(c) for c in written["checks"]]}
     resolve_attributes(written, SHARED)

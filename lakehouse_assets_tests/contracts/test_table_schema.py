@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -22,10 +21,10 @@ from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared
 from lakehouse_assets.contracts.source_map import table_mistakes
 from lakehouse_assets.contracts.table_schema import file_schema, table_schema
 from lakehouse_assets_tests.orchestration import test_bad_config as bad_config
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 GOOD = bad_config.GOOD
 
-ROOT = Path(__file__).resolve().parents[2]
 SHARED = Shared(
     packs={"checked": Pack(checks=({"check": "not_null", "column": "value"},))}, variables={"ONE": "1", "OF": "mean"}
 )
@@ -54,7 +53,7 @@ def test_it_is_a_schema(schema):
 
 
 @pytest.mark.parametrize(
-    "file", sorted((ROOT / "lakehouse_assets" / "tables").glob("*/defs.yaml")), ids=lambda f: f.parent.name
+    "file", sorted((PROJECT_ROOT / "lakehouse_assets" / "tables").glob("*/defs.yaml")), ids=lambda f: f.parent.name
 )
 def test_the_example_tables(file):
     text = file.read_text()
@@ -159,5 +158,5 @@ def test_the_file_beside_the_tables(tmp_path):
 
 def test_the_packages_own_file_is_up_to_date():
     command = [sys.executable, "scripts/make_table_schema.py", "--check"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr

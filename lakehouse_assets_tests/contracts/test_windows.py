@@ -19,8 +19,8 @@ def test_a_key_reads_back(cadence):
 
 
 def test_an_unfinished_window_is_not_in_the_calendar():
-    found = list(calendar(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, 23, tzinfo=UTC), "daily"))
-    assert [w.key for w in found] == ["2024-01-01"]
+    windows = list(calendar(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, 23, tzinfo=UTC), "daily"))
+    assert [w.key for w in windows] == ["2024-01-01"]
 
 
 @given(st.sets(st.integers(0, 400)))

@@ -26,8 +26,8 @@ CONTEXT = CheckContext(("sensor",), "TIMESTAMP '2024-01-01'", "TIMESTAMP '2024-0
 def test_the_error_of_a_cast_and_of_an_unreadable_record():
     spec = readings(columns=COLUMNS, checks=[])
     errors = dict.fromkeys(["cast_sensor", "readable_row", "key_not_null"], f"[CAST_INVALID_INPUT] The value '{SECRET}' is …")
-    told = gate.built_in(spec, BatchNumbers(rows_in=1, errors=errors))
-    assert {o.message for o in told if o.status == "error"} == {f"[CAST_INVALID_INPUT] {gate.MASKED}"}
+    outcomes = gate.built_in(spec, BatchNumbers(rows_in=1, errors=errors))
+    assert {o.message for o in outcomes if o.status == "error"} == {f"[CAST_INVALID_INPUT] {gate.MASKED}"}
     # A value of another column may stand there, where the header is wrong.
     neighbour = BatchNumbers(rows_in=1, errors={"cast_hour": f"[CAST_INVALID_INPUT] '{SECRET}'"})
     assert [o.message for o in gate.built_in(spec, neighbour) if o.status == "error"] == [f"[CAST_INVALID_INPUT] {gate.MASKED}"]
@@ -35,15 +35,15 @@ def test_the_error_of_a_cast_and_of_an_unreadable_record():
     assert [o.message for o in plain if o.status == "error"] == [f"[CAST_INVALID_INPUT] '{SECRET}'"]
 
 
-@pytest.mark.parametrize(("value", "said"), [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
-def test_what_is_observed_is_json_and_spelt_as_in_events(value, said):
+@pytest.mark.parametrize(("value", "spelling"), [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
+def test_observed_values_are_json_spelt_as_in_events(value, spelling):
     spec = readings(checks=[{"check": "statistic", "column": "value", "of": "mean", "min": 0, "max": 1}])
     numbers = BatchNumbers(rows_in=1, metrics={"statistic_mean_value": {"value": float(value)}})
-    (told,) = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
-    assert json.loads(json.dumps(told.as_dict(), allow_nan=False))["observed"]["value"] == said
+    (outcome,) = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
+    assert json.loads(json.dumps(outcome.as_dict(), allow_nan=False))["observed"]["value"] == spelling
 
 
-def test_what_a_check_says_of_a_batch():
+def test_a_check_masks_personal_values():
     checks = [
         {"check": "freshness", "column": "updated", "max_age": "1h"},
         {"check": "sql", "name": "none", "sql": "select sensor from batch group by sensor having count(*) > 1"},
@@ -56,7 +56,19 @@ def test_what_a_check_says_of_a_batch():
         metrics={"freshness_updated": {"newest": int(datetime(1980, 1, 1, tzinfo=UTC).timestamp() * 1e6)}},
         errors={"none": f"'{SECRET}' cannot be cast"},
     )
-    told = {o.check: o for o in gate.judge_checks(spec.checks, CONTEXT, numbers, spec.pii_columns)}
-    assert told["none"].message == gate.MASKED
-    assert "1980" not in str(told["freshness_updated"])
-    assert told["in_set_sensor"].message.startswith("1 of 2 rows"), "a count is no value"
+    outcomes = {o.check: o for o in gate.judge_checks(spec.checks, CONTEXT, numbers, spec.pii_columns)}
+    assert outcomes["none"].message == gate.MASKED
+    assert "1980" not in str(outcomes["freshness_updated"])
+    assert outcomes["in_set_sensor"].message.startswith("1 of 2 rows"), "a count is no value"
+
+
+@pytest.mark.parametrize("personal", [True, False])
+def test_a_reconciliation_by_group_names_no_group_of_a_table_with_personal_columns(personal):
+    columns = {**COLUMNS, "city": "string"} if personal else {"sensor": "string", "hour": "int", "city": "string"}
+    by_city = {"check": "reconcile", "measure": "count(*)", "table": "other", "against": "count(*)", "by": {"city": "city"}}
+    spec = readings(columns=columns, key=["hour"], last_modified="hour", checks=[by_city])
+    [check] = spec.checks
+    metrics = {check.id: {"groups": 2, "differing": 1, "lacking": 0, "worst": json.dumps({"city": SECRET})}}
+    [outcome] = gate.judge_checks(spec.checks, CONTEXT, BatchNumbers(rows_in=1, metrics=metrics), spec.pii_columns)
+    assert (outcome.status, outcome.observed["groups"]) == ("failed", 2)
+    assert (SECRET in str(outcome)) == (not personal)

@@ -12,7 +12,7 @@ from lakehouse_assets.reports.healing_status import describe_next_step, status_r
 from lakehouse_assets_tests.support import window
 
 NOW = datetime(2024, 1, 20, 12, tzinfo=UTC)
-TAKEN = datetime(2024, 1, 6, 1, tzinfo=UTC)
+REPORTED = datetime(2024, 1, 6, 1, tzinfo=UTC)
 FAILED = datetime(2024, 1, 20, 11, tzinfo=UTC)
 STALE = {"is_fresh": False, "is_current": False}
 
@@ -21,27 +21,27 @@ def day(number: int, **facts) -> WindowFacts:
     return WindowFacts(window(number), **facts)
 
 
-def done(number: int, **more) -> WindowFacts:
+def complete_day(number: int, **more) -> WindowFacts:
     return day(
         number, **{"has_arrived": True, "is_fresh": True, "is_current": True, "first_extracted_at": window(number).end, **more}
     )
 
 
 CASES = {
-    "in and accepted": (done(5), (), "nothing", None),
+    "in and accepted": (complete_day(5), (), "nothing", None),
     "has not arrived": (day(18), ("missing",), "source", None),
     "has arrived, not taken": (day(18, has_arrived=True), ("missing",), "daemon", None),
     "has arrived, and was overlooked": (
-        day(18, has_arrived=True, reported_at=TAKEN), ("missing",), "daemon", TAKEN + timedelta(hours=6)
+        day(18, has_arrived=True, reported_at=REPORTED), ("missing",), "daemon", REPORTED + timedelta(hours=6)
     ),
     "a run has it": (day(18, has_arrived=True, is_running=True), ("missing",), "running", None),
-    "changed at the source": (done(5, **STALE), ("stale",), "daemon", None),
-    "taken and not judged": (done(5, is_current=False), ("unfinished",), "daemon", None),
+    "changed at the source": (complete_day(5, **STALE), ("stale",), "daemon", None),
+    "taken and not judged": (complete_day(5, is_current=False), ("unfinished",), "daemon", None),
     "failed once": (
         day(18, has_arrived=True, failed_at=(FAILED,)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=10)
     ),
     "failed twice": (
-        day(18, has_arrived=True, failed_at=(TAKEN, FAILED)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=30)
+        day(18, has_arrived=True, failed_at=(REPORTED, FAILED)), ("missing", "failing"), "retry", FAILED + timedelta(minutes=30)
     ),
     "failed, and is tried": (
         day(18, has_arrived=True, failed_at=(FAILED,), is_running=True), ("missing", "failing"), "running", None
@@ -53,47 +53,47 @@ CASES = {
         day(18, has_arrived=True, failed_at=(FAILED,) * 3), ("missing", "failing"), "retry", FAILED + timedelta(minutes=90)
     ),
     "changed, then failed for the last time": (
-        done(5, **STALE, failed_at=(FAILED,) * 3, has_failed_alone=True), ("stale", "failing"), "stopped", None
+        complete_day(5, **STALE, failed_at=(FAILED,) * 3, has_failed_alone=True), ("stale", "failing"), "stopped", None
     ),
-    "is in after failures": (done(5, failed_at=(FAILED,) * 3), (), "nothing", None),
-    "held": (done(5, rows_quarantined=4), ("quarantined",), "person", None),
-    "held for having no rows": (done(5, rows_quarantined=0), ("quarantined",), "person", None),
-    "held, and changed since": (done(5, rows_quarantined=4, **STALE), ("stale", "quarantined"), "daemon", None),
-    "gone from the source": (done(5, has_arrived=False, **STALE), (), "nothing", None),
+    "is in after failures": (complete_day(5, failed_at=(FAILED,) * 3), (), "nothing", None),
+    "held": (complete_day(5, rows_quarantined=4), ("quarantined",), "person", None),
+    "held for having no rows": (complete_day(5, rows_quarantined=0), ("quarantined",), "person", None),
+    "held, and changed since": (complete_day(5, rows_quarantined=4, **STALE), ("stale", "quarantined"), "daemon", None),
+    "gone from the source": (complete_day(5, has_arrived=False, **STALE), (), "nothing", None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_comes_next(case):
+def test_each_state_has_its_next_step(case):
     facts, states, next_, at = CASES[case]
-    (found,) = window_statuses([facts], NOW, retries=2)
-    assert (found.states, found.next_step, found.due_at) == (states, next_, at)
-    assert found.is_pending == (facts.has_arrived and not facts.is_current)
-    rows = status_rows({"readings": [found]}, full=True)
+    (status,) = window_statuses([facts], NOW, retries=2)
+    assert (status.states, status.next_step, status.due_at) == (states, next_, at)
+    assert status.is_pending == (facts.has_arrived and not facts.is_current)
+    rows = status_rows({"readings": [status]}, full=True)
     assert [row["next"] for row in rows] == ([next_] if next_ != "nothing" else [])
-    assert describe_next_step(found, "readings")
+    assert describe_next_step(status, "readings")
 
 
-def test_late_is_what_was_overtaken_or_took_longer_than_a_window_lasts():
+def test_overtaken_or_slow_windows_are_late():
     began = window(4).end + timedelta(hours=1)
     facts = [
-        done(1, first_extracted_at=began),  # history, taken with the table's first run
-        done(2, first_extracted_at=began + timedelta(days=5)),  # after a later one
-        done(3, first_extracted_at=began),
-        done(4, first_extracted_at=window(4).end + timedelta(hours=23)),  # in time
-        done(5, first_extracted_at=window(5).end + timedelta(days=2)),  # two days after it ended
+        complete_day(1, first_extracted_at=began),  # history, taken with the table's first run
+        complete_day(2, first_extracted_at=began + timedelta(days=5)),  # after a later one
+        complete_day(3, first_extracted_at=began),
+        complete_day(4, first_extracted_at=window(4).end + timedelta(hours=23)),  # in time
+        complete_day(5, first_extracted_at=window(5).end + timedelta(days=2)),  # two days after it ended
         day(6),  # not here yet, and the next one was taken
-        done(7, first_extracted_at=window(7).end),
+        complete_day(7, first_extracted_at=window(7).end),
         day(19),  # over for half a day
     ]
-    found = window_statuses(facts, NOW, retries=5)
-    assert [h.window.start.day for h in found if "late" in h.states] == [2, 5, 6]
-    assert [(h.window.start.day, h.next_step) for h in found if h.is_open] == [(6, "source"), (19, "source")]
+    statuses = window_statuses(facts, NOW, retries=5)
+    assert [h.window.start.day for h in statuses if "late" in h.states] == [2, 5, 6]
+    assert [(h.window.start.day, h.next_step) for h in statuses if h.is_open] == [(6, "source"), (19, "source")]
 
 
 def test_a_window_older_than_the_lookback_waits_for_a_command():
-    found = window_statuses([day(n, has_arrived=True) for n in (3, 1, 2)], NOW, retries=5, lookback=2)
-    assert [(h.window.start.day, h.next_step) for h in found] == [(1, "lookback"), (2, "daemon"), (3, "daemon")]
+    statuses = window_statuses([day(n, has_arrived=True) for n in (3, 1, 2)], NOW, retries=5, lookback=2)
+    assert [(h.window.start.day, h.next_step) for h in statuses] == [(1, "lookback"), (2, "daemon"), (3, "daemon")]
 
 
 def test_the_delay_grows_and_ends_at_a_day():
@@ -102,13 +102,13 @@ def test_the_delay_grows_and_ends_at_a_day():
     assert (delays[0], delays[-1]) == (timedelta(minutes=10), timedelta(days=1))
 
 
-def test_what_is_said_of_unbroken_windows_is_said_once_and_of_held_ones_each():
+def test_contiguous_windows_share_a_row_and_quarantined_ones_have_their_own():
     facts = [
         *(day(n, has_arrived=True, failed_at=(FAILED,)) for n in (1, 2, 3)),
-        done(4),
+        complete_day(4),
         day(5),
-        done(6, rows_quarantined=1),
-        done(7, rows_quarantined=2),
+        complete_day(6, rows_quarantined=1),
+        complete_day(7, rows_quarantined=2),
     ]
     rows = status_rows({"readings": window_statuses(facts, NOW, retries=2)}, full=False)
     assert [(row["windows"], row["count"], row["is"]) for row in rows] == [
@@ -122,24 +122,26 @@ def test_what_is_said_of_unbroken_windows_is_said_once_and_of_held_ones_each():
 
 
 @given(st.sets(st.integers(1, 28), min_size=1), st.sets(st.integers(1, 28), max_size=3), st.integers(0, 8))
-def test_windows_that_cannot_be_taken_stop_and_hold_up_no_other(arrived, poisoned, retries):
+def test_windows_that_cannot_be_ingested_stop_and_delay_no_other(arrived, poisoned, retries):
     """Every window but the poisoned ones is in when trying ends, though they began in one run."""
     failures: dict[int, list[datetime]] = {n: [] for n in arrived}
-    taken: set[int] = set()
+    ingested_days: set[int] = set()
     alone: set[int] = set()
     now, first, runs = NOW, True, 0
     while True:
-        found = window_statuses(
+        statuses = window_statuses(
             [
-                done(n) if n in taken else day(n, has_arrived=True, failed_at=tuple(failures[n]), has_failed_alone=n in alone)
+                complete_day(n)
+                if n in ingested_days
+                else day(n, has_arrived=True, failed_at=tuple(failures[n]), has_failed_alone=n in alone)
                 for n in arrived
             ],
             now,
             retries,
         )
-        asked = plan_ranges(h for h in found if h.is_pending) if first else due_ranges(found, now)
+        ranges = plan_ranges(h for h in statuses if h.is_pending) if first else due_ranges(statuses, now)
         first = False
-        for group in asked:
+        for group in ranges:
             runs += 1
             days = [w.start.day for w in group]
             if set(days) & poisoned:
@@ -147,18 +149,18 @@ def test_windows_that_cannot_be_taken_stop_and_hold_up_no_other(arrived, poisone
                 for n in days:
                     failures[n].append(now)
             else:
-                taken |= set(days)
-        left = [h.due_at for h in found if h.next_step == "retry" and h.due_at]
-        if not asked and not left:
+                ingested_days |= set(days)
+        left = [h.due_at for h in statuses if h.next_step == "retry" and h.due_at]
+        if not ranges and not left:
             break
-        now = max(now, min(left, default=now)) if not asked else now + timedelta(minutes=1)
-    assert taken == arrived - poisoned
+        now = max(now, min(left, default=now)) if not ranges else now + timedelta(minutes=1)
+    assert ingested_days == arrived - poisoned
     assert all(retries + 1 <= len(failures[n]) <= max(retries + 1, 2) for n in arrived & poisoned)
-    assert {h.window.start.day for h in found if h.next_step == "stopped"} == arrived & poisoned
+    assert {h.window.start.day for h in statuses if h.next_step == "stopped"} == arrived & poisoned
     assert now - NOW < timedelta(days=8)
 
 
-def test_ranges_are_whole_until_they_fail():
+def test_ranges_stay_together_until_they_fail():
     def failed(tries: int, most: int = 6) -> list[WindowStatus]:
         return [WindowStatus(window(n), ("missing",), "retry", NOW, tries, most) for n in range(1, 21)]
 

@@ -60,15 +60,15 @@ def test_a_figure_beside_earlier_ones(more, before, value, status):
 
 def test_only_windows_that_have_the_same_figure_are_shown():
     hours = [START + timedelta(hours=n) for n in range(6)]
-    made = [decided(n + 1, start, value=None if n in (3, 4) else float(n)) for n, start in enumerate(hours)]
-    history = History(made)
+    decisions = [decided(n + 1, start, value=None if n in (3, 4) else float(n)) for n, start in enumerate(hours)]
+    history = History(decisions)
     assert starts(history.before(hours[5], anomaly(windows=3))) == [hours[2], hours[1], hours[0]]
     assert history.before(hours[5], anomaly(sql="sum(value)", windows=3)) == []
     judged = anomaly().judge_against({"value": 5.0}, CONTEXT, [])
     assert (judged.status, judged.observed) == ("skipped", {"value": 5.0, "sql": SQL})
 
 
-def test_a_season_that_says_nothing_is_refused():
+def test_a_meaningless_season_is_refused():
     with pytest.raises(ValidationError, match="season: hour says nothing in a daily table"):
         readings(checks=[{"check": "anomaly", "sql": SQL, "season": "hour"}])
     assert readings(checks=[{"check": "anomaly", "sql": SQL, "season": "weekday"}])
@@ -96,7 +96,7 @@ def test_rows_beside_earlier_ones(low, high, before, rows, status):
     assert judged.observed["rows"] == rows
 
 
-def test_what_would_never_be_judged_is_refused():
+def test_contradictory_history_checks_are_refused():
     with pytest.raises(ValidationError, match="would never be judged"):
         anomaly(windows=2)
     with pytest.raises(ValidationError, match="needs min, max or both"):
@@ -118,7 +118,7 @@ def test_a_figure_of_a_personal_column_and_gold_are_refused():
 
 
 def decided(number, start, *, rows=10, verdict="published", value=1.0, **more):
-    given = {
+    fields = {
         "table": "readings",
         "p_extracted_at": start,
         "extraction_seq": 1,
@@ -135,22 +135,22 @@ def decided(number, start, *, rows=10, verdict="published", value=1.0, **more):
         "decided_at": START,
         "checks": ({"check": "anomaly_value", "observed": {"value": value, "sql": SQL}},),
     }
-    return Decision(**{**given, **more})
+    return Decision(**{**fields, **more})
 
 
-def starts(found):
-    return [p.start for p in found]
+def starts(shown):
+    return [p.start for p in shown]
 
 
 def test_which_windows_are_shown():
     hours = [START + timedelta(hours=n) for n in range(60)]
-    made = [decided(n + 1, start, rows=n) for n, start in enumerate(hours)]
-    made.append(decided(100, hours[9], verdict="quarantined", extraction_seq=2))  # the accepted extraction stands
-    made.append(decided(101, hours[7], verdict="discarded"))
-    made.append(decided(102, hours[6], rows=77, extraction_seq=2))
-    made.append(decided(103, hours[6], superseded_by="x"))
-    made.append(decided(104, hours[5], waived=("anomaly_value",)))
-    history = History(made)
+    decisions = [decided(n + 1, start, rows=n) for n, start in enumerate(hours)]
+    decisions.append(decided(100, hours[9], verdict="quarantined", extraction_seq=2))  # the accepted extraction stands
+    decisions.append(decided(101, hours[7], verdict="discarded"))
+    decisions.append(decided(102, hours[6], rows=77, extraction_seq=2))
+    decisions.append(decided(103, hours[6], superseded_by="x"))
+    decisions.append(decided(104, hours[5], waived=("anomaly_value",)))
+    history = History(decisions)
     assert starts(history.before(hours[10], anomaly(windows=4))) == [hours[9], hours[8], hours[6], hours[4]]
     assert history.before(hours[7], anomaly(windows=3))[0].rows == 77
     assert starts(history.before(hours[50], anomaly(season="hour"))) == [hours[26], hours[2]]

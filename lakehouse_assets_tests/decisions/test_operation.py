@@ -11,46 +11,47 @@ from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets_tests.logbook import decided
 
-SAID = {"window": "2024-01-02", "extraction_seq": 1, "by": "ann", "because": "x", "waived": ["a"], "teach": None}
-RELEASE = Operation("readings", "released", SAID, {"rules": "r", "tables": {}, "baseline": 0})
-HELD, SETTLED = Counts(3, 2, 0, 1, 0), Counts(3, 3, 0, 0, 0)
+REQUEST = {"window": "2024-01-02", "extraction_seq": 1, "by": "ann", "because": "x", "waived": ["a"], "teach": None}
+RELEASE = Operation("readings", "released", REQUEST, {"rules": "r", "tables": {}, "baseline": 0})
+QUARANTINED, SETTLED = Counts(3, 2, 0, 1, 0), Counts(3, 3, 0, 0, 0)
 
 
-def log(counts=HELD, kind="released", operation=RELEASE, **more):
+def log(counts=QUARANTINED, kind="released", operation=RELEASE, **more):
     """A batch that was judged (2), and acted upon as the third decision of its table."""
     first = [decided(1), decided(2)]
     batch = {"p_extracted_at": first[1].p_extracted_at, "kind": kind, "counts": counts}
     return [*first, decided(3, operation=operation.id_after(2), **batch, **more)]
 
 
-def numbers(operation, known, attempts=()):
-    return [d.number for d in operation.decisions_made(known, attempts).values()]
+def numbers(operation, decisions, attempts=()):
+    return [d.number for d in operation.decisions_made(decisions, attempts).values()]
 
 
-def test_the_same_request_has_made_its_decision_already():
+def test_a_repeated_request_returns_its_decision():
     assert numbers(RELEASE, log()) == [3]
     assert numbers(RELEASE, log()[:2]) == []
 
 
 @pytest.mark.parametrize(
-    "said", [{"by": "bob"}, {"because": "y"}, {"waived": []}, {"teach": True}, {"window": "2024-01-03"}, {"extraction_seq": 2}]
+    "changes",
+    [{"by": "bob"}, {"because": "y"}, {"waived": []}, {"teach": True}, {"window": "2024-01-03"}, {"extraction_seq": 2}],
 )
-def test_said_otherwise_it_is_another(said):
-    assert numbers(replace(RELEASE, said=SAID | said), log()) == []
-    assert numbers(replace(RELEASE, said=SAID | said), log(SETTLED), {"run-3"}) == []
+def test_a_changed_request_is_another_operation(changes):
+    assert numbers(replace(RELEASE, said=REQUEST | changes), log()) == []
+    assert numbers(replace(RELEASE, said=REQUEST | changes), log(SETTLED), {"run-3"}) == []
 
 
-def test_by_other_rules_it_is_another_unless_nothing_is_left_to_judge():
+def test_other_rules_make_another_operation_unless_nothing_is_left_to_judge():
     other = replace(RELEASE, judged_by={"rules": "s"})
     assert numbers(other, log()) == []
     assert numbers(other, log(SETTLED)) == [3]
     # A judgement on request is by today's rules, whatever is in quarantine.
     again, later = (replace(o, kind="rejudged") for o in (RELEASE, other))
-    known = log(SETTLED, "rejudged", again)
-    assert (numbers(again, known), numbers(later, known)) == ([3], [])
+    decisions = log(SETTLED, "rejudged", again)
+    assert (numbers(again, decisions), numbers(later, decisions)) == ([3], [])
 
 
-def test_another_attempt_of_the_same_run_is_the_same_whatever_has_changed():
+def test_another_attempt_of_the_same_run_is_the_same_operation():
     other = replace(RELEASE, judged_by={"rules": "s"})
     assert numbers(other, log(), {"run-3"}) == [3]
     before_ids = [replace(d, operation=None) for d in log()]
@@ -58,33 +59,33 @@ def test_another_attempt_of_the_same_run_is_the_same_whatever_has_changed():
 
 
 @pytest.mark.parametrize("kind", ["released", "discarded"])
-def test_asked_again_after_other_decisions_it_is_another_while_rows_are_quarantined(kind):
+def test_a_later_request_is_another_operation_while_rows_are_quarantined(kind):
     operation = replace(RELEASE, kind=kind)
-    held, settled = log(HELD, kind, operation), log(SETTLED, kind, operation)
+    quarantined, settled = log(QUARANTINED, kind, operation), log(SETTLED, kind, operation)
     learnt = [decided(number) for number in range(4, 61)]
-    assert numbers(operation, [*held, *learnt]) == []
+    assert numbers(operation, [*quarantined, *learnt]) == []
     assert numbers(operation, [*settled, *learnt]) == [3]
     # Another attempt of the same run, and a killed one that a person repeats with nothing decided in between.
-    assert numbers(operation, [*held, *learnt], {"run-3"}) == [3]
-    assert numbers(operation, held) == [3]
+    assert numbers(operation, [*quarantined, *learnt], {"run-3"}) == [3]
+    assert numbers(operation, quarantined) == [3]
     # What it superseded itself is no other decision.
-    own = replace(held[0], number=4, superseded_by=held[2].decision_id)
-    assert numbers(operation, [*held, own]) == [3]
+    own = replace(quarantined[0], number=4, superseded_by=quarantined[2].decision_id)
+    assert numbers(operation, [*quarantined, own]) == [3]
 
 
 def test_a_batch_without_rows_that_is_still_quarantined_is_not_settled():
-    known = log(Counts(0, 0, 0, 0, 0), verdict="quarantined")
-    assert numbers(RELEASE, known) == [3]
-    assert numbers(RELEASE, [*known, decided(4)]) == []
+    decisions = log(Counts(0, 0, 0, 0, 0), verdict="quarantined")
+    assert numbers(RELEASE, decisions) == [3]
+    assert numbers(RELEASE, [*decisions, decided(4)]) == []
 
 
-def test_on_a_state_that_another_decision_has_made_it_is_done_anew():
-    known = log()
-    later = decided(4, p_extracted_at=known[1].p_extracted_at, kind="rejudged")
-    assert numbers(RELEASE, [*known, later]) == []
-    superseded = replace(known[2], number=4, superseded_by="other", operation=None)
-    assert numbers(RELEASE, [*known, superseded]) == []
+def test_a_request_after_another_decision_runs_anew():
+    decisions = log()
+    later = decided(4, p_extracted_at=decisions[1].p_extracted_at, kind="rejudged")
+    assert numbers(RELEASE, [*decisions, later]) == []
+    superseded = replace(decisions[2], number=4, superseded_by="other", operation=None)
+    assert numbers(RELEASE, [*decisions, superseded]) == []
     # Made by the same words on that state, it is an operation of its own, and is found as such.
-    anew = decided(5, p_extracted_at=known[1].p_extracted_at, kind="released", operation=RELEASE.id_after(4))
-    assert numbers(RELEASE, [*known, later, anew]) == [5]
+    anew = decided(5, p_extracted_at=decisions[1].p_extracted_at, kind="released", operation=RELEASE.id_after(4))
+    assert numbers(RELEASE, [*decisions, later, anew]) == [5]
     assert RELEASE.id_after(4) != RELEASE.id_after(2)

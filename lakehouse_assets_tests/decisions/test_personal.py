@@ -34,7 +34,7 @@ def test_only_the_condition_of_an_error_stays(text, shown):
         ("known was never published", False),
     ],
 )
-def test_an_error_of_ours_is_told_in_full(text, library):
+def test_an_error_of_the_project_is_shown_in_full(text, library):
     assert personal.quotes(text) is library
 
 

@@ -40,7 +40,7 @@ def numbers(rows=3, clean=3):
         (numbers(3, 3), Replaced(error="Spark stopped"), (), "error"),
     ],
 )
-def test_what_is_plausible(counted, replaced, lacking, status):
+def test_plausible_redeliveries_pass(counted, replaced, lacking, status):
     outcomes = supersede_outcome(readings(), counted, replaced, lacking)
     assert [o.status for o in outcomes] == ([] if status == "silent" else [status])
     assert all((o.effect == "batch") == (o.status in ("failed", "error")) for o in outcomes)
@@ -77,22 +77,22 @@ def test_a_chain_ends_at_an_extraction_without_a_row_in_quarantine():
     assert seqs(ledger.links([first, second, third], before=3)) == [(2, True)]
 
 
-def test_an_extraction_that_was_withdrawn_publishes_nothing_and_still_stands_before_the_earlier_ones():
+def test_a_withdrawn_extraction_publishes_nothing_and_still_supersedes():
     first, second = extraction(1, 1), extraction(2, 2, quarantined=1)
     withdrawn = extraction(3, 2, quarantined=5, verdict="quarantined")
     assert seqs(ledger.links([first, second, withdrawn])) == [(1, True), (2, False)]
 
 
-def test_records_say_what_stays_and_are_written_again_when_that_changes():
+def test_supersession_records_name_remaining_rows_and_follow_their_changes():
     first, second = extraction(1, 1), extraction(2, 2, quarantined=1)
     (record,) = superseded([first], second, Replaced(5, 0, {1: 1}))
     assert (record.counts, record.superseded_by) == (Counts(5, 1, 4, 0, 0), second.decision_id)
-    known = [first, second, record]
-    live = ledger.live(known)
+    decisions = [first, second, record]
+    live = ledger.live(decisions)
     assert list(live.accepted) == [second.batch]
     assert {d.batch for d in live.publishing.values()} == {first.batch, second.batch}
     third = extraction(3, 3)
-    again = superseded(ledger.earlier(third.batch, known), third, Replaced(5, 0, {}))
+    again = superseded(ledger.earlier(third.batch, decisions), third, Replaced(5, 0, {}))
     assert [(d.extraction_seq, d.counts.rows_published, d.counts.rows_superseded) for d in again] == [(1, 0, 5), (2, 0, 5)]
-    assert ledger.live([*known, third, *again]).chains == {}
-    assert superseded(ledger.earlier(third.batch, [*known, third, *again]), third, None) == []
+    assert ledger.live([*decisions, third, *again]).chains == {}
+    assert superseded(ledger.earlier(third.batch, [*decisions, third, *again]), third, None) == []

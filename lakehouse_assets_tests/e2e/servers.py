@@ -113,15 +113,15 @@ def left_running(home: Path, seconds: float = 120) -> list[str]:
     """Commands of processes that still work in a folder below this one: executors end by themselves, a moment later."""
     end = time.monotonic() + seconds
     while True:
-        found = []
+        processes = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if (process / "cwd").resolve().is_relative_to(home):
-                    found.append((process / "cmdline").read_text().replace("\0", " "))
+                    processes.append((process / "cmdline").read_text().replace("\0", " "))
             except OSError:
                 continue
-        if not found or time.monotonic() > end:
-            return found
+        if not processes or time.monotonic() > end:
+            return processes
         time.sleep(0.5)
 
 
@@ -133,11 +133,11 @@ def s3_server(home: Path, bucket: str) -> Iterator[str]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", address.rpartition(":")[2]]
     with process(command, log) as server:
 
-        def made() -> bool:
+        def make_bucket() -> bool:
             with urlopen(Request(f"{address}/{bucket}", method="PUT"), timeout=5) as answer:
                 return answer.status == 200
 
-        wait_for(made, [server], log)
+        wait_for(make_bucket, [server], log)
         yield address
 
 
@@ -162,10 +162,10 @@ class Database:
     def run(self, *statements: str) -> list[tuple]:
         """Each in a transaction of its own; the rows of the last one."""
         where = {"host": "127.0.0.1", "port": self.port, "dbname": self.name, "user": self.user, "password": self.password}
-        with psycopg.connect(**where, autocommit=True, options="-c TimeZone=UTC") as made:
+        with psycopg.connect(**where, autocommit=True, options="-c TimeZone=UTC") as connection:
             for statement in statements:
-                done = made.execute(statement.encode())
-            return done.fetchall() if done.description else []
+                cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
 
     def statements(self) -> list[str]:
         """What has reached the server, one a line."""
@@ -176,9 +176,9 @@ class Database:
 
 def postgres_programs() -> Path | None:
     """The folder of `initdb` and `postgres`: Debian keeps them off the PATH."""
-    found = [Path(at).parent for at in [shutil.which("postgres")] if at]
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((folder for folder in found if (folder / "initdb").exists()), None)
+    folders = [Path(at).parent for at in [shutil.which("postgres")] if at]
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
 
 
 @contextmanager
@@ -188,8 +188,8 @@ def postgres_server() -> Iterator[Database]:
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     # Its user must reach the folder; and it refuses to be root.
-    with TemporaryDirectory(prefix="pg") as made:
-        home, port = Path(made), free_port()
+    with TemporaryDirectory(prefix="pg") as folder:
+        home, port = Path(folder), free_port()
         (home / "password").write_text(Database.password)
         (home / "log").touch()
         become: list[str] = []
@@ -199,11 +199,11 @@ def postgres_server() -> Iterator[Database]:
                 shutil.chown(path, "postgres")
         data = str(home / "data")
         init = [str(programs / "initdb"), "-N", "-A", "scram-sha-256", "-U", Database.user, "--pwfile", str(home / "password")]
-        done = subprocess.run(
+        setup = subprocess.run(
             [*become, *init, "-D", data, "-E", "UTF8", "--locale", "C"], capture_output=True, text=True, cwd=home, check=False
         )
-        if done.returncode:
-            raise RuntimeError(f"initdb: {done.stderr}")
+        if setup.returncode:
+            raise RuntimeError(f"initdb: {setup.stderr}")
         conf = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -250,9 +250,9 @@ def kafka_jars() -> Path:
     """The folder of Kafka's jars, fetched once into the environment by Spark's Ivy. Raises RuntimeError where that fails."""
     if not JARS_OF_KAFKA.is_dir():
         command = [sys.executable, "-c", FETCH, KAFKA, str(JARS_OF_KAFKA)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{KAFKA} could not be fetched: {done.stderr[-500:]}")
+        process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if process.returncode:
+            raise RuntimeError(f"{KAFKA} could not be fetched: {process.stderr[-500:]}")
     return JARS_OF_KAFKA
 
 
@@ -293,13 +293,13 @@ class Broker:
         ]
         cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         # As one word: one identifier in 64 begins with a dash, which would be read as an option of its own.
-        made = [*self._java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self.conf)]
-        done = subprocess.run(made, capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode:
-            raise RuntimeError(f"Kafka could not make its folder: {done.stdout}{done.stderr}")
+        command = [*self._java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self.conf)]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if process.returncode:
+            raise RuntimeError(f"Kafka could not make its folder: {process.stdout}{process.stderr}")
 
     @contextmanager
-    def up(self, seen: list[subprocess.Popen] | None = None) -> Iterator["Broker"]:
+    def up(self, started: list[subprocess.Popen] | None = None) -> Iterator["Broker"]:
         """The broker for as long as the block lasts. ``seen``: takes its process."""
         with process([*self._java, "kafka.Kafka", str(self.conf)], self.log) as server:
 
@@ -308,6 +308,6 @@ class Broker:
                     return True
 
             wait_for(answers, [server], self.log)
-            if seen is not None:
-                seen.append(server)
+            if started is not None:
+                started.append(server)
             yield self

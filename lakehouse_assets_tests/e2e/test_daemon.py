@@ -39,12 +39,12 @@ if "dagster._daemon" in sys.orig_argv:
 """
 
 
-def slowed(home: Path, variables: dict[str, str]) -> dict[str, str]:
+def slow_start(home: Path, variables: dict[str, str]) -> dict[str, str]:
     """What Python imports at its start."""
-    place = home / "startup"
-    place.mkdir()
-    (place / "sitecustomize.py").write_text(SLOW_DAEMON)
-    path = os.pathsep.join([str(place), *filter(None, [variables.get("PYTHONPATH")])])
+    folder = home / "startup"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(SLOW_DAEMON)
+    path = os.pathsep.join([str(folder), *filter(None, [variables.get("PYTHONPATH")])])
     return {**variables, "PYTHONPATH": path}
 
 
@@ -62,26 +62,26 @@ def land(settings: Settings, days: Iterable[int], corrected: bool = False) -> No
     shutil.rmtree(last)
 
 
-def judged(settings: Settings) -> list[tuple[int, int]]:
+def current_batches(settings: Settings) -> list[tuple[int, int]]:
     """Every decision that stands and was carried out, as day and extraction."""
-    standing = ledger.current_decisions(logs.decisions(settings, "weather")).values()
-    return sorted((d.p_extracted_at.day, d.extraction_seq) for d in standing if d.applied_at and not d.superseded_by)
+    current = ledger.current_decisions(logs.decisions(settings, "weather")).values()
+    return sorted((d.p_extracted_at.day, d.extraction_seq) for d in current if d.applied_at and not d.superseded_by)
 
 
 def ranges(instance: dg.DagsterInstance) -> list[tuple[str, str]]:
     """The first and last window of each run that has silver, oldest first; none of them may have failed."""
-    found = []
+    bounds = []
     for run in reversed(instance.get_runs()):
         if SILVER in (run.asset_selection or ()):
             assert run.status is dg.DagsterRunStatus.SUCCESS, run
             day = run.tags.get(PARTITION, "")
-            found.append((run.tags.get(START, day), run.tags.get(END, day)))
-    return found
+            bounds.append((run.tags.get(START, day), run.tags.get(END, day)))
+    return bounds
 
 
 def quiet(instance: dg.DagsterInstance, settings: Settings, expected: list[tuple[int, int]]) -> bool:
     """Whether all this is decided, gold has been derived after it, and no run is left."""
-    if judged(settings) != expected:
+    if current_batches(settings) != expected:
         return False
     silver, gold = (instance.get_latest_materialization_event(key) for key in (SILVER, GOLD))
     after = silver and gold and gold.timestamp > silver.timestamp
@@ -90,10 +90,10 @@ def quiet(instance: dg.DagsterInstance, settings: Settings, expected: list[tuple
 
 @pytest.mark.exhaustive(seconds=300)
 @pytest.mark.timeout(1800)
-def test_what_came_while_the_daemon_was_off(spark, tmp_path):
+def test_the_daemon_catches_up_after_downtime(spark, tmp_path):
     home = tmp_path / "dev"
     home.mkdir()
-    variables = slowed(home, environment(home))
+    variables = slow_start(home, environment(home))
     settings = Settings.from_environment(variables)
     nine = range(1, 10)
     land(settings, nine)
@@ -105,7 +105,7 @@ def test_what_came_while_the_daemon_was_off(spark, tmp_path):
         # Off: no process is left. Two windows arrive, and one that is known is changed.
         land(settings, (10, 11))
         land(settings, (2,), corrected=True)
-        assert judged(settings) == first
+        assert current_batches(settings) == first
         second = [(day, 1 + (day == 2)) for day in range(1, 12)]
         scattered = (1, 3, 5, 7, 9)
         third = [(day, 1 + (day in (2, *scattered))) for day in range(1, 12)]
@@ -129,8 +129,8 @@ def test_what_came_while_the_daemon_was_off(spark, tmp_path):
     other.run()
     for layer, table in (("silver", "weather"), ("gold", "daily_weather")):
         here, there = (
-            [{k: round(v, 9) if isinstance(v, float) else v for k, v in row.items()} for row in rows_of(place)]
-            for place in (settings.path(layer, table), other.settings.path(layer, table))
+            [{k: round(v, 9) if isinstance(v, float) else v for k, v in row.items()} for row in rows_of(path)]
+            for path in (settings.path(layer, table), other.settings.path(layer, table))
         )
         assert here == there
         assert here

@@ -16,10 +16,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import heal, readings, rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, heal, readings, rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land_part
@@ -35,17 +34,17 @@ UNKNOWN_DESTINATIONS = {"BQN", "PSE", "SJU", "STT"}
 
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
-    made = World(spark, tmp_path_factory.mktemp("flights"), [*DIMENSIONS, "flights", "weather"])
+    new_world = World(spark, tmp_path_factory.mktemp("flights"), [*DIMENSIONS, "flights", "weather"])
     for table, first in (("weather", "2013-07-01"), ("flights", FIRST)):
-        folder = Path(made.settings.landing, table)
+        folder = Path(new_world.settings.landing, table)
         folder.mkdir()
         for file in (EXAMPLES / table / "on_time").iterdir():
             if first <= file.name[: len(first)] <= LAST:
                 shutil.copy(file, folder)
-    return made
+    return new_world
 
 
-def test_1_the_tables_that_are_looked_into_go_first(world):
+def test_1_reference_tables_go_first(world):
     land_part("on_time", world.settings.landing, DIMENSIONS)
     report = world.run()
     assert [(name, count) for name, _, _, count in report.ranges] == [
@@ -123,46 +122,46 @@ def oracle(world: World) -> dict[tuple, dict]:
 def test_3_silver_has_every_flight_once_in_its_last_state(world):
     expected = oracle(world)
     columns = list(next(iter(expected.values())))
-    found = rows_of(world.settings.path("silver", "flights"), columns)
-    assert len(found) == len(expected) == FLIGHTS
-    for row in found:
+    rows = rows_of(world.settings.path("silver", "flights"), columns)
+    assert len(rows) == len(expected) == FLIGHTS
+    for row in rows:
         want = dict(expected[(row["scheduled_departure_at"], row["carrier"], row["flight"])])
         assert math.isclose(row.pop("distance_km"), want.pop("distance_km"), rel_tol=1e-12)
         assert row == want
 
 
-def test_4_unknown_references_are_counted_and_hold_nothing_that_may_pass(world):
+def test_4_unknown_references_are_counted_and_quarantine_nothing_valid(world):
     start = datetime.fromisoformat(FIRST).replace(tzinfo=UTC)
     decision = world.current_decisions("flights")[(start, 1)]
-    told = {c["check"]: c for c in decision.checks}
+    outcomes = {c["check"]: c for c in decision.checks}
     planes = {r["tail_number"] for r in rows_of(world.settings.path("silver", "planes"), ["tail_number"])}
     first = [e for at, e in landed(world) if at == start]
     unknown = sum(e.get("tail_number") is not None and e["tail_number"] not in planes for e in first)
-    assert told["foreign_key_tail_number"]["failed_rows"] == unknown > 0
-    assert told["foreign_key_dest"]["failed_rows"] == sum(e["dest"] in UNKNOWN_DESTINATIONS for e in first) > 0
-    assert told["foreign_key_carrier"]["failed_rows"] == 0
-    held = [d for d in world.current_decisions("flights").values() if d.counts.rows_quarantined]
+    assert outcomes["foreign_key_tail_number"]["failed_rows"] == unknown > 0
+    assert outcomes["foreign_key_dest"]["failed_rows"] == sum(e["dest"] in UNKNOWN_DESTINATIONS for e in first) > 0
+    assert outcomes["foreign_key_carrier"]["failed_rows"] == 0
+    quarantined_decisions = [d for d in world.current_decisions("flights").values() if d.counts.rows_quarantined]
     fast = [at for at, e in landed(world) if too_fast(e)]
-    assert [(d.batch, d.counts.rows_quarantined) for d in held] == [((at, 1), 1) for at in fast]
+    assert [(d.batch, d.counts.rows_quarantined) for d in quarantined_decisions] == [((at, 1), 1) for at in fast]
     assert fast == [datetime(2013, 7, 2, tzinfo=UTC)]
-    assert {r.check for d in held for r in d.reasons if r.effect == "rows"} == {"possible_speed"}
+    assert {r.check for d in quarantined_decisions for r in d.reasons if r.effect == "rows"} == {"possible_speed"}
 
 
-def test_5_gold_counts_what_silver_holds(world):
+def test_5_gold_counts_the_rows_of_silver(world):
     flights = oracle(world).values()
     weather = {(r["origin"], r["time_hour"]): r for r in rows_of(world.settings.path("silver", "weather"))}
     groups = defaultdict(list)
     for row in flights:
         groups[(row["origin"], row["scheduled_departure_at"].date())].append(row)
-    found = gold(world)
-    assert set(found) == set(groups)
+    gold_rows = gold(world)
+    assert set(gold_rows) == set(groups)
     for key, rows in groups.items():
-        assert found[key]["flights"] == len(rows)
-        assert found[key]["departures"] == sum(r["departed_at"] is not None for r in rows)
-        assert found[key]["cancelled"] == sum(r["status"] == "cancelled" for r in rows)
+        assert gold_rows[key]["flights"] == len(rows)
+        assert gold_rows[key]["departures"] == sum(r["departed_at"] is not None for r in rows)
+        assert gold_rows[key]["cancelled"] == sum(r["status"] == "cancelled" for r in rows)
         hours = [weather.get((key[0], r["scheduled_departure_at"].replace(minute=0, second=0))) for r in rows]
-        seen = [w["visibility_km"] for w in hours if w and w["visibility_km"] is not None]
-        assert found[key]["visibility_min_km"] == (min(seen) if seen else None)
+        visibilities = [w["visibility_km"] for w in hours if w and w["visibility_km"] is not None]
+        assert gold_rows[key]["visibility_min_km"] == (min(visibilities) if visibilities else None)
     months = defaultdict(list)
     for row in flights:
         months[(row["carrier"], row["scheduled_departure_at"].date().replace(day=1))].append(row)
@@ -184,15 +183,15 @@ def test_thirty_orders_of_arrival_give_the_same_table(spark, settings):
     by_flight = defaultdict(list)
     for event in all_events:
         by_flight[(event["carrier"], event["flight"])].append(event)
-    chosen = [found for found in by_flight.values() if len(found) >= 2][:40]
-    assert {e["status"] for found in chosen for e in found} == {"scheduled", "departed", "arrived", "cancelled"}
+    chosen = [events for events in by_flight.values() if len(events) >= 2][:40]
+    assert {e["status"] for events in chosen for e in events} == {"scheduled", "departed", "arrived", "cancelled"}
     dice = random.Random(30)
     files: dict[int, list[dict]] = defaultdict(list)
     orders = set()
     for order in range(ORDERS):
-        placed = [(dice.randrange(1, WINDOWS + 1), event) for found in chosen for event in found]
-        orders.add(tuple(day for day, _ in placed))
-        for day, event in placed:
+        arrivals = [(dice.randrange(1, WINDOWS + 1), event) for events in chosen for event in events]
+        orders.add(tuple(day for day, _ in arrivals))
+        for day, event in arrivals:
             files[day].append({**event, "arrival": order})
     assert len(orders) == ORDERS
     folder = Path(settings.landing, "arrivals")

@@ -70,14 +70,14 @@ def silver(world: World) -> dict[int, tuple]:
 
 def newest(rows: Iterable[Row]) -> dict[int, tuple]:
     """The oracle: of each id the row that was modified last, in the day of that; a negative amount is held."""
-    found: dict[int, tuple] = {}
+    newest_rows: dict[int, tuple] = {}
     for n, moment, state, amount in sorted(rows, key=lambda row: row[1]):
         if amount is None or amount >= 0:
-            found[n] = (moment, state, amount, moment.replace(hour=0))
-    return found
+            newest_rows[n] = (moment, state, amount, moment.replace(hour=0))
+    return newest_rows
 
 
-def test_rows_by_their_time_and_what_changes_among_them_heals(spark, database, tmp_path):
+def test_rows_are_read_by_time_and_changes_heal(spark, database, tmp_path):
     table = [(n, at(1 + n % 3, n % 24), "new", n * 1.25) for n in range(60) if n % 3 != 1]
     table += [(3, at(3, 22), "paid", None), (6, at(3, 23), "paid", -1.0)]
     fill(database, table)
@@ -97,8 +97,10 @@ def test_rows_by_their_time_and_what_changes_among_them_heals(spark, database, t
     records = {(r.p_extracted_at.day, r.extraction_seq): r.rows for r in logs.extractions(world.settings, "orders")}
     counts = {day: sum(moment.day == day for _, moment, *_ in table) for day in (1, 2, 3)}
     assert (records[1, 2], records[2, 1], records[3, 2]) == tuple(counts.values())
-    told = "".join(path.read_text(errors="ignore") for path in tmp_path.rglob("*") if path.is_file())
-    assert database.password not in told and database.user not in told and f":{database.port}/" not in told
+    written_text = "".join(path.read_text(errors="ignore") for path in tmp_path.rglob("*") if path.is_file())
+    assert (
+        database.password not in written_text and database.user not in written_text and f":{database.port}/" not in written_text
+    )
 
 
 def test_a_window_of_which_every_row_is_deleted(spark, database, settings):
@@ -117,7 +119,7 @@ def test_a_window_of_which_every_row_is_deleted(spark, database, settings):
     assert [row["id"] for row in rows_of(settings.path("silver", "orders"))] == [1]
 
 
-def test_a_source_of_the_present_only_is_taken_once_and_missed_windows_are_covered(spark, database, tmp_path):
+def test_a_source_without_history_is_read_once_and_missed_windows_are_empty(spark, database, tmp_path):
     """As the days go: rows are updated in place, so that what was not taken in time is gone; the last state never is."""
     fill(database, first := [(n, at(1, n), "new", 1.0 * n) for n in range(6)])
     spec = orders(history="watermark", overlap_minutes=90)
@@ -157,7 +159,7 @@ def test_a_source_of_the_present_only_is_taken_once_and_missed_windows_are_cover
 
 
 @pytest.mark.parametrize("died_at", ["positions_recorded", "bronze_committed"])
-def test_what_was_taken_before_a_crash_is_not_lost(spark, database, tmp_path, settings, died_at):
+def test_ingested_rows_survive_a_crash(spark, database, tmp_path, settings, died_at):
     fill(database, [(n, at(1, n), "new", 1.0) for n in range(3)])
     settings = settings.model_copy(update={"jdbc": {"SHOP": database.connection()}})
     spec = orders(history="watermark", overlap_minutes=0)
@@ -173,11 +175,11 @@ def test_what_was_taken_before_a_crash_is_not_lost(spark, database, tmp_path, se
     extract(run, [window(1)])
     extract(run, [window(2)])
     bronze = rows_of(settings.path("bronze", "orders"), ["p_extracted_at", "id", "state"])
-    kept = {(row["p_extracted_at"].day, row["id"], row["state"]) for row in bronze}
+    ingested_rows = {(row["p_extracted_at"].day, row["id"], row["state"]) for row in bronze}
     first = {(1, "1", "new"), (1, "2", "new"), (2, "0", "paid")}
     # What bronze had is its only copy; what it had not yet, the present still has.
-    assert kept == (first | {(1, "0", "new")} if died_at == "bronze_committed" else first)
-    assert len(bronze) == len(kept)
+    assert ingested_rows == (first | {(1, "0", "new")} if died_at == "bronze_committed" else first)
+    assert len(bronze) == len(ingested_rows)
 
 
 def test_the_daemon_s_way_with_a_watermark(spark, database, tmp_path):

@@ -22,11 +22,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lakehouse_assets.events.kafka import open_sender
 from lakehouse_assets.orchestration.notify import DeliveryReport, publish_decisions
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
 from lakehouse_assets_tests.logbook import decided, outcome, write
-from lakehouse_assets_tests.support import heal, land, readings
+from lakehouse_assets_tests.support import PROJECT_ROOT, heal, land, readings
 
 SCHEMA = json.loads((PROJECT_ROOT / "docs" / "decision-event.schema.json").read_text())
 # Made once: to look whether the schema is one takes most of a validation.
@@ -45,15 +45,15 @@ def jars() -> Path:
 @pytest.fixture(scope="module")
 def broker(jars, tmp_path_factory) -> Iterator[Broker]:
     """A broker that takes messages of 20 kB at most."""
-    with Broker(tmp_path_factory.mktemp("kafka"), message_max_bytes=SMALLEST).up() as found:
-        yield found
+    with Broker(tmp_path_factory.mktemp("kafka"), message_max_bytes=SMALLEST).up() as running:
+        yield running
 
 
 @pytest.fixture
 def instance(tmp_path):
     (tmp_path / "dagster").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as found:
-        yield found
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as local_instance:
+        yield local_instance
 
 
 def on(settings: Settings, broker: Broker) -> Settings:
@@ -61,22 +61,22 @@ def on(settings: Settings, broker: Broker) -> Settings:
     return settings.model_copy(update={"kafka_bootstrap": broker.address, "kafka_topic": f"decisions-{uuid4().hex}"})
 
 
-def send(instance: dg.DagsterInstance, settings: Settings, **given: Any) -> DeliveryReport:
+def send(instance: dg.DagsterInstance, settings: Settings, **options: Any) -> DeliveryReport:
     """A look that has time: a broker that has just started on a busy machine answers late."""
-    return publish_decisions(instance, settings, open_sender=partial(open_sender, probe_seconds=60), seconds=120, **given)
+    return publish_decisions(instance, settings, open_sender=partial(open_sender, probe_seconds=60), seconds=120, **options)
 
 
-def read(settings: Settings, count: int) -> list[dict]:
+def read_events(settings: Settings, count: int) -> list[dict]:
     """So many events of the topic and whatever comes at once after them, with key, id and partition; each is held to the
     schema. A reader that hears nothing for long is not asked for ever: another one reads from the beginning.
     """
-    told = []
+    consumed = []
     for _ in range(2):
-        found, ends = read_once(settings, count)
-        if len(found) >= count:
-            return found
-        told.append(f"{len(found)} read of {count}; the broker has, by partition, {ends}")
-    raise AssertionError("; ".join(told))
+        batch, ends = read_once(settings, count)
+        if len(batch) >= count:
+            return batch
+        consumed.append(f"{len(batch)} read of {count}; the broker has, by partition, {ends}")
+    raise AssertionError("; ".join(consumed))
 
 
 def read_once(settings: Settings, count: int, silence: int = 20) -> tuple[list[dict], dict[int, tuple[int, int]]]:
@@ -88,14 +88,14 @@ def read_once(settings: Settings, count: int, silence: int = 20) -> tuple[list[d
     topic = settings.kafka_topic
     partitions = reader.list_topics(topic, timeout=30).topics[topic].partitions
     reader.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-    found: list[dict] = []
+    events: list[dict] = []
     silent = 0
     try:
         while silent < silence:
             message = reader.poll(1.0)
             if message is None:
                 silent += 1
-                if len(found) >= count:
+                if len(events) >= count:
                     break
                 continue
             silent = 0
@@ -106,24 +106,26 @@ def read_once(settings: Settings, count: int, silence: int = 20) -> tuple[list[d
             assert headers["event_id"].decode() == event["event_id"]
             assert headers["event_type"].decode() == event["event_type"]
             assert message.key().decode() == event["table"]
-            found.append({**event, "partition": message.partition(), "offset": message.offset()})
-        return found, {number: reader.get_watermark_offsets(TopicPartition(topic, number), timeout=30) for number in partitions}
+            events.append({**event, "partition": message.partition(), "offset": message.offset()})
+        return events, {
+            number: reader.get_watermark_offsets(TopicPartition(topic, number), timeout=30) for number in partitions
+        }
     finally:
         reader.close()
 
 
 def of(events: list[dict], table: str) -> list[str]:
     """A table's ids in the order of its partition, repetitions passed over."""
-    found = [event for event in events if event["table"] == table]
-    assert len({event["partition"] for event in found}) <= 1, "a table has one partition"
-    return list(dict.fromkeys(event["event_id"] for event in sorted(found, key=lambda event: event["offset"])))
+    matches = [event for event in events if event["table"] == table]
+    assert len({event["partition"] for event in matches}) <= 1, "a table has one partition"
+    return list(dict.fromkeys(event["event_id"] for event in sorted(matches, key=lambda event: event["offset"])))
 
 
 def ids(settings: Settings, table: str) -> list[str]:
     return [d.decision_id for d in logs.decisions(settings, table) if d.applied_at]
 
 
-def test_what_a_real_lake_decides_is_told_in_order(spark, settings, broker, instance):
+def test_decisions_of_a_real_lake_are_sent_in_order(spark, settings, broker, instance):
     settings = on(settings, broker)
     spec = readings(
         columns={"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
@@ -134,10 +136,10 @@ def test_what_a_real_lake_decides_is_told_in_order(spark, settings, broker, inst
     land(settings, 1, ["anna@example.com,1,2,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1], spec)
     assert send(instance, settings).sent == 4
-    events = read(settings, 4)
+    events = read_events(settings, 4)
     assert of(events, "readings") == ids(settings, "readings")
-    told = [(e["number"], e["event_type"], e["verdict"]) for e in sorted(events, key=lambda e: e["offset"])]
-    assert told == [
+    sequence = [(e["number"], e["event_type"], e["verdict"]) for e in sorted(events, key=lambda e: e["offset"])]
+    assert sequence == [
         (1, "decision.applied", "published_with_warnings"),
         (2, "decision.applied", "quarantined"),
         (3, "decision.applied", "published"),
@@ -153,13 +155,13 @@ def test_many_tables_each_in_order(settings, broker, instance):
     for table in ("readings", "sensors", "gold_days", "gold_hours"):
         write(settings, [decided(number, table) for number in range(1, 31)])
     sent = 0
-    while found := send(instance, settings, max_events=50):
-        assert not found.warnings
-        sent += found.sent
-        if not found.waiting:
+    while report := send(instance, settings, max_events=50):
+        assert not report.warnings
+        sent += report.sent
+        if not report.waiting:
             break
     assert sent == 120
-    events = read(settings, 120)
+    events = read_events(settings, 120)
     assert len(events) == 120
     for table in ("readings", "sensors", "gold_days", "gold_hours"):
         assert of(events, table) == ids(settings, table)
@@ -173,49 +175,51 @@ def test_while_the_broker_is_down_decisions_wait_and_then_all_arrive(jars, setti
         assert send(instance, settings).sent == 2
     write(settings, [decided(n) for n in range(3, 8)])
     began = time.monotonic()
-    found = publish_decisions(instance, settings)
-    assert (found.sent, found.waiting) == (0, 5)
-    assert "Kafka does not answer" in str(found)
+    report = publish_decisions(instance, settings)
+    assert (report.sent, report.waiting) == (0, 5)
+    assert "Kafka does not answer" in str(report)
     assert time.monotonic() - began < 60
     with broker.up():
         write(settings, [decided(8)])
         assert send(instance, settings).sent == 6
-        assert of(read(settings, 8), "readings") == ids(settings, "readings")
+        assert of(read_events(settings, 8), "readings") == ids(settings, "readings")
 
 
-def test_a_broker_that_hangs_costs_a_look_so_long_and_no_longer(jars, settings, tmp_path, instance):
+def test_a_hanging_broker_delays_a_tick_by_a_bounded_time(jars, settings, tmp_path, instance):
     """Stopped (SIGSTOP) it holds its connections and answers nothing, as behind a network that swallows everything."""
     broker = Broker(tmp_path)
     settings = on(settings, broker)
-    with broker.up(seen := []):
+    with broker.up(started := []):
         write(settings, [decided(1)])
         assert send(instance, settings).sent == 1
         write(settings, [decided(2)])
-        os.kill(seen[0].pid, signal.SIGSTOP)
+        os.kill(started[0].pid, signal.SIGSTOP)
         try:
             began = time.monotonic()
-            found = publish_decisions(instance, settings)
-            assert (found.sent, found.waiting) == (0, 1)
+            report = publish_decisions(instance, settings)
+            assert (report.sent, report.waiting) == (0, 1)
             assert time.monotonic() - began < 60
         finally:
-            os.kill(seen[0].pid, signal.SIGCONT)
+            os.kill(started[0].pid, signal.SIGCONT)
         assert send(instance, settings).sent == 1
-        assert of(read(settings, 2), "readings") == ids(settings, "readings")
+        assert of(read_events(settings, 2), "readings") == ids(settings, "readings")
 
 
-def killed(_: str) -> None:
+def kill_process(_: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(home: str, address: str, topic: str) -> None:
     """A look that dies when the broker has all and nothing is marked."""
-    place = Path(home)
-    settings = Settings(root=str(place / "lake"), landing=home, dagster_home=place, kafka_bootstrap=address, kafka_topic=topic)
-    with dg.DagsterInstance.local_temp(str(place / "dagster")) as instance:
-        send(instance, settings, step=killed)
+    folder = Path(home)
+    settings = Settings(
+        root=str(folder / "lake"), landing=home, dagster_home=folder, kafka_bootstrap=address, kafka_topic=topic
+    )
+    with dg.DagsterInstance.local_temp(str(folder / "dagster")) as instance:
+        send(instance, settings, step=kill_process)
 
 
-def test_killed_after_the_send_it_is_sent_again_and_known_by_its_id(settings, broker, tmp_path, instance):
+def test_an_event_sent_twice_keeps_its_id(settings, broker, tmp_path, instance):
     settings = on(settings, broker)
     write(settings, [decided(n) for n in (1, 2, 3)])
     arguments = (str(tmp_path), broker.address, settings.kafka_topic)
@@ -224,7 +228,7 @@ def test_killed_after_the_send_it_is_sent_again_and_known_by_its_id(settings, br
     assert child.returncode == -signal.SIGKILL, child.stderr
     write(settings, [decided(4)])
     assert send(instance, settings).sent == 4
-    events = read(settings, 7)
+    events = read_events(settings, 7)
     assert len(events) == 7, "three of them twice"
     assert of(events, "readings") == ids(settings, "readings")
 
@@ -238,6 +242,6 @@ def test_an_event_that_is_too_large_is_shortened_and_blocks_nothing(settings, br
     checks = tuple(outcome(f"c{n}", observed={"figures": "x" * 1000}) for n in range(50))
     write(settings, [decided(1, checks=checks), decided(2)])
     assert send(instance, settings).sent == 2
-    first, second = sorted(read(settings, 2), key=lambda event: event["offset"])
+    first, second = sorted(read_events(settings, 2), key=lambda event: event["offset"])
     assert (first["shortened"], second["shortened"]) == (["observed"], [])
     assert len(first["checks"]) == 50

@@ -56,7 +56,7 @@ def make_topic(broker: Broker) -> str:
 
 
 def table(topic: str, **changes: Any) -> TableSpec:
-    given = {
+    attributes = {
         "name": "orders",
         "source": {"kind": "kafka", "topic": topic, "message_key": ["id"]},
         "extraction": {"cadence": "daily", "start": "2024-01-01", "end": "2024-01-05", "mode": "upsert", "delete_when": "gone"},
@@ -70,7 +70,7 @@ def table(topic: str, **changes: Any) -> TableSpec:
             "gone": {"type": "boolean", "from": "kafka_tombstone"},
         },
     }
-    return TableSpec.model_validate(given | changes)
+    return TableSpec.model_validate(attributes | changes)
 
 
 def at(day: int, hour: int = 0) -> datetime:
@@ -90,7 +90,7 @@ def order(n: int, day: int, hour: int = 0, state: str = "new", amount: float = 1
     return (n % 2, at(day, hour), str(n), json.dumps({"id": n, "state": state, "amount": amount}))
 
 
-def gone(n: int, day: int, hour: int = 0) -> Message:
+def tombstone(n: int, day: int, hour: int = 0) -> Message:
     return (n % 2, at(day, hour), str(n), None)
 
 
@@ -102,19 +102,19 @@ def silver(settings: Settings) -> dict[int, tuple]:
 
 def oracle(batches: Iterable[tuple[int, Iterable[Message]]]) -> dict[int, tuple]:
     """Messages in the order of their offsets, with the day that took them: the last one of a key is what it is."""
-    found: dict[int, tuple] = {}
+    newest_rows: dict[int, tuple] = {}
     for day, messages in batches:
         for _, _, key, value in messages:
-            found.pop(int(key or 0), None)
+            newest_rows.pop(int(key or 0), None)
             if value is not None:
-                given = json.loads(value)
-                found[int(key or 0)] = (given["state"], given["amount"], day)
-    return found
+                document = json.loads(value)
+                newest_rows[int(key or 0)] = (document["state"], document["amount"], day)
+    return newest_rows
 
 
 def test_from_the_topic_to_silver(spark, broker, topic, tmp_path):
     first = [order(n, 1, n) for n in range(6)]
-    second = [order(1, 2, 1, "paid"), gone(2, 2, 2), order(7, 2, 3)]
+    second = [order(1, 2, 1, "paid"), tombstone(2, 2, 2), order(7, 2, 3)]
     send(broker, topic, [*first, *second])
     spec = table(topic)
     world = World(spark, tmp_path, [LakehouseTable(spec, tmp_path)], kafka_bootstrap=broker.address)
@@ -148,7 +148,7 @@ def bronze(settings: Settings, *columns: str) -> list[tuple]:
     )
 
 
-def test_what_a_window_has_is_on_record_before_it_is_read(spark, broker, topic, on):
+def test_offsets_are_recorded_before_the_read(spark, broker, topic, on):
     """Dead in between, it reads the same messages again, whatever has come since."""
     spec = table(topic)
     send(broker, topic, [order(n, 1, n) for n in range(4)])
@@ -192,15 +192,15 @@ BAD: list[tuple[str | None, str | bytes | None]] = [
 ]
 
 
-def test_what_is_no_object_is_kept(spark, broker, topic, on):
+def test_a_message_that_is_no_object_becomes_a_corrupt_record(spark, broker, topic, on):
     good = '{"id": 5, "state": "é", "nested": {"a": [1, null]}, "p_extracted_at": "x"}'
     send(broker, topic, [(0, at(1, n), key, value) for n, (key, value) in enumerate([*BAD, ("5", good)])])
     extract(runner(spark, on, table(topic)), [window(1)])
     rows = bronze(on, "_corrupt_record", "id", "state", "nested", "x70__extracted_at", "_columns")
     assert rows[-1][2:7] == (None, "5", "é", '{"a":[1,null]}', "x")
     assert rows[-1][7] == ["id", "nested", "x70__extracted_at", "state", "kafka_offset", "kafka_tombstone"]
-    kept = [value.decode(errors="replace") if isinstance(value, bytes) else value for _, value in BAD[:-1]]
-    assert [row[2] for row in rows[:-1]] == [*kept, "a tombstone of the key (none)"]
+    corrupt_texts = [value.decode(errors="replace") if isinstance(value, bytes) else value for _, value in BAD[:-1]]
+    assert [row[2] for row in rows[:-1]] == [*corrupt_texts, "a tombstone of the key (none)"]
     assert all(row[3:7] == (None,) * 4 for row in rows[:-1])
 
 
@@ -214,11 +214,11 @@ def test_what_is_no_object_is_kept(spark, broker, topic, on):
         ([], "7", "a tombstone of the key 7"),
     ],
 )
-def test_a_tombstone_has_what_the_key_has(spark, broker, topic, on, columns, key, expected):
+def test_a_tombstone_has_the_columns_of_its_key(spark, broker, topic, on, columns, key, expected):
     source = {"kind": "kafka", "topic": topic, "message_key": columns}
     send(broker, topic, [(0, at(1), key, None), order(2, 1)])
-    found = source_of(table(topic, source=source), on).read(spark, [window(1)]).frame
-    [row] = [row for row in found.collect() if row["_source_file"].endswith("/0@0")]
+    frame = source_of(table(topic, source=source), on).read(spark, [window(1)]).frame
+    [row] = [row for row in frame.collect() if row["_source_file"].endswith("/0@0")]
     if isinstance(expected, str):
         assert row["_corrupt_record"].startswith(expected)
         assert row["id"] is None
@@ -227,14 +227,14 @@ def test_a_tombstone_has_what_the_key_has(spark, broker, topic, on, columns, key
 
 
 def test_the_password_is_in_no_plan(spark, broker, topic, on, tmp_path, capfd):
-    """The broker asks for none, so that it is told and not used."""
+    """The broker asks for none, so that it is passed and not used."""
     (tmp_path / "kafka.conf").write_text("sasl.mechanism=PLAIN\nsasl.username=me\nsasl.password=${LAKEHOUSE_SECRET_KAFKA}\n")
-    given = {"kafka_conf": tmp_path / "kafka.conf", "secrets": {"KAFKA": SecretStr("what-nobody-may-see")}}
+    changes = {"kafka_conf": tmp_path / "kafka.conf", "secrets": {"KAFKA": SecretStr("what-nobody-may-see")}}
     send(broker, topic, [order(2, 1)])
-    frame = source_of(table(topic), on.model_copy(update=given)).read(spark, [window(1)]).frame
+    frame = source_of(table(topic), on.model_copy(update=changes)).read(spark, [window(1)]).frame
     assert frame.count() == 1
-    told = frame._jdf.queryExecution().toString() + "".join(capfd.readouterr()) + repr(on.model_copy(update=given))
-    assert "what-nobody" not in told
+    shown_text = frame._jdf.queryExecution().toString() + "".join(capfd.readouterr()) + repr(on.model_copy(update=changes))
+    assert "what-nobody" not in shown_text
 
 
 def test_messages_lost_to_retention_are_named(spark, broker, topic, on):
@@ -242,8 +242,8 @@ def test_messages_lost_to_retention_are_named(spark, broker, topic, on):
     send(broker, topic, [order(2 * n, day, n) for day in (1, 2) for n in range(4)])
     extract(runner(spark, on, spec), [window(1)])
     admin = AdminClient({"bootstrap.servers": broker.address})
-    for done in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
-        done.result()
+    for deletion in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
+        deletion.result()
     with pytest.raises(SourceError, match=rf"{topic}: .*partition 0, offsets 4 to 5 \(window 2024-01-02\)"):
         extract(runner(spark, on, spec), [window(2)])
     assert len(bronze(on)) == 4
@@ -253,7 +253,7 @@ def test_messages_lost_to_retention_are_named(spark, broker, topic, on):
     assert bronze(on)[-1][:2] == (3, "0@8")
 
 
-def test_a_topic_made_again_is_not_taken_for_the_old_one(spark, broker, topic, on):
+def test_a_recreated_topic_is_another_source(spark, broker, topic, on):
     send(broker, topic, [order(2 * n, 1, n) for n in range(4)])
     spec = table(topic)
     extract(runner(spark, on, spec), [window(1)])
@@ -284,7 +284,7 @@ def test_a_topic_that_is_not_there(broker, on):
         source_of(table("nothing"), on).fingerprints([window(1)])
 
 
-def test_what_secures_the_connection_is_told_to_both_clients(tmp_path: Path):
+def test_both_clients_get_the_security_properties(tmp_path: Path):
     file = tmp_path / "kafka.conf"
     file.write_text(
         "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=me\n"

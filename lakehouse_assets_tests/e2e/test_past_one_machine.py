@@ -20,11 +20,11 @@ import yaml
 from datasketches import kll_doubles_sketch
 from pyarrow import fs
 
-from lakehouse_assets.settings import PROJECT_ROOT, ObjectStore, Settings
+from lakehouse_assets.settings import ObjectStore, Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import SHORT_LIVED, as_for_users
+from lakehouse_assets_tests.support import PROJECT_ROOT, SHORT_LIVED, as_for_users
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
@@ -46,8 +46,8 @@ OF_THIS_RUN = {"run_id", "decided_at", "applied_at"}
 
 
 @dataclass
-class Place:
-    """Where one telling of the story lives. ``world``: tells it in this process, on the tests' own Spark."""
+class Deployment:
+    """Where the story is run once. ``world``: runs it in this process, on the tests' own Spark."""
 
     home: Path
     root: str
@@ -56,14 +56,14 @@ class Place:
     conf: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     world: World | None = None
-    said: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`lakehouse …` in a process of its own, on a Dagster instance of its own."""
         conf = {**SMALL, **self.conf}
         (self.home / "spark.conf").write_text("".join(f"{key} {value}\n" for key, value in conf.items()) + SHORT_LIVED)
-        given = {name: value for name, value in os.environ.items() if name in ("PATH", "JAVA_HOME", "LANG", "TMPDIR")}
-        environment = given | {
+        inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "JAVA_HOME", "LANG", "TMPDIR")}
+        environment = inherited | {
             "HOME": str(self.home),
             "DAGSTER_HOME": str(self.home),
             "LAKEHOUSE_ROOT": self.root,
@@ -73,14 +73,14 @@ class Place:
             **self.environment,
         }
         command = [sys.executable, "-m", "lakehouse_assets.cli", *arguments]
-        done = subprocess.run(
+        process = subprocess.run(
             command, env=environment, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=900, check=False
         )
-        self.said.append(done.stdout + done.stderr)
-        assert done.returncode == 0, self.said[-1]
-        return done
+        self.outputs.append(process.stdout + process.stderr)
+        assert process.returncode == 0, self.outputs[-1]
+        return process
 
-    def tell(self) -> dict[str, list[dict[str, Any]]]:
+    def run_story(self) -> dict[str, list[dict[str, Any]]]:
         """The whole story: what arrives, a late day, a corrected day; then the tables and the verdicts."""
         for files in RUNS:
             for file in files:
@@ -98,21 +98,23 @@ class Place:
             (Path(self.landing) / table).mkdir(parents=True, exist_ok=True)
             land(file, Path(self.landing) / table / file.name)
             return
-        filesystem, place = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.landing))
-        with filesystem.open_output_stream(f"{place}/{table}/{file.name}") as target:
+        filesystem, path = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.landing))
+        with filesystem.open_output_stream(f"{path}/{table}/{file.name}") as target:
             target.write(file.read_bytes())
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Rows in an order of their own, and the verdicts without what differs from run to run."""
         settings = Settings(root=self.root, landing=self.landing, dagster_home=self.home)
-        places = [(layer, table) for layer in ("silver", "quarantine") for table in TABLES]
-        places += [("gold", table) for table in GOLD]
-        found = {f"{layer}_{table}": delta.read_arrow(settings.path(layer, table)).to_pylist() for layer, table in places}
-        found["verdicts"] = [
+        layers_and_tables = [(layer, table) for layer in ("silver", "quarantine") for table in TABLES]
+        layers_and_tables += [("gold", table) for table in GOLD]
+        rows_by_table = {
+            f"{layer}_{table}": delta.read_arrow(settings.path(layer, table)).to_pylist() for layer, table in layers_and_tables
+        }
+        rows_by_table["verdicts"] = [
             {name: value for name, value in asdict(decision).items() if name not in OF_THIS_RUN}
             for decision in logs.decisions(settings, evidence=True)
         ]
-        return {name: sorted(map(_settled, rows), key=repr) for name, rows in found.items()}
+        return {name: sorted(map(_settled, rows), key=repr) for name, rows in rows_by_table.items()}
 
 
 def _settled(value: Any) -> Any:
@@ -142,12 +144,12 @@ def instance(home: Path) -> Path:
     return home
 
 
-def same(found: Mapping[str, list[dict[str, Any]]], expected: Mapping[str, list[dict[str, Any]]]) -> None:
+def same(actual: Mapping[str, list[dict[str, Any]]], expected: Mapping[str, list[dict[str, Any]]]) -> None:
     """Row by row; the message names the first table that differs."""
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, rows in expected.items():
-        assert len(found[name]) == len(rows), name
-        for have, want in zip(found[name], rows, strict=True):
+        assert len(actual[name]) == len(rows), name
+        for have, want in zip(actual[name], rows, strict=True):
             assert have == want, name
 
 
@@ -155,11 +157,11 @@ def same(found: Mapping[str, list[dict[str, Any]]], expected: Mapping[str, list[
 def here(spark, tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
     home = tmp_path_factory.mktemp("here")
     with as_for_users(spark):
-        return Place(home, str(home / "lake"), str(home / "landing"), world=World(spark, home, TABLES)).tell()
+        return Deployment(home, str(home / "lake"), str(home / "landing"), world=World(spark, home, TABLES)).run_story()
 
 
 @pytest.mark.timeout(1200)
-def test_1_the_story_has_something_to_tell(here):
+def test_1_the_story_covers_every_outcome(here):
     by_kind = {(d["table"], d["verdict"]) for d in here["verdicts"]}
     assert {("weather", "published"), ("weather", "published_with_warnings"), ("gold_daily_weather", "published")} <= by_kind
     assert any(d["superseded_by"] for d in here["verdicts"]), "the corrected day took the place of the first"
@@ -174,16 +176,16 @@ def store(tmp_path, monkeypatch) -> Iterator[dict[str, str]]:
     """The environment that an S3 server needs; the jars for it are fetched once, into the environment of the tests."""
     if not all(find_spec(name) for name in ("moto", "flask", "flask_cors")):
         pytest.skip("moto's S3 server is not installed (the extra `dev` has it)")
-    asked = {**os.environ, "LAKEHOUSE_ROOT": "s3a://lake/lake"}
+    variables = {**os.environ, "LAKEHOUSE_ROOT": "s3a://lake/lake"}
     command = [sys.executable, "-m", "lakehouse_assets.storage.session"]
-    fetched = subprocess.run(command, env=asked, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    fetched = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     if fetched.returncode:
         pytest.skip(f"Spark's jars for S3 could not be fetched: {fetched.stderr[-500:]}")
     with s3_server(tmp_path, "lake") as address:
-        given = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": address}
-        for name, value in given.items():
+        credentials = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": address}
+        for name, value in credentials.items():
             monkeypatch.setenv(name, value)
-        yield given
+        yield credentials
 
 
 @pytest.mark.timeout(1800)
@@ -195,35 +197,37 @@ def test_2_a_cluster_with_an_object_store_gives_the_same_tables(here, store, tmp
             "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.pyspark.python": "/no/python/is/needed/on/a/worker",
         }
-        place = Place(home, "s3a://lake/some/lake", "s3a://lake/landing", cluster.master, conf, store)
-        same(place.tell(), here)
+        deployment = Deployment(home, "s3a://lake/some/lake", "s3a://lake/landing", cluster.master, conf, store)
+        same(deployment.run_story(), here)
         # Each run had an executor on each worker.
         assert [len(list(folder.glob("app-*/*"))) for folder in cluster.work] == [len(RUNS)] * 2
         # The executors draw the sample; the record goes to the store, the pages to this machine.
-        (audit,) = json.loads(place.command("audit-silver", "--table", "weather", "--seed", "7", "--json").stdout)["audits"]
+        (audit,) = json.loads(deployment.command("audit-silver", "--table", "weather", "--seed", "7", "--json").stdout)[
+            "audits"
+        ]
     assert left_running(home) == []
-    (kept,) = delta.read_arrow(
-        Settings(root=place.root, landing=place.landing, dagster_home=home).path("ops", "audits")
+    (audit_row,) = delta.read_arrow(
+        Settings(root=deployment.root, landing=deployment.landing, dagster_home=home).path("ops", "audits")
     ).to_pylist()
-    assert (audit["verdict"], audit["sampled"]) == (kept["verdict"], kept["total_sampled_records"])
-    assert kept["total_raw_records"] == len(here["silver_weather"])
+    assert (audit["verdict"], audit["sampled"]) == (audit_row["verdict"], audit_row["total_sampled_records"])
+    assert audit_row["total_raw_records"] == len(here["silver_weather"])
     assert list((home / "data" / "audits" / "tables").glob("silver-weather-*.html"))
     # Locks are this machine's: a folder of this lake's own, under DAGSTER_HOME. Nothing else of the lake is on the disk.
-    settings = Settings(root=place.root, landing=place.landing, dagster_home=home)
+    settings = Settings(root=deployment.root, landing=deployment.landing, dagster_home=home)
     assert (settings.locks / "weather.lock").exists()
     assert not [path for name in ("_delta_log", "bronze", "staging") for path in home.rglob(name)]
     assert not (PROJECT_ROOT / "s3a:").exists()
-    filesystem, root = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(place.root))
+    filesystem, root = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(deployment.root))
     staged = filesystem.get_file_info(fs.FileSelector(f"{root}/staging", recursive=True, allow_not_found=True))
     assert not [info.path for info in staged if info.type is fs.FileType.File], "a run's scratch folder is removed"
     # Listings read the log on the store, without a JVM, and end in order.
     for _ in range(3):
-        said = place.command("verdicts", "--table", "weather")
-        assert CORRECTED in said.stdout, said
+        output = deployment.command("verdicts", "--table", "weather")
+        assert CORRECTED in output.stdout, output
     # The key is in no file of Dagster's, no message and no object.
     assert not [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-    assert not [text for text in place.said if SECRET in text]
+    assert not [text for text in deployment.outputs if SECRET in text]
     objects = filesystem.get_file_info(fs.FileSelector("lake", recursive=True))
-    kept = [info.path for info in objects if info.type is fs.FileType.File]
-    assert len(kept) > 100
-    assert not [path for path in kept if SECRET.encode() in filesystem.open_input_stream(path, compression=None).read()]
+    stored_files = [info.path for info in objects if info.type is fs.FileType.File]
+    assert len(stored_files) > 100
+    assert not [path for path in stored_files if SECRET.encode() in filesystem.open_input_stream(path, compression=None).read()]

@@ -16,19 +16,20 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.contracts.event import event_of
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.token_formats import add_other_formats
 from lakehouse_assets_tests.e2e.traces import around, traces
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
 TOKEN = "qzx7personal"
 MAIL = f"{TOKEN}@example.com"
 HEADER = "email,born,home,amount,city,age,op,updated"
 NOW = "2024-02-01T00:00:00Z"
-PLACE = '"{""street"": ""%s"", ""number"": 5}"'
+LOCATION = '"{""street"": ""%s"", ""number"": 5}"'
 
 
-def row(email=MAIL, born="1980-02-03", home=PLACE % TOKEN, amount="5", city="Bonn", age="7", op="U", updated=NOW) -> str:
+def row(email=MAIL, born="1980-02-03", home=LOCATION % TOKEN, amount="5", city="Bonn", age="7", op="U", updated=NOW) -> str:
     return ",".join([email, born, home, amount, city, age, op, updated])
 
 
@@ -61,6 +62,7 @@ WINDOWS = {
     13: [HEADER, row(age=f"x{TOKEN}"), good("jon")],  # expr throws
     14: [HEADER, row(op="metric"), good("kim")],  # a metric throws
     15: [HEADER, row(op="late"), good("mia")],  # a check that is asked after silver throws
+    16: [HEADER, row(op=TOKEN), good("nat")],  # a valid value of a text column that drift profiles
 }
 
 PEOPLE = """
@@ -71,7 +73,7 @@ attributes:
   extraction:
     cadence: daily
     start: 2024-01-01
-    end: 2024-01-16
+    end: 2024-01-17
     mode: upsert
     delete_when: "case when op = 'D' then cast(email as int) = 1 else false end"
   key: [email]
@@ -108,6 +110,8 @@ attributes:
   drift:
     features:
       - amount
+      - op
+      - {name: amount_by_op, expr: amount, by: op}
       - {name: odd, expr: "case when op = 'drift' then cast(op as double) else amount end"}
   alerts: {webhooks: [HOOK]}
   gold:
@@ -120,7 +124,7 @@ attributes:
         - {check: sql, name: gold_finds, sql: "select * from batch"}
     - {name: numbers, sql: numbers.sql, key: [city]}
 """
-KNOWN = """
+KNOWN_CONTACTS = """
 type: lakehouse_assets.LakehouseTable
 attributes:
   name: known
@@ -200,6 +204,15 @@ def commands() -> list[list[str]]:
         ["quarantine", "release", "people", "--window", days[9], "--override", "*", *why],
         ["quarantine", "discard", "people", "--window", days[11], *why],
         ["rebuild", "people"],
+        ["run", *people, "--window", days[3], "--rejudge", *why],
+        ["verify", "--rows"],
+        ["verify", *people, "--mend"],
+        ["verify", *people, "--restore-logs"],
+        ["schema", "migrate", "people"],
+        ["baseline", "show", "people"],
+        ["baseline", "show", "notes", "--json"],
+        ["baseline", "pin", "people", *why],
+        ["baseline", "reset", "people", *why],
         ["audit-silver"],
         ["audit-gold"],
     ]
@@ -208,11 +221,11 @@ def commands() -> list[list[str]]:
 @pytest.fixture(scope="module")
 def alerts() -> Iterator[tuple[str, list[str]]]:
     """The address of somebody who takes alerts, and what came there."""
-    came: list[str] = []
+    alerts_received: list[str] = []
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            came.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            alerts_received.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
             self.send_response(200)
             self.end_headers()
 
@@ -221,7 +234,7 @@ def alerts() -> Iterator[tuple[str, list[str]]]:
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/", came
+    yield f"http://127.0.0.1:{server.server_port}/", alerts_received
     server.shutdown()
 
 
@@ -235,7 +248,7 @@ def project(home: Path) -> Path:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_bytes((PROJECT_ROOT / name).read_bytes())
     tables = home / "lakehouse_assets" / "tables"
-    for name, text in {"people": PEOPLE, "known": KNOWN}.items():
+    for name, text in {"people": PEOPLE, "known": KNOWN_CONTACTS}.items():
         (tables / name).mkdir(parents=True)
         (tables / name / "defs.yaml").write_text(text)
     (tables / "__init__.py").write_text("")
@@ -245,7 +258,7 @@ def project(home: Path) -> Path:
     return home
 
 
-def happened(settings: Settings) -> tuple[list[str], set[tuple[str, str, str]]]:
+def read_outcomes(settings: Settings) -> tuple[list[str], set[tuple[str, str, str]]]:
     """Each decision as the event that Kafka gets; and (window, check, status) of all that did not pass."""
     decisions = logs.decisions(settings, evidence=True)
     events = [event_of(decision).model_dump_json() for decision in decisions]
@@ -255,41 +268,47 @@ def happened(settings: Settings) -> tuple[list[str], set[tuple[str, str, str]]]:
 
 @pytest.mark.timeout(1200)  # of a machine that others use too; by itself it takes a tenth
 def test_a_personal_value_is_in_nothing_that_is_written_but_the_tables(tmp_path, alerts):
-    hook, came = alerts
+    hook, alerts_received = alerts
     home, landing, lake = project(tmp_path / "project"), tmp_path / "landing", tmp_path / "lake"
+    add_other_formats(home, landing, TOKEN)
     for table, windows in {"people": WINDOWS, "known": {1: ["mail", f"another{MAIL}"]}}.items():
         (landing / table).mkdir(parents=True)
         for day, lines in windows.items():
             (landing / table / f"2024-01-{day:02d}.csv").write_text("\n".join(lines) + "\n")
     (home / "spark.conf").write_text(SHORT_LIVED + FOR_THREE_ROWS + "spark.sql.shuffle.partitions 2\n")
-    places = {
+    environment = {
         "LAKEHOUSE_ROOT": str(lake), "LAKEHOUSE_LANDING": str(landing), "DAGSTER_HOME": str(home), "PYTHONPATH": str(home),
         "LAKEHOUSE_SPARK_CONF": str(home / "spark.conf"), "LAKEHOUSE_SPARK_MASTER": "local[2]",
         "LAKEHOUSE_SECRET_HOOK": hook, "COLUMNS": "300",
     }  # fmt: skip
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", DRIVER, json.dumps(commands())],
-        cwd=home, env={**os.environ, **places}, capture_output=True, text=True, timeout=900, check=False,
+        cwd=home, env={**os.environ, **environment}, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
-    events, failures = happened(Settings(root=str(lake), landing=str(landing), dagster_home=home))
-    found = {}
-    for name, text in {"stdout": done.stdout, "stderr": done.stderr, "alerts": str(came), "events": str(events)}.items():
+    events, failures = read_outcomes(Settings(root=str(lake), landing=str(landing), dagster_home=home))
+    leaks = {}
+    for name, text in {
+        "stdout": process.stdout,
+        "stderr": process.stderr,
+        "alerts": str(alerts_received),
+        "events": str(events),
+    }.items():
         for part in text.split("\n### "):
-            if place := around(part, TOKEN):
-                found[f"{name} of {part.splitlines()[0][:80]}"] = place
+            if context := around(part, TOKEN):
+                leaks[f"{name} of {part.splitlines()[0][:80]}"] = context
     tables = [lake / layer for layer in ("bronze", "silver", "gold", "quarantine")]
-    found |= {f"lake/{name}": place for name, place in traces(lake, TOKEN, tables).items()}
-    found |= {f"home/{name}": place for name, place in traces(home, TOKEN).items()}
-    assert not found, json.dumps(found, indent=2)
+    leaks |= {f"lake/{name}": context for name, context in traces(lake, TOKEN, tables).items()}
+    leaks |= {f"home/{name}": context for name, context in traces(home, TOKEN).items()}
+    assert not leaks, json.dumps(leaks, indent=2)
     # It was there, and it was met.
     assert traces(lake, TOKEN).keys() >= {
         str(next((lake / layer).rglob("*.parquet")).relative_to(lake)) for layer in ("bronze/people", "quarantine/people")
     }
     missing = {(f"{day:02d}", check, status) for day, check, status in FAILS} - failures
-    assert not missing, done.stderr[-3000:]
+    assert not missing, process.stderr[-3000:]
     assert ("gold_contacts", "gold_throws", "error") in failures
-    assert came
-    told = done.stdout + done.stderr
-    assert "gold_numbers: [CAST_INVALID_INPUT] (masked: pii)" in told
-    codes = [line.rpartition(" ")[2] for line in told.splitlines() if line.startswith("### ended with")]
-    assert set(codes) <= {"0", "5", "7", "8"}, told[-3000:]
+    assert alerts_received
+    output = process.stdout + process.stderr
+    assert "gold_numbers: [CAST_INVALID_INPUT] (masked: pii)" in output
+    codes = [line.rpartition(" ")[2] for line in output.splitlines() if line.startswith("### ended with")]
+    assert set(codes) <= {"0", "5", "7", "8"}, output[-3000:]

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
 
 def section(title: str) -> str:

@@ -1,6 +1,6 @@
 """The job `run_checks` on an instance: checks asked on demand, shown on the asset, and no run asked for because of it.
 
-Belongs here: the job in Dagster. Does not: what a trial says (layers/test_trial).
+Belongs here: the job in Dagster. Does not: what a dry run reports (operations/test_dry_run).
 """
 
 import dagster as dg
@@ -32,52 +32,52 @@ SPEC = readings(
 def world(spark, tmp_path_factory):
     home = tmp_path_factory.mktemp("asked")
     (home / "means.sql").write_text("select sensor, avg(value) as m from silver_readings group by sensor")
-    made = World(spark, home, [LakehouseTable(SPEC, home)])
-    land(made.settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,90,2024-01-01T00:00:00Z"])
-    land(made.settings, 2, ["a,2,20,2024-01-02T00:00:00Z", "b,2,20,2024-01-02T00:00:00Z"])
-    made.run()
-    return made
+    new_world = World(spark, home, [LakehouseTable(SPEC, home)])
+    land(new_world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,90,2024-01-01T00:00:00Z"])
+    land(new_world.settings, 2, ["a,2,20,2024-01-02T00:00:00Z", "b,2,20,2024-01-02T00:00:00Z"])
+    new_world.run()
+    return new_world
 
 
-def asked(world, **config):
+def start_checks(world, **config):
     return run_job(world.definitions, world.instance, "run_checks", {"table": "readings", **config})
 
 
-def shown(world, asset="silver_readings"):
+def shown_metadata(world, asset="silver_readings"):
     (event,) = world.instance.fetch_observations(dg.AssetKey(asset), limit=1).records
     return {name: value.value for name, value in event.asset_observation.metadata.items()}
 
 
-def test_checks_are_asked_and_nothing_follows(world):
+def test_a_check_run_changes_nothing(world):
     cursor = world.tick().cursor
     before = logs.decisions(world.settings, "readings", evidence=True)
-    result = asked(world)
+    result = start_checks(world)
     assert result == {"passed": 2, "failed": 2, "error": 0, "skipped": 0}
-    told = shown(world)
-    assert (told["looked_at"], told["windows"], told["failed"]) == ("silver", 2, 2)
-    assert "far | 2024\\-01\\-01 | failed | 1 | nothing" in told["not_passed"]
-    assert "differ | 2024\\-01\\-02" in told["not_passed"]
-    assert "90.0" in told["sample_far"].replace("\\", "")
+    outcomes = shown_metadata(world)
+    assert (outcomes["looked_at"], outcomes["windows"], outcomes["failed"]) == ("silver", 2, 2)
+    assert "far | 2024\\-01\\-01 | failed | 1 | nothing" in outcomes["not_passed"]
+    assert "differ | 2024\\-01\\-02" in outcomes["not_passed"]
+    assert "90.0" in outcomes["sample_far"].replace("\\", "")
     assert world.tick(cursor).total_requested == 0
     assert logs.decisions(world.settings, "readings", evidence=True) == before
 
-    narrow = asked(world, checks=["far"], first="2024-01-02", last="2024-01-02", on="bronze")
+    narrow = start_checks(world, checks=["far"], first="2024-01-02", last="2024-01-02", on="bronze")
     assert narrow == {"passed": 1, "failed": 0, "error": 0, "skipped": 0}
-    assert shown(world)["not_passed"] == "every check passed"
+    assert shown_metadata(world)["not_passed"] == "every check passed"
 
 
-def test_a_published_gold_table_is_asked(world):
+def test_a_check_run_judges_published_gold(world):
     before = logs.decisions(world.settings, "gold_means", evidence=True)
-    result = asked(world, table="gold_means")
+    result = start_checks(world, table="gold_means")
     assert result == {"passed": 0, "failed": 1, "error": 0, "skipped": 0}
-    told = shown(world, "gold_means")
-    assert told["looked_at"] == "gold"
-    assert "| whole table | failed | 1 | nothing |" in told["not_passed"]
+    outcomes = shown_metadata(world, "gold_means")
+    assert outcomes["looked_at"] == "gold"
+    assert "| whole table | failed | 1 | nothing |" in outcomes["not_passed"]
     assert logs.decisions(world.settings, "gold_means", evidence=True) == before
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"table": "nope"}, "there is no table 'nope'; there are readings"),
         ({"checks": ["nope"]}, "readings has no check nope; there are far, differ"),
@@ -87,6 +87,6 @@ def test_a_published_gold_table_is_asked(world):
         ({"first": "yesterday"}, "keys look like 2024-01-01"),
     ],
 )
-def test_what_there_is_not(world, config, said):
-    with pytest.raises(RefusedError, match=said.replace("'", ".")):
-        asked(world, **config)
+def test_unknown_names_are_refused(world, config, message):
+    with pytest.raises(RefusedError, match=message.replace("'", ".")):
+        start_checks(world, **config)

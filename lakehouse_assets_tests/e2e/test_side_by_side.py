@@ -11,9 +11,8 @@ import pytest
 
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import readings, rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, readings, rows_of
 
 HEADER = "sensor,hour,value,updated\n"
 CALENDARS = {
@@ -29,7 +28,7 @@ LANDED = {
     "by_month": ["2023-10", "2023-12", "2024-02", "2024-03"],
 }
 # Those that the table's calendar knows: a file of no window of it is nobody's.
-TAKEN = {
+INGESTED_PARTITIONS = {
     "by_hour": ["2024-01-01-22:00", "2024-01-02-01:00"],
     "by_day": ["2024-01-01", "2024-01-02"],
     "by_week": ["2023-12-27", "2024-01-10"],
@@ -45,13 +44,13 @@ def table(name: str) -> LakehouseTable:
     )
 
 
-def test_one_that_fails_holds_up_no_other_and_heals_alone(spark, tmp_path):
+def test_a_failing_table_delays_no_other_and_heals_alone(spark, tmp_path):
     world = World(spark, tmp_path, [table(name) for name in CALENDARS])
     for name, files in LANDED.items():
         folder = Path(world.settings.landing, name)
         folder.mkdir()
-        for place, file in enumerate(files):
-            (folder / f"{file}.csv").write_text(f"{HEADER}s{place},1,1,2024-01-01T00:00:00Z\n")
+        for index, file in enumerate(files):
+            (folder / f"{file}.csv").write_text(f"{HEADER}s{index},1,1,2024-01-01T00:00:00Z\n")
     blocked = Path(world.settings.path("silver", "by_day"))
     blocked.parent.mkdir(parents=True)
     blocked.write_text("in the way")
@@ -62,18 +61,18 @@ def test_one_that_fails_holds_up_no_other_and_heals_alone(spark, tmp_path):
     assert "by_week" not in str(failed.value)
     for name in ("by_hour", "by_week", "by_month"):
         keys = world.instance.get_materialized_partitions(dg.AssetKey(f"silver_{name}"))
-        assert sorted(keys) == TAKEN[name]
-        assert len(rows_of(world.settings.path("silver", name))) == len(TAKEN[name])
+        assert sorted(keys) == INGESTED_PARTITIONS[name]
+        assert len(rows_of(world.settings.path("silver", name))) == len(INGESTED_PARTITIONS[name])
 
     blocked.unlink()
     report = world.run()
     # What has failed together is tried in smaller parts.
     assert report.ranges == [("by_day", day, day, 1) for day in ("2024-01-01", "2024-01-02")]
-    assert sorted(world.instance.get_materialized_partitions(dg.AssetKey("silver_by_day"))) == TAKEN["by_day"]
+    assert sorted(world.instance.get_materialized_partitions(dg.AssetKey("silver_by_day"))) == INGESTED_PARTITIONS["by_day"]
     assert world.run().ranges == []
 
 
-def test_what_runs_at_once(tmp_path):
+def test_two_runs_execute_at_once_and_one_per_table(tmp_path):
     """Two runs, so two JVMs; and of one table's pool a single run."""
     shutil.copy(PROJECT_ROOT / "dagster.yaml", tmp_path)
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:

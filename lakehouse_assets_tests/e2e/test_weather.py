@@ -18,10 +18,9 @@ from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World, keys
-from lakehouse_assets_tests.support import rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT, rows_of
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import land_part
@@ -36,15 +35,15 @@ def world(spark, tmp_path_factory):
     return World(spark, tmp_path_factory.mktemp("weather"), ["weather"])
 
 
-def test_1_arrived_windows_are_asked_for_and_others_never(world):
+def test_1_only_arrived_windows_are_requested(world):
     land_part("on_time", world.settings.landing, ["weather"])
     run = ForegroundRun(world.definitions, world.instance, world.settings, world.tables)
     run.report_sources([t.spec for t in world.tables])
     assert (run.report.reported, run.report.unreachable) == (361, [])
-    asked = keys(world.tick())
+    requested_windows = keys(world.tick())
     arrived = {f.stem for f in Path(world.settings.landing, "weather").glob("*.csv")}
-    assert set(asked) == {"bronze_weather", "silver_weather", "baseline_weather"}
-    assert all(asked[name] == arrived for name in asked)
+    assert set(requested_windows) == {"bronze_weather", "silver_weather", "baseline_weather"}
+    assert all(requested_windows[name] == arrived for name in requested_windows)
 
 
 def test_2_the_year_with_its_gap_takes_one_run_per_range(world, compiled):
@@ -52,7 +51,7 @@ def test_2_the_year_with_its_gap_takes_one_run_per_range(world, compiled):
     assert [(a, b) for _, a, b, _ in report.ranges] == [("2013-01-01", "2013-06-09"), ("2013-06-13", "2013-12-30")]
     assert report.gold == ["gold_daily_weather"]
     # The bound is for each run of bronze, silver and baseline, however many its windows.
-    ranges = {said: jobs for said, jobs in world.jobs.items() if said.startswith("weather: 2013")}
+    ranges = {step: jobs for step, jobs in world.jobs.items() if step.startswith("weather: 2013")}
     assert len(ranges) == 2
     assert 0 < max(ranges.values()) <= MOST_JOBS, world.jobs
     assert all(world.verdict(day) == "quarantined" for day in FAULTY)
@@ -64,7 +63,7 @@ def test_3_late_days_heal_in_one_run_within_the_bound_on_spark_jobs(world, compi
     report = world.run()
     assert [(a, b) for _, a, b, _ in report.ranges] == [(LATE[0], LATE[-1])]
     assert all(world.verdict(day).startswith("published") for day in LATE)
-    (jobs,) = (jobs for said, jobs in world.jobs.items() if said.startswith("weather: 2013"))
+    (jobs,) = (jobs for step, jobs in world.jobs.items() if step.startswith("weather: 2013"))
     assert 0 < jobs <= MOST_JOBS
     # What was held stays held: nobody asks for it again.
     statuses = read_statuses(world.instance, world.settings, world.tables[0].spec, datetime.now(UTC))
@@ -104,10 +103,12 @@ def without_java(world: World, *command: str) -> str:
         "LAKEHOUSE_ROOT": world.settings.root,
         "LAKEHOUSE_LANDING": world.settings.landing,
     }
-    done = subprocess.run(command, env=environment, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(
+        command, env=environment, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert process.returncode == 0, process.stderr
     assert not (home / "java_was_started").exists()
-    return done.stdout
+    return process.stdout
 
 
 def test_4_a_second_run_does_nothing_and_starts_no_jvm(world):
@@ -115,20 +116,20 @@ def test_4_a_second_run_does_nothing_and_starts_no_jvm(world):
 
 
 def test_4_ticks_and_validation_start_no_jvm(world):
-    told = without_java(world, sys.executable, "-c", TICKS)
-    assert {"watch_sources 0 0", "announce_quarantined 0 0"} <= set(told.splitlines())
-    assert "0 requested" in told
+    output = without_java(world, sys.executable, "-c", TICKS)
+    assert {"watch_sources 0 0", "announce_quarantined 0 0"} <= set(output.splitlines())
+    assert "0 requested" in output
     without_java(world, "lakehouse", "check", "validate")
     without_java(world, "dagster", "definitions", "validate")
 
 
-def test_5_few_clean_windows_are_held(world):
-    held = [start for (start, _), d in world.current_decisions().items() if d.verdict == "quarantined"]
-    clean = [start for start in held if f"{start:%Y-%m-%d}" not in FAULTY]
+def test_5_few_clean_windows_are_quarantined(world):
+    quarantined_starts = [start for (start, _), d in world.current_decisions().items() if d.verdict == "quarantined"]
+    clean = [start for start in quarantined_starts if f"{start:%Y-%m-%d}" not in FAULTY]
     assert len(clean) <= 0.05 * 264
 
 
-def test_6_the_correction_replaces_what_was_held(world):
+def test_6_the_correction_replaces_the_quarantined_window(world):
     land_part("corrections", world.settings.landing, ["weather"])
     report = world.run()
     assert [(a, b) for _, a, b, _ in report.ranges] == [(FAULTY[0], FAULTY[-1])]
@@ -173,11 +174,11 @@ def oracle(world: World) -> list[dict]:
 
 def test_7_silver_equals_the_oracle_row_by_row(world):
     expected = oracle(world)
-    found = sorted(
+    rows = sorted(
         rows_of(world.settings.path("silver", "weather"), list(expected[0])), key=lambda r: (r["origin"], r["time_hour"])
     )
-    assert len(found) == len(expected) > 25_900
-    for have, want in zip(found, expected, strict=True):
+    assert len(rows) == len(expected) > 25_900
+    for have, want in zip(rows, expected, strict=True):
         for name, value in want.items():
             same = math.isclose(have[name], value, rel_tol=1e-12) if isinstance(value, float) else have[name] == value
             assert same, (want["origin"], want["time_hour"], name, have[name], value)
@@ -187,12 +188,12 @@ def test_8_gold_equals_its_silver(world):
     expected: dict = {}
     for row in oracle(world):
         expected.setdefault((row["origin"], row["time_hour"].date()), []).append(row)
-    found = {(r["origin"], r["day"]): r for r in rows_of(world.settings.path("gold", "daily_weather"))}
-    assert set(found) == set(expected)
+    gold_rows = {(r["origin"], r["day"]): r for r in rows_of(world.settings.path("gold", "daily_weather"))}
+    assert set(gold_rows) == set(expected)
     for key, rows in expected.items():
-        assert found[key]["readings"] == len(rows)
+        assert gold_rows[key]["readings"] == len(rows)
         temps = [r["temp_c"] for r in rows if r["temp_c"] is not None]
-        assert found[key]["temp_max_c"] == (max(temps) if temps else None)
+        assert gold_rows[key]["temp_max_c"] == (max(temps) if temps else None)
 
 
 def test_9_a_rebuild_from_bronze_gives_the_same_silver(world):
@@ -201,7 +202,7 @@ def test_9_a_rebuild_from_bronze_gives_the_same_silver(world):
     assert (rebuilt.gained, rebuilt.lost) == (0, 0)
 
 
-def test_what_the_ui_shows_of_a_faulty_day_and_of_its_check(world):
+def test_the_ui_shows_a_faulty_day_and_its_check(world):
     """Metadata of the first extraction's run: the verdict by partition, the failed check with its windows and its plot."""
     instance = world.instance
     records = instance.fetch_materializations(
@@ -215,13 +216,13 @@ def test_what_the_ui_shows_of_a_faulty_day_and_of_its_check(world):
     )
     failed = [h.event.dagster_event.event_specific_data for h in history if h.status.value == "FAILED"]
     assert failed
-    told = failed[-1]
-    assert all(day in told.description for day in FAULTY)
-    assert "data:image/png;base64," in told.metadata["plot"].value
-    assert "quarantine release" in told.metadata["what_to_do"].value
+    evaluation = failed[-1]
+    assert all(day in evaluation.description for day in FAULTY)
+    assert "data:image/png;base64," in evaluation.metadata["plot"].value
+    assert "quarantine release" in evaluation.metadata["what_to_do"].value
 
 
-def test_definitions_say_what_the_assets_are(world):
+def test_definitions_describe_the_assets(world):
     graph = world.definitions.resolve_asset_graph()
     silver = graph.get(dg.AssetKey("silver_weather"))
     schema = {c.name: c for c in silver.metadata["dagster/column_schema"].columns}
@@ -248,5 +249,5 @@ def test_releasing_and_discarding_go_through_dagster_and_show_there(world):
     assert world.run().gold == ["gold_daily_weather"]
     run_job(world.definitions, world.instance, "discard_quarantine", config)
     assert len([d for d in logs.decisions(world.settings, "weather") if d.kind == "discarded"]) == 1, "done once"
-    with pytest.raises(RefusedError, match="none of its rows is held"):
+    with pytest.raises(RefusedError, match="has no quarantined rows"):
         run_job(world.definitions, world.instance, "discard_quarantine", {**config, "because": "again"})

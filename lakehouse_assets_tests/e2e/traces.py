@@ -38,12 +38,12 @@ def traces(folder: Path, token: str, but: Iterable[Path] = ()) -> dict[str, str]
     """Files under a folder that hold the token in any letter case, or have it in their name, each with one place where it
     stands. ``but``: folders that may.
     """
-    left_out, found = tuple(but), {}
+    left_out, contexts = tuple(but), {}
     for path in sorted(folder.rglob("*")):
         if any(other == path or other in path.parents for other in left_out) or path.is_symlink():
             continue
         if token in path.name.lower():
-            found[str(path.relative_to(folder))] = "its name"
-        elif path.is_file() and (place := next(filter(None, (around(text, token) for text in texts_of(path))), "")):
-            found[str(path.relative_to(folder))] = place
-    return found
+            contexts[str(path.relative_to(folder))] = "its name"
+        elif path.is_file() and (context := next(filter(None, (around(text, token) for text in texts_of(path))), "")):
+            contexts[str(path.relative_to(folder))] = context
+    return contexts

@@ -14,6 +14,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
 from lakehouse_assets.orchestration.healing import foreground
+from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -45,16 +46,16 @@ class World:
             def spark_session(self):
                 return spark
 
-        self.definitions = build_definitions(self.settings, self.tables, {"spark": TestSpark()})
+        self.definitions = build_definitions(self.settings, self.tables, {SPARK: TestSpark()})
 
     def run(self):
         """As `lakehouse run`. ``jobs``: Spark jobs of each run of assets, by what the progress said of it."""
         marks: list[tuple[str, int]] = []
         run = foreground.ForegroundRun(self.definitions, self.instance, self.settings, self.tables)
-        run.progress = lambda said: marks.append((said, self.count()))
+        run.progress = lambda step: marks.append((step, self.count()))
         report = run.run()
         ends = [count for _, count in marks[1:]] + [self.count()]
-        self.jobs = {said: end - count for (said, count), end in zip(marks, ends, strict=True)}
+        self.jobs = {step: end - count for (step, count), end in zip(marks, ends, strict=True)}
         return report
 
     def count(self) -> int:
@@ -72,10 +73,10 @@ class World:
 
 def keys(result) -> dict[str, set[str]]:
     """Requested partitions by asset; an unpartitioned asset has one, called ''."""
-    found: dict[str, set[str]] = {}
+    requested: dict[str, set[str]] = {}
     for r in result.results:
         if r.true_subset.size:
             subset = r.true_subset
             parts = subset.expensively_compute_partition_keys() if subset.is_partitioned else {""}
-            found[r.key.to_user_string()] = set(parts)
-    return found
+            requested[r.key.to_user_string()] = set(parts)
+    return requested

@@ -19,7 +19,7 @@ from lakehouse_assets.orchestration.notify import send_alerts
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
 from lakehouse_assets_tests.support import heal, land, readings
 
-HELD = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3, 0)}
+QUARANTINED = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3, 0)}
 EMPTY = Reason("not_empty", "critical", "failed", "batch", 0, "the batch is empty")
 GOLD = [{"name": "days", "sql": "days.sql", "key": ["day"]}]
 
@@ -37,11 +37,11 @@ def server():
         def log_message(self, *_):
             pass
 
-    found = HTTPServer(("127.0.0.1", 0), Handler)
-    found.got, found.status = [], 200
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    yield found
-    found.shutdown()
+    http_server = HTTPServer(("127.0.0.1", 0), Handler)
+    http_server.got, http_server.status = [], 200
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    yield http_server
+    http_server.shutdown()
 
 
 def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_trouble(settings, monkeypatch):
@@ -50,7 +50,7 @@ def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_troubl
     monkeypatch.setattr(announcing, "send_alerts", lambda *_: answers.pop(0))
     cursor = None
 
-    def looked(*specs: TableSpec) -> bool:
+    def reads_logs(*specs: TableSpec) -> bool:
         nonlocal cursor
         left = len(answers)
         with dg.DagsterInstance.ephemeral() as instance:
@@ -60,17 +60,17 @@ def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_troubl
 
     write(settings, [decided(1)])
     announcing.complete_check_results(settings)
-    assert [looked(spec), looked(spec)] == [True, False]
+    assert [reads_logs(spec), reads_logs(spec)] == [True, False]
     write(settings, [decided(2)])
     announcing.complete_check_results(settings)
-    assert [looked(spec), looked(spec), looked(spec)] == [True, True, False], "there was trouble"
+    assert [reads_logs(spec), reads_logs(spec), reads_logs(spec)] == [True, True, False], "there was trouble"
     # Whom to tell is another matter now; and so are results that somebody has deleted.
-    assert [looked(readings(alerts={"slack": ["OPS"]})), looked(readings(alerts={"slack": ["OPS"]}))] == [True, False]
+    assert [reads_logs(readings(alerts={"slack": ["OPS"]})), reads_logs(readings(alerts={"slack": ["OPS"]}))] == [True, False]
     shutil.rmtree(settings.path("ops", "check_results"))
-    assert looked(readings(alerts={"slack": ["OPS"]}))
+    assert reads_logs(readings(alerts={"slack": ["OPS"]}))
 
 
-def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(spark, settings, server):
+def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(spark, settings, server):
     spec = readings(alerts={"webhooks": ["OPS"]})
     settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
     land(settings, 1, [])
@@ -79,8 +79,8 @@ def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(sp
     heal(spark, settings, [1, 2, 3], spec)
     with dg.DagsterInstance.ephemeral() as instance:
         server.status = 500
-        told, troubles = send_alerts(instance, settings, [spec])
-        assert told == 0
+        message_count, troubles = send_alerts(instance, settings, [spec])
+        assert message_count == 0
         assert len(troubles) == 1
         assert "127.0.0.1" not in troubles[0], "an address may hold a secret"
         server.got.clear()
@@ -89,15 +89,15 @@ def test_quarantined_windows_are_told_of_once_and_again_where_nobody_listened(sp
         assert send_alerts(instance, settings, [spec]) == (0, [])
     assert len(server.got) == 1
     assert "readings: 2 window(s) quarantined" in server.got[0]["title"]
-    assert "2024-01-01 00:00 UTC: 0 rows held. not_empty: the batch is empty" in server.got[0]["message"]
+    assert "2024-01-01 00:00 UTC: 0 rows quarantined. not_empty: the batch is empty" in server.got[0]["message"]
 
 
 def ops(settings, server):
     return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
 
 
-def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, server):
-    """Of two webhooks one answers; e-mail has no server at all. None is told twice."""
+def test_an_unreachable_channel_delays_no_other_and_gets_its_alert_later(settings, server):
+    """Of two webhooks one answers; e-mail has no server at all. None is notified twice."""
     other = HTTPServer(("127.0.0.1", 0), server.RequestHandlerClass)
     other.got, other.status = [], 503
     threading.Thread(target=other.serve_forever, daemon=True).start()
@@ -105,12 +105,12 @@ def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, serv
     secrets = {name: SecretStr(f"http://127.0.0.1:{port}/hook") for name, port in urls.items()}
     settings = settings.model_copy(update={"secrets": secrets})
     spec = readings(alerts={"webhooks": ["TEAM", "OPS"], "emails": ["me@example.com"]})
-    write(settings, [decided(1, reasons=(EMPTY,), **HELD)])
+    write(settings, [decided(1, reasons=(EMPTY,), **QUARANTINED)])
     try:
         with dg.DagsterInstance.ephemeral() as instance:
-            told, troubles = send_alerts(instance, settings, [spec])
-            assert (told, len(server.got)) == (1, 1)
-            assert "alerts: webhook TEAM: the alert was not taken" in troubles[0]
+            message_count, troubles = send_alerts(instance, settings, [spec])
+            assert (message_count, len(server.got)) == (1, 1)
+            assert "alerts: webhook TEAM: the channel refused the alert" in troubles[0]
             assert "LAKEHOUSE_SECRET_SMTP" in troubles[1]
             other.got.clear()
             other.status = 200
@@ -121,74 +121,74 @@ def test_a_place_that_is_down_holds_up_no_other_and_is_told_alone(settings, serv
     assert (len(server.got), len(other.got)) == (1, 1)
 
 
-def test_held_rows_and_held_gold_come_in_one_message_and_each_decision_once(settings, server):
+def test_quarantined_rows_and_gold_share_one_message(settings, server):
     settings = ops(settings, server)
     spec = readings(alerts={"webhooks": ["OPS"]}, gold=GOLD)
-    write(settings, [decided(1), decided(2, reasons=(EMPTY,), **HELD)])
-    write(settings, [decided(1, "gold_days", reasons=(EMPTY,), **HELD)])
-    write(settings, [decided(1, "sensors", reasons=(EMPTY,), **HELD)])
+    write(settings, [decided(1), decided(2, reasons=(EMPTY,), **QUARANTINED)])
+    write(settings, [decided(1, "gold_days", reasons=(EMPTY,), **QUARANTINED)])
+    write(settings, [decided(1, "sensors", reasons=(EMPTY,), **QUARANTINED)])
     with dg.DagsterInstance.ephemeral() as instance:
         assert send_alerts(instance, settings, [spec]) == (3, [])
         assert send_alerts(instance, settings, [spec]) == (0, [])
-        write(settings, [decided(2, "gold_days", reasons=(EMPTY,), **HELD)])
+        write(settings, [decided(2, "gold_days", reasons=(EMPTY,), **QUARANTINED)])
         assert send_alerts(instance, settings, [spec]) == (1, [])
     first, second = server.got
-    assert first["title"] == "readings: 1 window(s) quarantined, 1 window(s) with rows held, gold_days held"
+    assert first["title"] == "readings: 1 window(s) quarantined, 1 window(s) with quarantined rows, gold_days quarantined"
     assert first["message"].splitlines() == [
-        "- 2024-01-01 00:00 UTC: 1 of 3 rows held. value_in_range: 1 of 3 rows fail",
-        "- 2024-01-02 00:00 UTC: 3 rows held. not_empty: the batch is empty",
-        "- gold_days: 3 rows held. not_empty: the batch is empty",
+        "- 2024-01-01 00:00 UTC: 1 of 3 rows quarantined. value_in_range: 1 of 3 rows fail",
+        "- 2024-01-02 00:00 UTC: 3 rows quarantined. not_empty: the batch is empty",
+        "- gold_days: 3 rows quarantined. not_empty: the batch is empty",
         "Look: lakehouse quarantine list --table readings",
         "Look: lakehouse quarantine list --table gold_days",
     ]
-    assert second["title"] == "readings: gold_days held"
+    assert second["title"] == "readings: gold_days quarantined"
 
 
-def test_another_lake_is_told_of_from_its_beginning(settings, server, tmp_path):
+def test_another_lake_is_announced_from_its_beginning(settings, server, tmp_path):
     """The instance stays; the lake is another one, or was removed and made again."""
     settings = ops(settings, server)
     spec = readings(alerts={"webhooks": ["OPS"]})
-    write(settings, [decided(1), decided(2, reasons=(EMPTY,), **HELD)])
+    write(settings, [decided(1), decided(2, reasons=(EMPTY,), **QUARANTINED)])
     other = settings.model_copy(update={"root": str(tmp_path / "other")})
     with dg.DagsterInstance.ephemeral() as instance:
         assert send_alerts(instance, settings, [spec]) == (2, [])
-        write(other, [decided(1, reasons=(EMPTY,), **HELD, ruleset_hash="of others")])
+        write(other, [decided(1, reasons=(EMPTY,), **QUARANTINED, ruleset_hash="of others")])
         assert send_alerts(instance, other, [spec]) == (1, [])
         assert send_alerts(instance, other, [spec]) == (0, [])
 
 
-def known(*decisions):
+def mark_applied(*decisions):
     return [replace(d, applied_at=DECIDED) for d in decisions]
 
 
-def test_what_is_no_critical_failure_is_no_news():
+def test_only_critical_failures_raise_alerts():
     warned = Reason("value_in_range", "warning", "failed", "report", 1, "")
     given_up = decided(2, kind="discarded", counts=Counts(3, 2, 0, 0, 1))
     waived = Reason("value_in_range", "critical", "failed", "waived", 1, "")
     released = decided(3, counts=Counts(3, 3, 0, 0, 0), reasons=(waived,))
     fine = decided(1, counts=Counts(3, 3, 0, 0, 0), reasons=(warned,))
-    assert select_new(known(fine, given_up, released), 0) == []
+    assert select_new(mark_applied(fine, given_up, released), 0) == []
     assert select_new([decided(1)], 0) == [], "not applied yet"
 
 
-def test_only_what_still_stands_is_news():
-    held = decided(1, reasons=(EMPTY,), **HELD)
-    released = decided(2, p_extracted_at=held.p_extracted_at, kind="released", verdict="published", reasons=())
-    assert select_new(known(held, released), 0) == []
-    gold = [decided(n, "gold_days", reasons=(EMPTY,), **HELD) for n in (1, 2)]
-    assert [d.number for d in select_new(known(*gold), 0)] == [2], "a gold table is one batch"
+def test_only_current_decisions_raise_alerts():
+    quarantined = decided(1, reasons=(EMPTY,), **QUARANTINED)
+    released = decided(2, p_extracted_at=quarantined.p_extracted_at, kind="released", verdict="published", reasons=())
+    assert select_new(mark_applied(quarantined, released), 0) == []
+    gold = [decided(n, "gold_days", reasons=(EMPTY,), **QUARANTINED) for n in (1, 2)]
+    assert [d.number for d in select_new(mark_applied(*gold), 0)] == [2], "a gold table is one batch"
     mended = decided(3, "gold_days", verdict="published", reasons=())
-    assert select_new(known(*gold, mended), 0) == []
+    assert select_new(mark_applied(*gold, mended), 0) == []
 
 
 def test_ten_are_listed_and_the_others_counted():
-    _, text = format_message(readings(), [decided(n, reasons=(EMPTY,), **HELD) for n in range(1, SHOWN + 4)])
+    _, text = format_message(readings(), [decided(n, reasons=(EMPTY,), **QUARANTINED) for n in range(1, SHOWN + 4)])
     lines = text.splitlines()
     assert sum(line.startswith("- ") for line in lines) == SHOWN
     assert "… and 3 more" in lines
 
 
-def test_a_missing_secret_is_named_and_holds_up_nothing(settings):
+def test_a_missing_secret_is_named_and_delays_nothing(settings):
     spec = readings(alerts={"webhooks": ["OPS"]})
     with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_SECRET_OPS"):
         channel_address(alert_channels(spec)[0], settings)
@@ -197,6 +197,6 @@ def test_a_missing_secret_is_named_and_holds_up_nothing(settings):
 def test_settings_never_show_a_secret():
     from lakehouse_assets.settings import Settings
 
-    found = Settings.from_environment({"LAKEHOUSE_SECRET_OPS": "https://hooks/very-secret"})
-    assert "very-secret" not in repr(found) + str(found.model_dump())
-    assert found.secret("OPS") == "https://hooks/very-secret"
+    from_environment = Settings.from_environment({"LAKEHOUSE_SECRET_OPS": "https://hooks/very-secret"})
+    assert "very-secret" not in repr(from_environment) + str(from_environment.model_dump())
+    assert from_environment.secret("OPS") == "https://hooks/very-secret"

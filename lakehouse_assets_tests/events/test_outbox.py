@@ -1,4 +1,4 @@
-"""The event, and the order in which events are sent: pure, with a sender that fails as it is told to. No Kafka, no JVM.
+"""The event, and the order in which events are sent: pure, with a sender that fails on request. No Kafka, no JVM.
 
 Belongs here: what an event holds, shortening, what is due, what counts as sent. Does not: Kafka (e2e/test_kafka), the instance.
 """
@@ -17,26 +17,28 @@ from pydantic import ValidationError
 from lakehouse_assets.contracts.decision import Reason
 from lakehouse_assets.contracts.event import event_of
 from lakehouse_assets.events.outbox import SHOWN, TEXT, Answer, Cursor, advance_cursor, deliver, find_due, shorten
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets_tests.logbook import DECIDED, FAILED, decided, outcome
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 SCHEMA = json.loads((PROJECT_ROOT / "docs" / "decision-event.schema.json").read_text())
 
 
-def applied(number: int, table: str = "readings", **changes):
+def applied_decision(number: int, table: str = "readings", **changes):
     return decided(number, table, **{"applied_at": DECIDED, "silver_version": number, **changes})
 
 
-def told(decision) -> dict:
+def read_event(decision) -> dict:
     """The event as a reader gets it, held to the published schema."""
     event = json.loads(event_of(decision).model_dump_json(), parse_constant=pytest.fail)
     jsonschema.validate(event, SCHEMA, format_checker=jsonschema.FormatChecker())
     return event
 
 
-def test_an_event_says_what_was_decided_and_every_check():
-    event = told(applied(2, waived=("drift",), by="ann", because="the barometer is right", inputs={"sensors": 4}))
-    assert event["event_id"] == applied(2).decision_id
+def test_an_event_contains_the_decision_and_every_check():
+    event = read_event(
+        applied_decision(2, waived=("drift",), by="ann", because="the barometer is right", inputs={"sensors": 4})
+    )
+    assert event["event_id"] == applied_decision(2).decision_id
     assert (event["event_type"], event["layer"], event["verdict"]) == (
         "decision.applied", "silver", "published_with_warnings",
     )  # fmt: skip
@@ -48,35 +50,37 @@ def test_an_event_says_what_was_decided_and_every_check():
 
 
 def test_a_window_s_end_is_that_of_the_cadence_it_was_judged_by():
-    monthly = applied(1, p_extracted_at=datetime(2024, 2, 1, tzinfo=UTC), ruleset='{"extraction": {"cadence": "monthly"}}')
-    assert told(monthly)["window_end"] == "2024-03-01T00:00:00Z"
+    monthly = applied_decision(
+        1, p_extracted_at=datetime(2024, 2, 1, tzinfo=UTC), ruleset='{"extraction": {"cadence": "monthly"}}'
+    )
+    assert read_event(monthly)["window_end"] == "2024-03-01T00:00:00Z"
 
 
 def test_gold_has_no_window():
-    event = told(applied(1, "gold_days"))
+    event = read_event(applied_decision(1, "gold_days"))
     assert (event["layer"], event["window_start"], event["window_end"]) == ("gold", None, None)
 
 
 def test_a_superseded_batch_is_an_event_of_its_own():
-    old, new = applied(1), applied(2, extraction_seq=2)
-    event = told(replace(old, number=2, superseded_by=new.decision_id, checks=()))
+    old, new = applied_decision(1), applied_decision(2, extraction_seq=2)
+    event = read_event(replace(old, number=2, superseded_by=new.decision_id, checks=()))
     assert (event["event_type"], event["superseded_by"], event["checks"]) == ("batch.superseded", new.decision_id, [])
     assert len({event["event_id"], old.decision_id, new.decision_id}) == 3
 
 
-def test_nobody_hears_of_what_is_not_applied():
+def test_unapplied_decisions_send_no_event():
     with pytest.raises(ValueError, match="not applied"):
         event_of(decided(1))
 
 
 def test_figures_that_json_has_not_are_texts():
     odd = outcome("mean", observed={"value": float("nan"), "bounds": [float("-inf"), float("inf"), 1.5]})
-    (check,) = told(applied(1, checks=(odd,)))["checks"]
+    (check,) = read_event(applied_decision(1, checks=(odd,)))["checks"]
     assert check["observed"] == {"value": "NaN", "bounds": ["-Infinity", "Infinity", 1.5]}
 
 
-def test_the_schema_refuses_what_is_no_event():
-    event = told(applied(1))
+def test_the_schema_refuses_invalid_events():
+    event = read_event(applied_decision(1))
     for wrong in (
         {**event, "verdict": "fine"},
         {**event, "schema_version": 2},
@@ -88,16 +92,16 @@ def test_the_schema_refuses_what_is_no_event():
 
 def test_an_event_cannot_change():
     with pytest.raises(ValidationError, match="frozen"):
-        event_of(applied(1)).verdict = "published"  # pyright: ignore
+        event_of(applied_decision(1)).verdict = "published"  # pyright: ignore
 
 
-def test_what_is_too_large_is_shortened_step_by_step_and_says_so():
+def test_a_large_event_is_shortened_step_by_step_and_marked():
     long = "x" * 5000
     checks = [outcome(f"passes_{n}", observed={"figures": [1.5] * 100}, message=long) for n in range(100)]
     checks += [{**FAILED, "check": f"fails_{n}", "message": long} for n in range(100)]
     reasons = [Reason(f"fails_{n}", "critical", "failed", "rows", 1, long) for n in range(100)]
     inputs = {f"silver_{n}": n for n in range(500)}
-    event = event_of(applied(1, checks=tuple(checks), reasons=tuple(reasons), because=long, by=long, inputs=inputs))
+    event = event_of(applied_decision(1, checks=tuple(checks), reasons=tuple(reasons), because=long, by=long, inputs=inputs))
     forms = list(shorten(event))
     sizes = [len(form.model_dump_json()) for form in forms]
     assert sizes == sorted(sizes, reverse=True)
@@ -150,11 +154,11 @@ MOODS = st.lists(st.sampled_from(["takes", "takes", "refuses", "silent"]), max_s
 @settings(max_examples=200, deadline=None)
 @given(MOODS, st.integers(1, 7), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.lists(st.booleans(), max_size=40))
 def test_whatever_fails_a_reader_gets_all_in_order_once_it_knows_repetitions(moods, at_most, lengths, lost):
-    logs = {f"t{n}": [applied(k, f"t{n}") for k in range(1, length + 1)] for n, length in enumerate(lengths)}
+    logs = {f"t{n}": [applied_decision(k, f"t{n}") for k in range(1, length + 1)] for n, length in enumerate(lengths)}
     broker, marks = Fickle(iter(moods)), iter(lost)
     cursors = {table: Cursor() for table in logs}
     for _ in range(200):
-        waiting = {table: found for table in logs if (found := find_due(logs[table], cursors[table]))}
+        waiting = {table: due for table in logs if (due := find_due(logs[table], cursors[table]))}
         if not waiting:
             break
         before = len(broker.log)
@@ -171,58 +175,61 @@ def test_whatever_fails_a_reader_gets_all_in_order_once_it_knows_repetitions(moo
         assert first_ones(broker.log, table) == [d.decision_id for d in decisions]
 
 
-def test_a_table_that_is_refused_holds_up_no_other():
-    waiting = {"a": [applied(1, "a"), applied(2, "a")], "b": [applied(1, "b"), applied(2, "b")]}
-    found = deliver(waiting, Fickle(iter(["refuses"])), at_most=100, seconds=60)
-    assert {table: len(accepted) for table, accepted in found.accepted.items()} == {"a": 0, "b": 2}
-    assert found.errors == {"a": "no answer"}
+def test_a_refused_table_delays_no_other():
+    waiting = {
+        "a": [applied_decision(1, "a"), applied_decision(2, "a")],
+        "b": [applied_decision(1, "b"), applied_decision(2, "b")],
+    }
+    delivery = deliver(waiting, Fickle(iter(["refuses"])), at_most=100, seconds=60)
+    assert {table: len(accepted) for table, accepted in delivery.accepted.items()} == {"a": 0, "b": 2}
+    assert delivery.errors == {"a": "no answer"}
 
 
 def test_an_event_that_is_too_large_goes_shorter_and_blocks_nothing():
-    large = applied(1, checks=tuple(outcome(f"c{n}", observed={"x": "y" * 500}) for n in range(20)))
+    large = applied_decision(1, checks=tuple(outcome(f"c{n}", observed={"x": "y" * 500}) for n in range(20)))
     broker = Fickle(iter(()), limit=6000)
-    found = deliver({"readings": [large, applied(2)]}, broker, at_most=100, seconds=60)
-    assert [d.number for d in found.accepted["readings"]] == [1, 2]
+    delivery = deliver({"readings": [large, applied_decision(2)]}, broker, at_most=100, seconds=60)
+    assert [d.number for d in delivery.accepted["readings"]] == [1, 2]
     assert [json.loads(value)["shortened"] for value in broker.values] == [["observed"], []]
     never = deliver({"readings": [large]}, Fickle(iter(()), limit=10), at_most=100, seconds=60)
     assert "even without its checks" in never.errors["readings"]
 
 
-def test_a_decision_that_cannot_be_told_is_named_and_holds_up_no_other():
-    broken = applied(1, "a", ruleset="{}")
-    found = deliver({"a": [broken], "b": [applied(1, "b")]}, Fickle(iter(())), at_most=100, seconds=60)
-    assert found.errors == {"a": "decision 1 cannot be serialized: KeyError"}
-    assert len(found.accepted["b"]) == 1
+def test_a_decision_that_cannot_be_serialized_is_named_and_delays_no_other():
+    broken = applied_decision(1, "a", ruleset="{}")
+    delivery = deliver({"a": [broken], "b": [applied_decision(1, "b")]}, Fickle(iter(())), at_most=100, seconds=60)
+    assert delivery.errors == {"a": "decision 1 cannot be serialized: KeyError"}
+    assert len(delivery.accepted["b"]) == 1
 
 
 def test_time_is_bounded():
     clock = iter([0.0, 1.0, 1.0, 11.0, 12.0, 13.0])
-    waiting = {"readings": [applied(1), applied(2)]}
-    found = deliver(waiting, Fickle(iter(())), at_most=100, seconds=10, clock=lambda: next(clock))
-    assert len(found.accepted["readings"]) == 1
+    waiting = {"readings": [applied_decision(1), applied_decision(2)]}
+    delivery = deliver(waiting, Fickle(iter(())), at_most=100, seconds=10, clock=lambda: next(clock))
+    assert len(delivery.accepted["readings"]) == 1
 
 
-def test_what_was_passed_over_unapplied_is_due_once_it_is_applied():
-    known = [applied(1), decided(2), applied(3)]
-    waiting = find_due(known, Cursor())
+def test_a_skipped_decision_is_due_after_it_is_applied():
+    decisions = [applied_decision(1), decided(2), applied_decision(3)]
+    waiting = find_due(decisions, Cursor())
     assert [d.number for d in waiting] == [1, 3]
-    cursor = advance_cursor(known, waiting, Cursor())
-    assert cursor == Cursor(3, known[2].decision_id, (2,))
-    assert find_due(known, cursor) == []
-    late = [known[0], applied(2), known[2]]
+    cursor = advance_cursor(decisions, waiting, Cursor())
+    assert cursor == Cursor(3, decisions[2].decision_id, (2,))
+    assert find_due(decisions, cursor) == []
+    late = [decisions[0], applied_decision(2), decisions[2]]
     assert [d.number for d in find_due(late, cursor)] == [2]
-    assert advance_cursor(late, find_due(late, cursor), cursor) == Cursor(3, known[2].decision_id, ())
+    assert advance_cursor(late, find_due(late, cursor), cursor) == Cursor(3, decisions[2].decision_id, ())
 
 
-def test_a_decision_and_what_it_supersedes_are_marked_together():
-    old, new = applied(1), applied(2, extraction_seq=2)
-    known = [old, new, replace(old, number=2, superseded_by=new.decision_id, checks=())]
-    assert advance_cursor(known, known[:2], Cursor()) == Cursor(1, old.decision_id)
-    assert find_due(known, advance_cursor(known, known, Cursor())) == []
+def test_a_decision_and_its_supersession_are_marked_together():
+    old, new = applied_decision(1), applied_decision(2, extraction_seq=2)
+    decisions = [old, new, replace(old, number=2, superseded_by=new.decision_id, checks=())]
+    assert advance_cursor(decisions, decisions[:2], Cursor()) == Cursor(1, old.decision_id)
+    assert find_due(decisions, advance_cursor(decisions, decisions, Cursor())) == []
 
 
 def test_another_log_is_sent_from_its_beginning():
-    cursor = advance_cursor([applied(1), applied(2)], [applied(1), applied(2)], Cursor())
-    other = [applied(1, ruleset_hash="another"), applied(2, ruleset_hash="another")]
+    cursor = advance_cursor([applied_decision(1), applied_decision(2)], [applied_decision(1), applied_decision(2)], Cursor())
+    other = [applied_decision(1, ruleset_hash="another"), applied_decision(2, ruleset_hash="another")]
     assert find_due(other, cursor) == other
     assert advance_cursor(other, other[:1], cursor) == Cursor(1, other[0].decision_id)

@@ -26,12 +26,12 @@ from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED, runner, 
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
-def at(place: Path) -> Settings:
-    """The lake and the landing folder are under ``place``."""
-    conf = place / "spark.conf"
+def at(home: Path) -> Settings:
+    """The lake and the landing folder are under ``home``."""
+    conf = home / "spark.conf"
     conf.write_text(f"spark.sql.shuffle.partitions 2\n{FOR_THREE_ROWS}{SHORT_LIVED}")
     return Settings(
-        root=str(place / "lake"), landing=str(place / "landing"), dagster_home=place, spark_master="local[1]", spark_conf=conf
+        root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[1]", spark_conf=conf
     )
 
 
@@ -41,8 +41,8 @@ def jvm_for_children(home: Path) -> Iterator[dict[str, str]]:
     conf = SparkConf(loadDefaults=False).setAll(spark_properties(at(home)).items())
     gateway = launch_gateway(conf.setMaster("local[1]").setAppName("children"))
     try:
-        found = gateway.gateway_parameters
-        yield {PORT: str(found.port), SECRET: found.auth_token}
+        parameters = gateway.gateway_parameters
+        yield {PORT: str(parameters.port), SECRET: parameters.auth_token}
     finally:
         gateway.proc.kill()
         gateway.proc.wait()
@@ -65,7 +65,7 @@ def session(settings: Settings) -> tuple[SparkSession, Callable[[], None]]:
 
 
 def main() -> None:
-    """``child.py PLACE STEP``."""
+    """``child.py HOME STEP``."""
     settings, step = at(Path(sys.argv[1])), sys.argv[2]
     spark, end_java = session(settings)
 

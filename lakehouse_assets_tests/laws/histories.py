@@ -110,10 +110,10 @@ def is_clean(row: Row) -> bool:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedRow:
     """A clean row in its place in the total order."""
 
-    place: tuple[datetime, datetime, int, str]
+    order_key: tuple[datetime, datetime, int, str]
     row: Row
 
     @property
@@ -122,17 +122,17 @@ class Placed:
         return (self.row["sensor"], int(self.row["hour"]))
 
 
-def published(start: datetime, chain: Chain) -> list[Placed]:
+def published(start: datetime, chain: Chain) -> list[PlacedRow]:
     """The rows of a window that silver is folded from: a later extraction takes a row away if its key is clean there, or is
     not there at all. One with a key that cannot be read may have any key.
     """
-    found = []
+    placed_rows = []
     for index, (seq, landed) in enumerate(chain):
         for row in filter(is_clean, landed.cells):
             if all(_leaves(later, key_of(row)) for _, later in chain[index + 1 :]):
-                place = (datetime.fromisoformat(row["updated"]), start, seq, content_hash(row))
-                found.append(Placed(place, row))
-    return found
+                order_key = (datetime.fromisoformat(row["updated"]), start, seq, content_hash(row))
+                placed_rows.append(PlacedRow(order_key, row))
+    return placed_rows
 
 
 def _leaves(later: Landed, key: Key | None) -> bool:
@@ -149,14 +149,19 @@ def accepted(steps: list[Step], *, snapshots: bool = False, deletes: bool = Fals
     chains: dict[int, Chain] = {}
     for step in steps:
         before = {window: list(chain) for window, chain in chains.items()}
-        silver = silver_of(before, deletes=deletes, snapshots=snapshots)
-        for landed in sorted(step, key=lambda each: each.window):
-            extracted[landed.window] = seq = extracted.get(landed.window, 0) + 1
+        waiting = [(landed, len(step) > 1) for landed in sorted(step, key=lambda each: each.window)]
+        while waiting:
+            landed, may_wait = waiting.pop(0)
             at_stake = _at_stake(landed, before, chains) if snapshots else _own(landed.window, chains)
             own = {key_of(row) for row in landed.cells}
             lost = set() if None in own else at_stake - own
-            if not snapshots or (_is_late(landed, before) and landed.window in before):
-                lost -= _elsewhere(landed, step, silver)
+            if _is_redelivery(landed, before, snapshots) and len(lost) * 2 > len(at_stake):
+                if may_wait:
+                    # Another window of the run may have these keys: it is decided after the others.
+                    waiting.append((landed, False))
+                    continue
+                lost -= _elsewhere(landed, silver_of(chains, deletes=deletes, snapshots=snapshots))
+            extracted[landed.window] = seq = extracted.get(landed.window, 0) + 1
             if any(is_clean(row) for row in landed.cells) and len(lost) * 2 <= len(at_stake):
                 chains.setdefault(landed.window, []).append((seq, landed))
             elif any(is_clean(row) for row in landed.cells) and snapshots and _is_late(landed, before):
@@ -166,10 +171,14 @@ def accepted(steps: list[Step], *, snapshots: bool = False, deletes: bool = Fals
     return chains
 
 
-def _elsewhere(landed: Landed, step: Step, silver: dict[Key, dict[str, Any]]) -> set[Key | None]:
-    """Keys whose row has moved: in silver they are from another window, or another window brings them in the same run."""
-    others = {key_of(row) for each in step if each.window != landed.window for row in each.cells if is_clean(row)}
-    return others | {key for key, row in silver.items() if row["p_extracted_at"] != start_of(landed.window)}
+def _is_redelivery(landed: Landed, before: dict[int, Chain], snapshots: bool) -> bool:
+    """Whether it replaces rows of its own window alone. A snapshot that is the newest replaces all of silver."""
+    return not snapshots or (_is_late(landed, before) and landed.window in before)
+
+
+def _elsewhere(landed: Landed, silver: dict[Key, dict[str, Any]]) -> set[Key]:
+    """Keys whose row has moved: in silver they are from another window."""
+    return {key for key, row in silver.items() if row["p_extracted_at"] != start_of(landed.window)}
 
 
 def _own(window: int, chains: dict[int, Chain]) -> set[Key]:
@@ -196,14 +205,16 @@ def silver_of(chains: dict[int, Chain], *, deletes: bool = False, snapshots: boo
     return oracle(live, deletes=deletes, snapshots={start_of(w): c[-1][1] for w, c in chains.items()} if snapshots else None)
 
 
-def oracle(live: list[Placed], *, deletes: bool, snapshots: dict[datetime, Landed] | None = None) -> dict[Key, dict[str, Any]]:
+def oracle(
+    live: list[PlacedRow], *, deletes: bool, snapshots: dict[datetime, Landed] | None = None
+) -> dict[Key, dict[str, Any]]:
     """Law 1: the rows of each key, in the total order, applied one by one, column by column. ``snapshots``: by the starts of
     all accepted windows what landed last, where each holds every living key.
     """
     state: dict[tuple[str, int], dict[str, Any]] = {}
     if snapshots is not None:
         live = [p for p in live if _ever_since(p, snapshots)]
-    for each in sorted(live, key=lambda p: p.place):
+    for each in sorted(live, key=lambda p: p.order_key):
         row = each.row
         if deletes and row.get("op") == "D":
             state.pop(each.key, None)
@@ -211,14 +222,14 @@ def oracle(live: list[Placed], *, deletes: bool, snapshots: dict[datetime, Lande
         now = state.setdefault(each.key, {"sensor": row["sensor"], "hour": int(row["hour"]), "value": None, "op": None})
         if "value" in row:
             now["value"] = None if row["value"] == "NA" else float(row["value"])
-        now |= {"op": row["op"], "updated": each.place[0], "p_extracted_at": each.place[1]}
-        now |= {"extraction_seq": each.place[2], "_content_hash": each.place[3]}
+        now |= {"op": row["op"], "updated": each.order_key[0], "p_extracted_at": each.order_key[1]}
+        now |= {"extraction_seq": each.order_key[2], "_content_hash": each.order_key[3]}
     return state
 
 
-def _ever_since(each: Placed, snapshots: dict[datetime, Landed]) -> bool:
+def _ever_since(each: PlacedRow, snapshots: dict[datetime, Landed]) -> bool:
     """Whether no later snapshot lacks the key. A row in quarantine has it; one whose key cannot be read may have it."""
-    later = [landed for start, landed in snapshots.items() if start >= each.place[1]]
+    later = [landed for start, landed in snapshots.items() if start >= each.order_key[1]]
     return all({key_of(row) for row in landed.cells} & {each.key, None} for landed in later)
 
 

@@ -43,14 +43,14 @@ def check_histories(spark, settings, kind: str, seeds: Sequence[int]) -> None:
     name, drawn = DRAWN[kind]
     spec = SPECS[name]
     assert len(seeds) == 1 or name != "snapshot", "a snapshot is of the whole table"
-    histories = [history(seed, f"s{place}-", WINDOWS, **drawn) for place, seed in enumerate(seeds)]
+    histories = [history(seed, f"s{index}-", WINDOWS, **drawn) for index, seed in enumerate(seeds)]
     folder = Path(settings.landing, "readings")
     folder.mkdir(parents=True, exist_ok=True)
     for number, together in enumerate(zip_longest(*histories, fillvalue=[])):
         starts = []
-        for place, step in enumerate(together):
+        for index, step in enumerate(together):
             for landed in step:
-                start = start_of(place * WINDOWS + landed.window)
+                start = start_of(index * WINDOWS + landed.window)
                 (folder / f"{start:%Y-%m-%dT%H}.csv").write_text(landed.text())
                 starts.append(start)
         windows = [window_at(start, "hourly") for start in sorted(starts)]
@@ -59,14 +59,14 @@ def check_histories(spark, settings, kind: str, seeds: Sequence[int]) -> None:
         publish(run, windows)
         assert number < 100
     expected: dict[tuple[str, int], dict[str, Any]] = {}
-    for place, steps in enumerate(histories):
-        shifted = [[replace(landed, window=place * WINDOWS + landed.window) for landed in step] for step in steps]
+    for index, steps in enumerate(histories):
+        shifted = [[replace(landed, window=index * WINDOWS + landed.window) for landed in step] for step in steps]
         chains = accepted(shifted, snapshots=name == "snapshot", deletes=name == "deletes")
         expected |= silver_of(chains, deletes=name == "deletes", snapshots=name == "snapshot")
-    stands = {(row["sensor"], row["hour"]): row for row in silver(settings)}
-    wrong = {key for key in expected.keys() | stands.keys() if expected.get(key) != stands.get(key)}
+    silver_rows = {(row["sensor"], row["hour"]): row for row in silver(settings)}
+    wrong = {key for key in expected.keys() | silver_rows.keys() if expected.get(key) != silver_rows.get(key)}
     failing = sorted({seeds[int(sensor.split("-")[0].removeprefix("s"))] for sensor, _ in wrong})
-    shown = [(key, expected.get(key), stands.get(key)) for key in sorted(wrong)][:3]
+    shown = [(key, expected.get(key), silver_rows.get(key)) for key in sorted(wrong)][:3]
     assert not wrong, f"{kind}: seeds {failing} (key, oracle's, silver's): {shown}"
     proof = rebuild(runner(spark, settings, spec))
     assert (proof.gained, proof.lost) == (0, 0), f"{kind}: seeds {seeds}"

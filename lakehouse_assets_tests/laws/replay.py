@@ -9,7 +9,6 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions.decide import JudgementRequest, Knowledge
 from lakehouse_assets.decisions.drift.relations import read_measurement
 from lakehouse_assets.pipeline.gate import JUDGING, complete, deferred_outcomes, run_steps
-from lakehouse_assets.pipeline.redelivery import measure_replaced
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import SilverTarget, as_judged
 from lakehouse_assets.storage import delta, logs
@@ -28,7 +27,7 @@ class _Replay(SilverTarget):
         self.measure_drift()
         if self.decision:
             self.profiles = {batch: [read_measurement(profile) for profile in self.decision.profiles] for batch in self.batches}
-        self.replaced_by = measure_replaced(self.staging, self.staged, self.batches, self.log, from_bronze=True)
+        self.measure_replaced(from_bronze=True)
 
     def read_knowledge(self) -> Knowledge:
         return replace(super().read_knowledge(), columns=self.columns)

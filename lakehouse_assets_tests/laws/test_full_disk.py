@@ -1,6 +1,6 @@
-"""A disk that is full from a step on, whichever it is: the error names it, and with room the act ends as ever.
+"""A disk that is full or read-only from a step on, whichever it is: the error names it, and later the operation ends as ever.
 
-Belongs here: a real full disk, which only root can make. Does not: two steps of it for everybody (test_refused_writes), which
+Belongs here: a real disk, which only root can make. Does not: two steps of it for everybody (test_refused_writes), which
 errors are a disk's (storage/test_disk_errors).
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.errors import DiskError
-from lakehouse_assets_tests.chaos.play import POINTS, act, run_of
-from lakehouse_assets_tests.chaos.strike import Ground, copied
+from lakehouse_assets_tests.chaos.play import POINTS, run_of, run_operation
+from lakehouse_assets_tests.chaos.strike import Ground, copy_lake
 
 SIZE, PAGE = 24 << 20, 4096
 START = "start"
-# Ecdf after which nothing is written, or nothing that must be: an act may then end well.
+# Steps after which nothing is written, or nothing that must be: the operation may still succeed.
 LAST = {
     "results_done",
     "mark_applied_done",
@@ -30,20 +30,20 @@ LAST = {
     "pin_logged",
     "seed_logged",
 }
-ACTS = ("run", "release", "discard", "rejudge", "maintain", "rebuild", "migrate", "seed", "pin")
+OPERATIONS = ("run", "release", "discard", "rejudge", "maintain", "rebuild", "migrate", "seed", "pin")
 
 
 @contextmanager
-def disk(place: Path) -> Iterator[Path]:
+def disk(folder: Path) -> Iterator[Path]:
     """A small disk of its own at a folder."""
-    place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", place], capture_output=True, check=False)
-    if made.returncode:
+    folder.mkdir()
+    process = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], capture_output=True, check=False)
+    if process.returncode:
         pytest.skip("only root can mount a disk")
     try:
-        yield place
+        yield folder
     finally:
-        subprocess.run(["umount", "-l", place], check=True)
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def fill(filler: Path) -> None:
@@ -59,29 +59,73 @@ def fill(filler: Path) -> None:
             size //= 2
 
 
+class Full:
+    """No page is left."""
+
+    message = "No space left on device. Make room"
+
+    def __init__(self, home: Path) -> None:
+        self.filler = home.parent / "filler"
+
+    @property
+    def begun(self) -> bool:
+        return self.filler.exists()
+
+    def begin(self) -> None:
+        fill(self.filler)
+
+    def end(self) -> None:
+        self.filler.unlink(missing_ok=True)
+
+
+class ReadOnly:
+    """Every write is refused. The lake's locks are elsewhere: a disk on which a file is open for writing cannot become so."""
+
+    message = "Read-only file system. Make it writable"
+
+    def __init__(self, home: Path) -> None:
+        self.mount_point, self.begun = home.parent, False
+        locks, outside = home / "lake" / "_locks", home.parent.with_name(f"{home.parent.name}-locks")
+        outside.mkdir()
+        locks.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(locks, ignore_errors=True)
+        locks.symlink_to(outside)
+
+    def begin(self) -> None:
+        self._mount("ro")
+        self.begun = True
+
+    def end(self) -> None:
+        self._mount("rw")
+
+    def _mount(self, mode: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{mode}", self.mount_point], check=True)
+
+
+@pytest.mark.parametrize("fault", [Full, ReadOnly], ids=["full", "read-only"])
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.exhaustive(seconds=20 * len(POINTS[name]))) for name in ACTS]
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive(seconds=20 * len(POINTS[name]))) for name in OPERATIONS]
 )
-def test_a_disk_that_is_full_from_a_step_on(spark, tmp_path, name):
+def test_a_disk_that_refuses_writes_from_a_step_on(spark, tmp_path, name, fault):
     if os.geteuid() != 0:
         pytest.skip("only root can mount a disk")
     ground = Ground(spark, tmp_path / "ground", name, 1)
     for point in (START, *(point for point in POINTS[name] if not point.endswith("+"))):
-        with disk(tmp_path / point) as place:
-            here = copied(ground.before, place / "home")
-            filler = place / "filler"
+        with disk(tmp_path / point) as folder:
+            here = copy_lake(ground.before, folder / "home")
+            refusing = fault(here.dagster_home)
 
-            def step(reached: str, point: str = point, filler: Path = filler) -> None:
-                if reached == point and not filler.exists():
-                    fill(filler)
+            def step(reached: str, point: str = point, refusing: Full | ReadOnly = refusing) -> None:
+                if reached == point and not refusing.begun:
+                    refusing.begin()
 
             step(START)
             try:
-                act(run_of(spark, here, step), name)
+                run_operation(run_of(spark, here, step), name)
             except DiskError as error:
-                assert "No space left on device. Make room" in str(error)
+                assert refusing.message in str(error)
             else:
-                assert point in LAST or not filler.exists(), f"{name}: nothing failed on a disk that is full from {point} on"
-            filler.unlink(missing_ok=True)
-            ground.ends_as_ever(here, f"{name}: full from {point} on")
+                assert point in LAST or not refusing.begun, f"{name}: nothing failed on a disk that refuses from {point} on"
+            refusing.end()
+            ground.assert_same_end(here, f"{name}: refused from {point} on")
             shutil.rmtree(here.dagster_home)

@@ -18,7 +18,7 @@ from lakehouse_assets_tests.laws.histories import (
     COLUMNS,
     Chain,
     Key,
-    Placed,
+    PlacedRow,
     Step,
     accepted,
     history,
@@ -42,7 +42,7 @@ class Model:
     def run(self, step: Step, chains: dict[int, Chain]) -> None:
         """``chains``: the accepted extractions after this step."""
         concerned: set[Key] = set()
-        new: list[Placed] = []
+        new: list[PlacedRow] = []
         touched: list[Decision] = []
         replaced: set[str | None] = set()
         for window in sorted({landed.window for landed in step}):
@@ -56,12 +56,12 @@ class Model:
             concerned |= {p.key for p in published(start, before)}
             self.live[window] = list(now)
             new += published(start, now)
-        whole = all(landed.columns == COLUMNS for chain in self.live.values() for _, landed in chain)
+        complete = all(landed.columns == COLUMNS for chain in self.live.values() for _, landed in chain)
         extraction = SPECS["deletes" if self.deletes else "plain"].extraction
-        if whole and ledger.may_merge(extraction, touched, replaced):
+        if complete and ledger.may_merge(extraction, touched, replaced):
             self.merged += 1
             for each in new:
-                if each.key not in self.silver or place_of(self.silver[each.key]) < each.place:
+                if each.key not in self.silver or order_key_of(self.silver[each.key]) < each.order_key:
                     self.silver |= oracle([each], deletes=False)
             return
         fold = silver_of(self.live, deletes=self.deletes, snapshots=False)
@@ -71,7 +71,7 @@ class Model:
                 self.silver[key] = fold[key]
 
 
-def place_of(state: dict[str, Any]) -> tuple[Any, ...]:
+def order_key_of(state: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(state[name] for name in ("updated", "p_extracted_at", "extraction_seq", "_content_hash"))
 
 

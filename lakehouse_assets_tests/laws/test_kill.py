@@ -22,7 +22,7 @@ STEPS = [point for point in POINTS["run"] if not point.endswith("+")]
 WITH_ITS_JVM = {"write_done"}
 
 
-def place(settings: Settings, name: str) -> Settings:
+def lake_settings(settings: Settings, name: str) -> Settings:
     """Settings of a lake of its own below the test's folder."""
     here = Path(settings.dagster_home) / name
     (here / "landing").mkdir(parents=True)
@@ -32,9 +32,9 @@ def place(settings: Settings, name: str) -> Settings:
 def tables(settings: Settings) -> dict[str, object]:
     """All that must be equal in the end; ids of runs and times of day are not."""
     decided = logs.decisions(settings, "readings")
-    standing = ledger.current_decisions(decided)
+    current = ledger.current_decisions(decided)
     bronze = rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash"])
-    held = rows_of(
+    quarantined_rows = rows_of(
         settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash", "decision_id"]
     )
     profiles = rows_of(settings.path("baseline", "readings"), ["p_extracted_at", "extraction_seq", "feature", "rows", "mean"])
@@ -43,9 +43,9 @@ def tables(settings: Settings) -> dict[str, object]:
         "results": rows_of(settings.path("ops", "check_results"), checked),
         "silver": silver(settings),
         "bronze": bronze,
-        "quarantine": held,
+        "quarantine": quarantined_rows,
         "profiles": profiles,
-        "verdicts": {batch: (d.verdict, d.counts, d.superseded_by is not None) for batch, d in standing.items()},
+        "verdicts": {batch: (d.verdict, d.counts, d.superseded_by is not None) for batch, d in current.items()},
         "unapplied": len(ledger.unapplied(decided)),
     }
 
@@ -54,13 +54,13 @@ def tables(settings: Settings) -> dict[str, object]:
 def began(spark, tmp_path_factory) -> Settings:
     """The lake before the run that is killed, made once and copied for each step (a copy keeps the files' times)."""
     home = tmp_path_factory.mktemp("kill")
-    settings = place(Settings(root="", landing="", dagster_home=home, spark_master="local[2]"), "began")
+    settings = lake_settings(Settings(root="", landing="", dagster_home=home, spark_master="local[2]"), "began")
     before(spark, settings)
     arrives(settings)
     return settings
 
 
-def copied(began: Settings, to: Path) -> Settings:
+def copy_lake(began: Settings, to: Path) -> Settings:
     """A lake of its own that began as the other did."""
     shutil.copytree(began.dagster_home, to)
     return began.model_copy(update={"root": str(to / "lake"), "landing": str(to / "landing"), "dagster_home": to})
@@ -69,7 +69,7 @@ def copied(began: Settings, to: Path) -> Settings:
 @pytest.fixture(scope="module")
 def clean(spark, began, tmp_path_factory):
     """The tables of a run that nobody disturbed."""
-    settings = copied(began, tmp_path_factory.mktemp("clean") / "clean")
+    settings = copy_lake(began, tmp_path_factory.mktemp("clean") / "clean")
     heal(spark, settings, DAYS, scene())
     return tables(settings)
 
@@ -77,8 +77,8 @@ def clean(spark, began, tmp_path_factory):
 @pytest.fixture(scope="module")
 def jvm(tmp_path_factory):
     """The variables of the JVM on which one child after the other is killed."""
-    with jvm_for_children(tmp_path_factory.mktemp("children")) as found:
-        yield found
+    with jvm_for_children(tmp_path_factory.mktemp("children")) as variables:
+        yield variables
 
 
 # Left to `make test-all`: after these steps the lake on disk is as it was after the step before. Any other is struck always.
@@ -92,7 +92,7 @@ LIKE_ANOTHER = {
     "step", [pytest.param(step, marks=[pytest.mark.exhaustive(seconds=30)] if step in LIKE_ANOTHER else []) for step in STEPS]
 )
 def test_killed_at(step, spark, jvm, tmp_path, began, clean):
-    here = copied(began, tmp_path / step)
+    here = copy_lake(began, tmp_path / step)
     child = subprocess.run(
         [sys.executable, "-m", "lakehouse_assets_tests.laws.child", str(here.dagster_home), step],
         env=os.environ | ({} if step in WITH_ITS_JVM else jvm),

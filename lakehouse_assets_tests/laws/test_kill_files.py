@@ -1,30 +1,31 @@
-"""Every act killed right before and after each of its commits, and done again: the undisturbed end, and nothing twice.
+"""Every operation killed right before and after each of its commits, and run again: the undisturbed end, and nothing twice.
 
-`make chaos` kills at every file. Belongs here: the acts on one lake. Does not: SIGKILL of a process (test_kill_acts).
+`make chaos` kills at every file. Belongs here: operations on one lake. Does not: SIGKILL of a process (test_kill_operations).
 """
 
 import pytest
 
 from lakehouse_assets_tests.chaos.files import EveryFile, is_commit
-from lakehouse_assets_tests.chaos.play import POINTS
-from lakehouse_assets_tests.chaos.strike import begun
+from lakehouse_assets_tests.chaos.play import POINTS, PREPARED
+from lakehouse_assets_tests.chaos.strike import prepare_lake
 
 SEED = 1
 # What each writes at least: the logs before and after, the results, and what it is about.
 COMMITS = {"run": 6, "release": 5, "discard": 4, "rejudge": 4, "maintain": 1, "rebuild": 1, "migrate": 3, "seed": 2, "pin": 1}
+COMMITS |= {"unpin": 1, "reset": 1, "mend": 3, "restore_logs": 2}
 
 
 @pytest.fixture(scope="module")
 def before(spark, tmp_path_factory):
-    """The lake before a run, the one that a rebuild has something to do in, and the one before any other act."""
+    """The lake before a run, the one that a rebuild has something to do in, and the one before any other operation."""
     home = tmp_path_factory.mktemp("before")
-    return {name: begun(spark, home / name, name, SEED) for name in ("run", "rebuild", "release")}
+    return {name: prepare_lake(spark, home / name, name, SEED) for name in ("run", "release", *PREPARED)}
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.exhaustive(seconds=30 + 30 * COMMITS[name])) for name in POINTS]
 )
-def test_an_act_killed_at_any_commit_is_done_once(name, spark, before, tmp_path):
+def test_an_operation_killed_at_any_commit_counts_once(name, spark, before, tmp_path):
     every = EveryFile(spark, tmp_path, name, before.get(name, before["release"]))
     assert sum(map(is_commit, every.files)) >= COMMITS[name]
     assert [wrong for _, wrong in every.differences(commits=True) if wrong] == []

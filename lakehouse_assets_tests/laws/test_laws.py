@@ -14,7 +14,7 @@ from lakehouse_assets.operations.release import discard, release
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.laws.replay import replay
-from lakehouse_assets_tests.support import content_hash, folded, heal, land, readings, rows_of, runner, silver, window
+from lakehouse_assets_tests.support import Killed, content_hash, folded, heal, land, readings, rows_of, runner, silver, window
 
 A1 = "a,1,10,2024-01-01T01:00:00Z"
 A2 = "a,2,20,2024-01-01T02:00:00Z"
@@ -44,8 +44,8 @@ def test_silver_is_the_fold_whatever_the_order_and_the_split(spark, settings, tm
         3: ["a,1,9,2024-01-01T00:30:00Z", "b,1,31,2024-01-02T00:00:00Z", "b,1,32,2024-01-02T00:00:00Z"],
     }
     expected = folded((window(day).start, 1, [row(text) for text in rows]) for day, rows in days.items())
-    for place, split in enumerate([[[1, 2, 3]], [[1], [2], [3]], [[3], [1, 2]], [[2], [3], [1]]]):
-        here = settings.model_copy(update={"root": str(tmp_path / f"lake{place}")})
+    for index, split in enumerate([[[1, 2, 3]], [[1], [2], [3]], [[3], [1, 2]], [[2], [3], [1]]]):
+        here = settings.model_copy(update={"root": str(tmp_path / f"lake{index}")})
         for day, rows in days.items():
             land(here, day, rows)
         for group in split:
@@ -127,17 +127,17 @@ def test_every_row_is_somewhere_and_only_there(spark, settings):
     counts = decision.counts
     assert decision.verdict == "published_with_warnings"
     assert (counts.rows_in, counts.rows_published, counts.rows_superseded, counts.rows_quarantined) == (9, 2, 2, 5)
-    held = rows_of(settings.path("quarantine", "readings"))
-    assert len(held) == 5
-    assert {r["decision_id"] for r in held} == {decision.decision_id}
-    told = {reason["check"] for r in held for reason in r["reasons"]}
-    assert told == {"in_range_value", "cast_value", "key_not_null", "readable_row"}
+    quarantined_rows = rows_of(settings.path("quarantine", "readings"))
+    assert len(quarantined_rows) == 5
+    assert {r["decision_id"] for r in quarantined_rows} == {decision.decision_id}
+    failed_checks = {reason["check"] for r in quarantined_rows for reason in r["reasons"]}
+    assert failed_checks == {"in_range_value", "cast_value", "key_not_null", "readable_row"}
     in_silver = {r["_content_hash"] for r in silver(settings)}
-    assert not in_silver & {r["_content_hash"] for r in held}
+    assert not in_silver & {r["_content_hash"] for r in quarantined_rows}
     assert in_silver == {content_hash(row("a,1,11,2024-01-01T03:00:00Z")), content_hash(row(B1))}
 
 
-def test_conservation_holds_for_every_decision_ever_made(spark, settings):
+def test_every_decision_conserves_its_rows(spark, settings):
     land(settings, 1, [A1, "b,1,500,2024-01-01T00:00:00Z"])
     land(settings, 2, [])
     heal(spark, settings, [1, 2])
@@ -183,10 +183,10 @@ def test_windows_of_a_run_are_judged_oldest_first_each_by_those_before_it(spark,
     for day in (1, 2, 3):
         land(settings, day, [f"a,{hour},{hour},2024-01-{day:02d}T00:00:00Z" for hour in range(5)])
     heal(spark, settings, [3, 1, 2], drifting())
-    found = [of(settings, day) for day in (1, 2, 3)]
-    assert [d.number for d in found] == [1, 2, 3]
-    assert [d.baseline_version for d in found] == [0, 1, 2]
-    assert [d.drift["windows_known"] for d in found] == [0, 1, 2]
+    decisions = [of(settings, day) for day in (1, 2, 3)]
+    assert [d.number for d in decisions] == [1, 2, 3]
+    assert [d.baseline_version for d in decisions] == [0, 1, 2]
+    assert [d.drift["windows_known"] for d in decisions] == [0, 1, 2]
 
 
 # Law 4 ------------------------------------------------------------------------------------------------------------------
@@ -195,14 +195,14 @@ def test_windows_of_a_run_are_judged_oldest_first_each_by_those_before_it(spark,
 def test_running_twice_changes_nothing(spark, settings):
     land(settings, 1, [A1, "b,1,500,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1])
-    places = [
+    paths = [
         settings.path(*p)
         for p in (("bronze", "readings"), ("silver", "readings"), ("quarantine", "readings"), ("ops", "decisions"))
     ]
-    before = [DeltaTable(place).version() for place in places]
+    before = [DeltaTable(path).version() for path in paths]
     heal(spark, settings, [1])
     heal(spark, settings, [1, 2])
-    assert [DeltaTable(place).version() for place in places] == before
+    assert [DeltaTable(path).version() for path in paths] == before
 
 
 def test_a_second_extraction_replaces_the_first_rows_that_vanished_included(spark, settings):
@@ -220,7 +220,7 @@ def test_a_second_extraction_replaces_the_first_rows_that_vanished_included(spar
         release(runner(spark, settings), window(1).start, 1, waived=["*"], by="me", because="test")
 
 
-def test_a_second_extraction_that_is_held_leaves_the_first_in_place(spark, settings):
+def test_a_quarantined_second_extraction_leaves_the_first_in_silver(spark, settings):
     land(settings, 1, [A1, A2])
     heal(spark, settings, [1])
     before = silver(settings)
@@ -231,7 +231,7 @@ def test_a_second_extraction_that_is_held_leaves_the_first_in_place(spark, setti
     assert silver(settings) == before
 
 
-def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_out(spark, settings):
+def test_a_release_merges_rows_in_the_total_order_and_a_discard_never_does(spark, settings):
     land(settings, 1, ["a,1,500,2024-01-01T00:00:00Z", A2])
     land(settings, 2, ["a,1,7,2024-01-02T00:00:00Z", "b,9,900,2024-01-02T00:00:00Z"])
     heal(spark, settings, [1, 2])
@@ -245,14 +245,14 @@ def test_a_release_takes_its_rows_place_in_the_order_and_a_discard_keeps_them_ou
     assert (given_up.counts.rows_published, given_up.counts.rows_discarded) == (1, 1)
     assert ledger.quarantined_decisions(logs.decisions(settings, "readings")) == []
     assert (rebuild(runner(spark, settings)).gained, rebuild(runner(spark, settings)).lost) == (0, 0)
-    with pytest.raises(RefusedError, match="none of its rows is held"):
+    with pytest.raises(RefusedError, match="has no quarantined rows"):
         discard(runner(spark, settings), window(2).start, None, by="me", because="again")
 
 
 # Law 5 ------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_in_a_blocking_check_holds_its_window_and_no_other(spark, settings):
+def test_an_error_in_a_blocking_check_quarantines_its_window_alone(spark, settings):
     spec = readings(checks=[{"check": "sql", "name": "ratio", "sql": "select * from batch where 100 / (value - 20) > 1e9"}])
     land(settings, 1, [A1])
     land(settings, 2, ["a,2,20,2024-01-02T00:00:00Z"])
@@ -264,7 +264,7 @@ def test_an_error_in_a_blocking_check_holds_its_window_and_no_other(spark, setti
     assert "DIVIDE_BY_ZERO" in reason.message
 
 
-def test_an_error_in_a_non_blocking_check_is_visible_and_holds_nothing(spark, settings):
+def test_an_error_in_a_non_blocking_check_is_visible_and_quarantines_nothing(spark, settings):
     spec = readings(
         checks=[
             {"check": "sql", "name": "ratio", "severity": "warning", "sql": "select * from batch where 1 / (value - 20) > 9"}
@@ -295,20 +295,17 @@ def test_an_unreadable_file_is_one_row_that_names_it_and_a_new_file_heals(spark,
     land(settings, 2, [B1])
     heal(spark, settings, [1, 2])
     assert [of(settings, day).verdict for day in (1, 2)] == ["quarantined", "published"]
-    held = rows_of(settings.path("quarantine", "readings"))
-    assert len(held) == 1
-    assert "readings/2024-01-01.csv" in held[0]["_corrupt_record"]
+    quarantined_rows = rows_of(settings.path("quarantine", "readings"))
+    assert len(quarantined_rows) == 1
+    assert "readings/2024-01-01.csv" in quarantined_rows[0]["_corrupt_record"]
     land(settings, 1, [A1])
     heal(spark, settings, [1])
     assert of(settings, 1, 2).verdict == "published"
 
 
-def test_a_decision_that_was_logged_is_finished_by_the_rules_it_was_made_with(spark, settings):
+def test_a_recovery_applies_a_decision_by_its_own_rules(spark, settings):
     """The configuration changes between the crash and the next run."""
     land(settings, 1, [A1, "b,1,60,2024-01-01T00:00:00Z"])
-
-    class Killed(BaseException):
-        pass
 
     def stop(step: str) -> None:
         if step == "log_done":
@@ -324,9 +321,9 @@ def test_a_decision_that_was_logged_is_finished_by_the_rules_it_was_made_with(sp
     stricter = readings(checks=[{"check": "in_range", "column": "value", "max": 50}])
     publish(runner(spark, settings, stricter), [window(1)])
     assert len(silver(settings)) == 2
-    done = of(settings, 1)
-    assert done.applied_at is not None
-    assert replace(done, applied_at=None, silver_version=None).counts.rows_published == 2
+    decision = of(settings, 1)
+    assert decision.applied_at is not None
+    assert replace(decision, applied_at=None, silver_version=None).counts.rows_published == 2
 
 
 def test_a_changed_contract_is_folded_anew_from_bronze(spark, settings):

@@ -26,14 +26,14 @@ def proven(spark, settings, spec) -> bool:
     return (proof.gained, proof.lost) == (0, 0)
 
 
-def test_a_batch_that_was_accepted_and_is_held_when_it_is_judged_again_leaves_silver(spark, settings):
+def test_a_batch_quarantined_by_a_rejudge_leaves_silver(spark, settings):
     land(settings, 1, at(1, "a,1,1", "b,1,2", "c,1,999"))
     land(settings, 2, at(2, "b,1,3"))
     heal(spark, settings, [1, 2], readings(checks=[RANGE]))
     assert len(silver(settings)) == 2
     strict = readings(checks=[RANGE, {"check": "row_count", "min": 10}])
-    made = release(runner(spark, settings, strict), window(1).start, None, waived=["in_range_value"], by="me", because="x")
-    assert (made.verdict, made.counts.rows_quarantined) == ("quarantined", 3)
+    decision = release(runner(spark, settings, strict), window(1).start, None, waived=["in_range_value"], by="me", because="x")
+    assert (decision.verdict, decision.counts.rows_quarantined) == ("quarantined", 3)
     assert [(row["sensor"], row["value"]) for row in silver(settings)] == [("b", 3.0)]
     assert proven(spark, settings, strict)
 
@@ -85,12 +85,12 @@ def test_a_contract_that_gives_other_values_folds_silver_anew(spark, settings, c
     assert before[0] not in silver(settings)
 
 
-def test_units_and_words_are_no_other_contract():
+def test_units_and_descriptions_leave_the_meaning_unchanged():
     plain = readings()
-    told = readings(
+    annotated = readings(
         columns={**COLUMNS, "value": {"type": "double", "unit": "kPa", "description": "x"}}, description="y", checks=[]
     )
-    assert told.meaning == plain.meaning
+    assert annotated.meaning == plain.meaning
     assert readings(key=["sensor"]).meaning != plain.meaning
 
 
@@ -102,20 +102,20 @@ def test_a_discard_keeps_todays_contract(spark, settings):
     land(settings, 2, ["b,1,2,2024-01-02T00:00:00Z,second"], header=header)
     today = readings(checks=[RANGE], columns={**COLUMNS, "note": "string"})
     heal(spark, settings, [2], today)
-    made = discard(runner(spark, settings, today), window(1).start, None, by="me", because="x")
-    assert made.counts.rows_discarded == 1
+    decision = discard(runner(spark, settings, today), window(1).start, None, by="me", because="x")
+    assert decision.counts.rows_discarded == 1
     assert [row["note"] for row in silver(settings)] == ["first", "second"]
     assert proven(spark, settings, today)
 
 
-def test_one_bad_row_in_a_feature_holds_its_own_window_alone(spark, settings):
+def test_one_bad_row_in_a_feature_quarantines_its_own_window_alone(spark, settings):
     drift = {"features": [{"name": "share", "expr": "value / hour"}]}
     spec = readings(checks=[], drift=drift)
     for day in (1, 2, 3):
         land(settings, day, at(day, "a,1,1", "b,0,2" if day == 2 else "b,2,2"))
-    found = heal(spark, settings, [1, 2, 3], spec)
-    assert {w.start.day: d.verdict for w, d in found.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
-    (reason,) = found.current[window(2)].reasons
+    published = heal(spark, settings, [1, 2, 3], spec)
+    assert {w.start.day: d.verdict for w, d in published.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
+    (reason,) = published.current[window(2)].reasons
     assert (reason.check, reason.status) == ("drift", "error")
     assert "DIVIDE_BY_ZERO" in reason.message
 
@@ -134,7 +134,7 @@ def test_one_bad_value_in_a_batch_check_is_no_other_windows_trouble(spark, setti
     check = {"check": "reconcile", "measure": "count(*)", "table": "totals", "against": "max(n)", "by": by}
     for day, sensor in ((1, "1"), (2, "x"), (3, "3")):
         land(settings, day, at(day, f"{sensor},1,1"))
-    found = heal(spark, settings, [1, 2, 3], readings(checks=[check]))
-    assert {w.start.day: d.verdict for w, d in found.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
-    assert [r.status for r in found.current[window(2)].reasons] == ["error"]
+    published = heal(spark, settings, [1, 2, 3], readings(checks=[check]))
+    assert {w.start.day: d.verdict for w, d in published.current.items()} == {1: "published", 2: "quarantined", 3: "published"}
+    assert [r.status for r in published.current[window(2)].reasons] == ["error"]
     assert not ledger.unapplied(logs.decisions(settings, "readings"))

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.errors import DiskError
-from lakehouse_assets_tests.chaos.play import act, run_of
-from lakehouse_assets_tests.chaos.strike import Ground, copied
+from lakehouse_assets_tests.chaos.play import run_of, run_operation
+from lakehouse_assets_tests.chaos.strike import Ground, copy_lake
 
 # A short history: two steps of four windows each.
 SEED = 5
@@ -66,17 +66,17 @@ def full_from(disk: Disk, point: str) -> Iterator[tuple]:
         disk.free()
 
 
-def test_without_room_a_run_fails_and_with_room_it_ends_as_ever(ground, spark, tmp_path):
+def test_without_room_a_run_fails_and_with_room_it_assert_same_end(ground, spark, tmp_path):
     disk = Disk(spark)
     for point in POINTS:
-        here = copied(ground.before, tmp_path / point)
+        here = copy_lake(ground.before, tmp_path / point)
         with full_from(disk, point) as (step, reached), pytest.raises(Exception) as caught:
-            act(run_of(spark, here, step), "run")
+            run_operation(run_of(spark, here, step), "run")
         assert reached[-1] == point, f"{point}: it went on to {reached[-1]}"
         assert isinstance(caught.value, DiskError), caught.value
         assert "File too large" in str(caught.value)
         assert str(here.root) in str(caught.value)
-        ground.ends_as_ever(here, f"no room from {point} on")
+        ground.assert_same_end(here, f"no room from {point} on")
 
 
 class Stranger:
@@ -85,7 +85,7 @@ class Stranger:
     """
 
     def __init__(self, silver: Path) -> None:
-        self.silver, self.seen, self.wrote = silver, set(silver.glob("*.parquet")), False
+        self.silver, self.files_before, self.wrote = silver, set(silver.glob("*.parquet")), False
         commits = sorted((silver / "_delta_log").glob("*.json"))
         self.next = silver / "_delta_log" / f"{int(commits[-1].stem) + 1:020}.json"
         self.meta = [
@@ -95,7 +95,7 @@ class Stranger:
 
     def _watch(self) -> None:
         until = time.monotonic() + 240
-        while not set(self.silver.glob("*.parquet")) - self.seen:
+        while not set(self.silver.glob("*.parquet")) - self.files_before:
             if self.next.exists() or time.monotonic() > until:
                 return
         self.meta["metaData"]["configuration"]["noted"] = "by a stranger"
@@ -112,7 +112,7 @@ class Stranger:
 
 def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_path):
     for attempt in range(TRIES):
-        here = copied(ground.before, tmp_path / f"try{attempt}")
+        here = copy_lake(ground.before, tmp_path / f"try{attempt}")
         silver = Path(here.path("silver", "readings"))
         strangers: list[Stranger] = []
 
@@ -122,7 +122,7 @@ def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_pa
                 strangers[0].thread.start()
 
         try:
-            act(run_of(spark, here, step), "run")
+            run_operation(run_of(spark, here, step), "run")
             refused = None
         except Exception as error:
             refused = error
@@ -130,7 +130,7 @@ def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_pa
         strangers[0].thread.join()
         if strangers[0].wrote and refused:
             assert "MetadataChanged" in str(refused) or "DELTA_METADATA_CHANGED" in str(refused)
-            ground.ends_as_ever(here, "a stranger's commit in the middle")
+            ground.assert_same_end(here, "a stranger's commit in the middle")
             return
         assert refused is None, "without a stranger there is no conflict"
     pytest.fail(f"in {TRIES} tries the stranger never came in between")

@@ -8,8 +8,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.base import NumberFormatException, PySparkException
 
+from lakehouse_assets import cli
 from lakehouse_assets.decisions.personal import MASKED
-from lakehouse_assets.errors import LakehouseError, MaskedError, RefusedError
+from lakehouse_assets.errors import EvidenceError, LakehouseError, MaskedError, RefusedError
 from lakehouse_assets.measures.error_text import error_text, masked_text, plain_text
 from lakehouse_assets.orchestration.step_boundary import step_of
 
@@ -80,7 +81,7 @@ def test_an_error_as_text(error, open_, closed):
     assert masked_text(error) == error_text(error, personal=True) == closed
 
 
-def test_of_an_error_without_its_text_the_place_is_told():
+def test_an_error_without_text_names_its_location():
     with pytest.raises(ValueError, match="secret") as raised:
         step_of(personal=False)(int)("secret")
     assert masked_text(raised.value).startswith(f"ValueError: {MASKED} (at orchestration/step_boundary.py:")
@@ -97,7 +98,7 @@ def chain(error: BaseException | None) -> str:
 
 @pytest.mark.parametrize("kind", ["spark", "ours", "ours in an except", "generator", "interrupted"])
 @pytest.mark.parametrize("personal", [True, False])
-def test_what_a_step_raises(kind, personal):
+def test_a_step_raises_masked_errors(kind, personal):
     @step_of(personal)
     def function() -> None:
         if kind == "spark":
@@ -122,3 +123,28 @@ def test_what_a_step_raises(kind, personal):
     expected = MaskedError if personal else NumberFormatException
     expected = {"ours": RefusedError, "ours in an except": RefusedError, "interrupted": KeyboardInterrupt}.get(kind, expected)
     assert type(raised.value) is expected
+
+
+MISSING_FILE = (
+    "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:/lake/{}/part-0.parquet. File does not exist."
+)
+
+
+@pytest.mark.parametrize("personal", [True, False])
+def test_of_a_data_file_that_is_gone_the_table_and_the_way_out_are_named(personal, monkeypatch, capsys):
+    silver, gold = (spark_failed(MISSING_FILE.format(table)) for table in ("silver/t/p_extracted_at=1", "gold/g"))
+    assert error_text(Raised(silver), personal) == (
+        "silver/t lacks a data file that its log names: `lakehouse rebuild t` writes it anew"
+    )
+    assert error_text(Raised(gold), personal) == "gold/g lacks a data file that its log names: see `lakehouse verify`"
+    assert "lacks a data file" not in error_text(Raised(spark_failed(MISSING_FILE.format("staging/t"))), personal)
+    with pytest.raises(EvidenceError, match="lakehouse rebuild t"):
+        step_of(personal)(raise_error)(Raised(silver))
+    monkeypatch.setattr(cli, "app", lambda **_: raise_error(Raised(silver)))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, "lakehouse rebuild t" in capsys.readouterr().err) == (EvidenceError.exit_code, True)
+
+
+def raise_error(error: Exception) -> None:
+    raise error

@@ -36,10 +36,10 @@ def staged(spark):
     return spark.createDataFrame(ROWS, names).selectExpr("*", "cast(at AS timestamp) AS p_extracted_at", "1 AS extraction_seq")
 
 
-def found(staged, *features, **more):
-    profiles, crowded = measure_profiles(staged, DriftSpec.model_validate({"features": list(features), **more}))
-    assert not crowded
-    return {(batch, *each.key): each for batch, given in profiles.items() for each in given}
+def profiles_by_key(staged, *features, **more):
+    profiles, too_many_strata = measure_profiles(staged, DriftSpec.model_validate({"features": list(features), **more}))
+    assert not too_many_strata
+    return {(batch, *each.key): each for batch, batch_profiles in profiles.items() for each in batch_profiles}
 
 
 def counts(one):
@@ -58,8 +58,8 @@ def test_one_batch_by_itself_is_the_same(staged, features):
     assert measure_profiles(staged.where("false"), drift, FIRST) == ({}, set())
 
 
-def test_what_is_no_number_is_counted_and_not_measured(staged):
-    one = found(staged, "v")[FIRST, "v", None]
+def test_values_that_are_no_numbers_are_only_counted(staged):
+    one = profiles_by_key(staged, "v")[FIRST, "v", None]
     assert counts(one) == (6, 1, 1, 2, 2)
     assert (one.mean, one.std, one.minimum, one.maximum) == (2.0, pytest.approx(2**0.5), 1.0, 3.0)
     sketch = read_sketch(one)
@@ -68,21 +68,24 @@ def test_what_is_no_number_is_counted_and_not_measured(staged):
 
 
 def test_each_window_by_itself(staged):
-    assert {key: counts(one)[0] for key, one in found(staged, "v").items()} == {(FIRST, "v", None): 6, (SECOND, "v", None): 1}
+    assert {key: counts(one)[0] for key, one in profiles_by_key(staged, "v").items()} == {
+        (FIRST, "v", None): 6,
+        (SECOND, "v", None): 1,
+    }
 
 
 def test_a_stratum_without_any_number_has_no_sketch(staged):
-    told = found(staged, {"name": "v", "expr": "v", "by": "site"})
-    assert {key[2] for key in told if key[0] == FIRST} == {"a", "b", None}
-    b = told[FIRST, "v", "b"]
+    profiles = profiles_by_key(staged, {"name": "v", "expr": "v", "by": "site"})
+    assert {key[2] for key in profiles if key[0] == FIRST} == {"a", "b", None}
+    b = profiles[FIRST, "v", "b"]
     assert (counts(b), b.sketch, b.mean) == ((2, 0, 1, 1, 0), None, None)
 
 
-def test_features_of_several_strata_are_what_each_is_by_itself(staged):
-    given = ["n", {"name": "by_site", "expr": "v", "by": "site"}, {"name": "twice", "expr": "n * 2", "by": "site"}]
-    given.append({"name": "by_kind", "expr": "n", "by": "kind"})
-    alone = {key: one for feature in given for key, one in found(staged, feature).items()}
-    together = found(staged, *given)
+def test_features_measured_together_equal_each_measured_alone(staged):
+    features = ["n", {"name": "by_site", "expr": "v", "by": "site"}, {"name": "twice", "expr": "n * 2", "by": "site"}]
+    features.append({"name": "by_kind", "expr": "n", "by": "kind"})
+    alone = {key: one for feature in features for key, one in profiles_by_key(staged, feature).items()}
+    together = profiles_by_key(staged, *features)
     assert {key: one for key, one in together.items() if isinstance(one, Profile)} == alone
     assert len(alone) == 2 + 2 * (3 + 1) + 3
     related = {key: one.features for key, one in together.items() if isinstance(one, Relations)}
@@ -91,7 +94,7 @@ def test_features_of_several_strata_are_what_each_is_by_itself(staged):
     }
 
 
-def test_too_many_strata_are_told(spark):
+def test_too_many_strata_are_reported(spark):
     sql = "timestamp'2024-01-01' AS p_extracted_at", "1 AS extraction_seq", "true AS _newest", "id"
     crowd = spark.range(MAX_STRATA + 1).selectExpr(*sql)
     features = [{"name": "x", "expr": "id", "by": "id"}, "id"]
@@ -100,14 +103,14 @@ def test_too_many_strata_are_told(spark):
 
 
 def test_a_number_of_few_values_is_counted_exactly(staged):
-    one = found(staged, "n")[FIRST, "n", None]
+    one = profiles_by_key(staged, "n")[FIRST, "n", None]
     assert one.counts == ((10.0, 1), (20.0, 1), (40.0, 1), (50.0, 1), (60.0, 1))
     assert (one.sketch, one.distinct, one.nulls, one.minimum, one.maximum) == (None, 5.0, 1, 10.0, 60.0)
 
 
 def test_texts_and_truths_are_categories(staged):
-    told = found(staged, "kind", {"name": "large", "expr": "n > 30"})
-    kind, large = told[FIRST, "kind", None], told[FIRST, "large", None]
+    profiles = profiles_by_key(staged, "kind", {"name": "large", "expr": "n > 30"})
+    kind, large = profiles[FIRST, "kind", None], profiles[FIRST, "large", None]
     assert (kind.kind, kind.counts, kind.others, kind.distinct) == ("category", (("x", 1), ("y", 5)), 0, 2.0)
     assert (large.kind, large.counts, large.nulls) == ("category", (("false", 2), ("true", 3)), 1)
 
@@ -118,26 +121,28 @@ def many(spark, sql, rows=20_000):
     )
 
 
-def test_of_many_categories_the_most_frequent_are_kept(spark):
+def test_a_profile_keeps_the_most_frequent_categories(spark):
     """One more than are kept by name, of two frequencies; then more than are counted exactly, with one that stands out."""
     rows = f"id % {MOST_CATEGORIES + 200}"
-    one = found(many(spark, [f"concat('c', CASE WHEN {rows} > 99 THEN {rows} ELSE 7 END) AS c"]), "c")[FIRST, "c", None]
+    one = profiles_by_key(many(spark, [f"concat('c', CASE WHEN {rows} > 99 THEN {rows} ELSE 7 END) AS c"]), "c")[
+        FIRST, "c", None
+    ]
     assert one.counts is not None
     assert (len(one.counts), one.distinct) == (MOST_CATEGORIES, MOST_CATEGORIES + 101.0)
     assert sum(rows for _, rows in one.counts) + one.others == 20_000
     crowd = many(spark, [f"CASE WHEN id % 2 = 0 THEN 'often' ELSE concat('c', id % {COUNTED * 8}) END AS c"])
-    one = found(crowd, "c")[FIRST, "c", None]
+    one = profiles_by_key(crowd, "c")[FIRST, "c", None]
     assert one.counts is not None
     assert dict(one.counts)["often"] == pytest.approx(10_000, rel=0.01)
     assert one.distinct == pytest.approx(COUNTED * 4, rel=0.15)
 
 
 def test_a_number_of_many_values_keeps_a_sketch_and_an_estimate(spark):
-    told = found(many(spark, ["id", "id / 7.0D AS part"]), "id", "part")
-    assert [told[FIRST, name, None].counts for name in ("id", "part")] == [None, None]
+    profiles = profiles_by_key(many(spark, ["id", "id / 7.0D AS part"]), "id", "part")
+    assert [profiles[FIRST, name, None].counts for name in ("id", "part")] == [None, None]
     for name in ("id", "part"):
-        assert told[FIRST, name, None].distinct == pytest.approx(20_000, rel=0.15)
-        assert read_sketch(told[FIRST, name, None]).n == 20_000  # type: ignore[union-attr]
+        assert profiles[FIRST, name, None].distinct == pytest.approx(20_000, rel=0.15)
+        assert read_sketch(profiles[FIRST, name, None]).n == 20_000  # type: ignore[union-attr]
 
 
 def test_relations_are_of_the_rows_that_have_every_number(spark):
@@ -145,23 +150,23 @@ def test_relations_are_of_the_rows_that_have_every_number(spark):
     sql = ["1013 + 0.001D * (id % 97) AS pressure", "CASE WHEN id % 5 = 0 THEN NULL ELSE 1.6e9D + 3 * (id % 89) END AS at"]
     sql.append("CASE WHEN id % 7 = 0 THEN double('NaN') ELSE id % 83 END AS level")
     ids = np.arange(20_000)
-    whole = ids[(ids % 5 != 0) & (ids % 7 != 0)]
-    given = np.column_stack([1013 + 0.001 * (whole % 97), 1.6e9 + 3 * (whole % 89), whole % 83])
+    complete = ids[(ids % 5 != 0) & (ids % 7 != 0)]
+    values = np.column_stack([1013 + 0.001 * (complete % 97), 1.6e9 + 3 * (complete % 89), complete % 83])
     for features in (
         ("pressure", "at", "level"),
         ("pressure", "at", {"name": "level", "expr": "max(level) over (partition by id)"}),
     ):
         table = many(spark, ["id", *sql])
-        one = found(table, *features)[FIRST, "relations", None]
-        assert (one.features, one.rows) == (("pressure", "at", "level"), len(whole))
-        np.testing.assert_allclose(one.mean, given.mean(axis=0), rtol=1e-12)
-        expected = np.cov((given - given[0]).T, ddof=0)
+        one = profiles_by_key(table, *features)[FIRST, "relations", None]
+        assert (one.features, one.rows) == (("pressure", "at", "level"), len(complete))
+        np.testing.assert_allclose(one.mean, values.mean(axis=0), rtol=1e-12)
+        expected = np.cov((values - values[0]).T, ddof=0)
         np.testing.assert_allclose(one.matrix(), expected, rtol=1e-6, atol=1e-9)
 
 
 def test_relations_that_nobody_wants_are_not_measured(staged):
-    assert {key[1] for key in found(staged, "n", "v", relations=False)} == {"n", "v"}
-    assert {key[1] for key in found(staged, "n", "v")} == {"n", "v", "relations"}
+    assert {key[1] for key in profiles_by_key(staged, "n", "v", relations=False)} == {"n", "v"}
+    assert {key[1] for key in profiles_by_key(staged, "n", "v")} == {"n", "v", "relations"}
 
 
 def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
@@ -172,29 +177,29 @@ def test_the_profile_of_a_union_is_the_merge_of_the_profiles(spark):
     day = "timestampadd(DAY, CASE WHEN id < 1000 THEN 0 WHEN id < 12000 THEN 1 ELSE 2 END, timestamp'2024-01-01')"
     parts = many(spark, ["id", *sql]).selectExpr("* except(p_extracted_at)", f"{day} AS p_extracted_at").persist()
     features = ["c", *({"name": name, "expr": name, "by": "g"} for name in ("n", "x", "y"))]
-    apart = found(parts, *features)
-    union = found(parts.selectExpr("* except(p_extracted_at)", "timestamp'2024-01-01' AS p_extracted_at"), *features)
+    apart = profiles_by_key(parts, *features)
+    union = profiles_by_key(parts.selectExpr("* except(p_extracted_at)", "timestamp'2024-01-01' AS p_extracted_at"), *features)
     assert len(apart) == 3 * len(union) == 3 * (1 + 3 * 4)
     missing = 0
-    for (_, *key), whole in union.items():
+    for (_, *key), united in union.items():
         each = [one for (_, *other), one in sorted(apart.items(), key=lambda item: item[0][0]) if other == key]
-        if isinstance(whole, Relations):
+        if isinstance(united, Relations):
             merged = reduce(Relations.plus, each)
-            assert (merged.rows, merged.features) == (whole.rows, whole.features)
-            np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
-            np.testing.assert_allclose(merged.comoments, whole.comoments, rtol=1e-9)
+            assert (merged.rows, merged.features) == (united.rows, united.features)
+            np.testing.assert_allclose(merged.mean, united.mean, rtol=1e-12)
+            np.testing.assert_allclose(merged.comoments, united.comoments, rtol=1e-9)
             continue
         for counted in ("rows", "nulls", "nans", "infinities"):
-            assert sum(getattr(one, counted) for one in each) == getattr(whole, counted)
-        missing += whole.nulls + whole.nans + whole.infinities
-        if whole.kind == "category":
+            assert sum(getattr(one, counted) for one in each) == getattr(united, counted)
+        missing += united.nulls + united.nans + united.infinities
+        if united.kind == "category":
             a, b, c = map(read_categories, each)
-            assert (dict(a.plus(b).plus(c).counts), 0) == (dict(read_categories(whole).counts), whole.others)
+            assert (dict(a.plus(b).plus(c).counts), 0) == (dict(read_categories(united).counts), united.others)
             continue
         steps = read_ecdf(each[0]).plus(read_ecdf(each[1])).plus(read_ecdf(each[2]))
-        exact = whole.counts is not None
-        assert compare_ecdfs(read_ecdf(whole), steps).ks <= (1e-9 if exact else 0.002)
+        exact = united.counts is not None
+        assert compare_ecdfs(read_ecdf(united), steps).ks <= (1e-9 if exact else 0.002)
         merged = pool_moments(each)
-        assert (merged.minimum, merged.maximum) == (whole.minimum, whole.maximum)
-        assert (merged.mean, merged.std) == (pytest.approx(whole.mean, rel=1e-12), pytest.approx(whole.std, rel=1e-9))
+        assert (merged.minimum, merged.maximum) == (united.minimum, united.maximum)
+        assert (merged.mean, merged.std) == (pytest.approx(united.mean, rel=1e-12), pytest.approx(united.std, rel=1e-9))
     assert missing > 20_000 * 3 // 17

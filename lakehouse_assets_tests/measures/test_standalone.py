@@ -37,8 +37,8 @@ ROWS = [
 ]
 
 
-def checks(*given: dict[str, Any]) -> list:
-    return [TypeAdapter(AnyCheck).validate_python(check) for check in given]
+def checks(*declared: dict[str, Any]) -> list:
+    return [TypeAdapter(AnyCheck).validate_python(check) for check in declared]
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +64,17 @@ def jobs(spark) -> Iterator[list[int]]:
     """Spark jobs in the block. Without adaptive execution a query is one job, whatever is shuffled for it."""
     scheduler, adaptive = spark._jsc.sc().dagScheduler(), spark.conf.get("spark.sql.adaptive.enabled")
     spark.conf.set("spark.sql.adaptive.enabled", "false")
-    found: list[int] = []
+    job_counts: list[int] = []
     before = scheduler.numTotalJobs()
     try:
-        yield found
-        found.append(scheduler.numTotalJobs() - before)
+        yield job_counts
+        job_counts.append(scheduler.numTotalJobs() - before)
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", adaptive)
 
 
 def test_failing_rows_and_metrics_of_each_window(typed):
-    given = checks(
+    checked = checks(
         {"check": "not_null", "column": "sensor"},
         {"check": "in_range", "column": "value", "min": 0, "max": 100, "severity": "warning"},
         {"check": "not_null", "column": "value", "where": "sensor = 'b'", "severity": "info", "name": "b_has_values"},
@@ -82,9 +82,9 @@ def test_failing_rows_and_metrics_of_each_window(typed):
         {"check": "unique", "columns": ["value", "hour"]},
         {"check": "distinct_count", "columns": ["sensor"], "min": 1},
     )
-    found = measure_checks(typed, given, CONTEXT)
-    assert sorted(found) == [FIRST, SECOND]
-    first, second = found[FIRST], found[SECOND]
+    results = measure_checks(typed, checked, CONTEXT)
+    assert sorted(results) == [FIRST, SECOND]
+    first, second = results[FIRST], results[SECOND]
     assert first.failed_rows == {"not_null_sensor": 0, "in_range_value": 1, "b_has_values": 1}
     assert second.failed_rows == {"not_null_sensor": 1, "in_range_value": 0, "b_has_values": 0}
     assert (first.rows_in, first.failing, second.rows_in, second.failing) == (4, 0, 2, 1)
@@ -100,15 +100,15 @@ def test_failing_rows_and_metrics_of_each_window(typed):
 
 def test_the_key_counts_contradicting_rows(typed):
     (check,) = checks({"check": "unique", "columns": ["sensor", "hour"]})
-    found = measure_checks(typed, [check], CONTEXT)
-    told = [{"duplicates": 1, "examples": ["(b, 1)"]}, {"duplicates": 0}]
-    assert [found[batch].metrics[check.id] for batch in (FIRST, SECOND)] == told
-    assert (found[FIRST].rows_in, found[FIRST].newest, found[FIRST].key_conflicts) == (4, 3, 1)
+    results = measure_checks(typed, [check], CONTEXT)
+    expected = [{"duplicates": 1, "examples": ["(b, 1)"]}, {"duplicates": 0}]
+    assert [results[batch].metrics[check.id] for batch in (FIRST, SECOND)] == expected
+    assert (results[FIRST].rows_in, results[FIRST].newest, results[FIRST].key_conflicts) == (4, 3, 1)
 
 
-def test_a_threshold_is_a_share_of_the_rows_that_are_looked_at(typed):
+def test_a_threshold_is_a_share_of_the_selected_rows(typed):
     """Of the first window's rows `where` means two, of which one passes; of the second's none."""
-    given = checks(
+    checked = checks(
         {"check": "not_null", "column": "value", "where": "sensor = 'b'", "threshold": 0.7, "name": "b"},
         {
             "check": "sql",
@@ -120,10 +120,10 @@ def test_a_threshold_is_a_share_of_the_rows_that_are_looked_at(typed):
         {"check": "not_null", "column": "value", "where": "1 / (hour - 1) > 0", "threshold": 0.7, "name": "broken"},
         {"check": "not_null", "column": "value", "where": "sensor = 'b'", "name": "uncounted"},
     )
-    found = measure_checks(typed, given, CONTEXT)
-    assert found[FIRST].metrics == {"b": {"looked_at": 2}, "s": {"looked_at": 3}, "broken": {}}
-    assert found[SECOND].metrics["b"] == {"looked_at": 0}
-    first = judge_checks(given, CONTEXT, found[FIRST], ())
+    results = measure_checks(typed, checked, CONTEXT)
+    assert results[FIRST].metrics == {"b": {"looked_at": 2}, "s": {"looked_at": 3}, "broken": {}}
+    assert results[SECOND].metrics["b"] == {"looked_at": 0}
+    first = judge_checks(checked, CONTEXT, results[FIRST], ())
     assert [(o.status, o.effect) for o in first] == [
         ("failed", "batch"),
         ("failed", "batch"),
@@ -131,44 +131,44 @@ def test_a_threshold_is_a_share_of_the_rows_that_are_looked_at(typed):
         ("failed", "rows"),
     ]
     assert first[0].message == "1 of 2 rows: not value present (passed 50.00%, promised 70.00%)"
-    second = judge_checks(given, CONTEXT, found[SECOND], ())
+    second = judge_checks(checked, CONTEXT, results[SECOND], ())
     assert [o.status for o in second] == ["passed", "passed", "error", "passed"]
-    uncounted = judge_checks(given[:1], CONTEXT, BatchNumbers(rows_in=4, failed_rows={"b": 1}), ())
+    uncounted = judge_checks(checked[:1], CONTEXT, BatchNumbers(rows_in=4, failed_rows={"b": 1}), ())
     assert uncounted[0].status == "error", "what was not counted is no pass"
 
 
 def test_a_check_that_stops_the_scan_is_in_error_and_stops_no_other(typed):
-    given = checks(
+    checked = checks(
         {"check": "expression", "name": "divides", "expr": "1 / (hour - 1) > 0"},
         {"check": "metric", "name": "overflows", "sql": "sum(1 / (hour - 2))", "max": 1},
         {"check": "in_range", "column": "value", "max": 100},
         {"check": "metric", "name": "least", "sql": "min(value)", "min": 0},
     )
-    found = measure_checks(typed, given, CONTEXT)
+    results = measure_checks(typed, checked, CONTEXT)
     # The row of the first window by whose hour the metric divides is out of range, and so none that it is made of.
-    assert (found[FIRST].errors.keys(), found[SECOND].errors.keys()) == ({"divides"}, {"divides", "overflows"})
+    assert (results[FIRST].errors.keys(), results[SECOND].errors.keys()) == ({"divides"}, {"divides", "overflows"})
     for batch in (FIRST, SECOND):
-        assert "DIVIDE_BY_ZERO" in found[batch].errors["divides"]
-        assert found[batch].metrics["least"] == {"value": 1.0}
-    assert found[FIRST].failed_rows["in_range_value"] == 1
+        assert "DIVIDE_BY_ZERO" in results[batch].errors["divides"]
+        assert results[batch].metrics["least"] == {"value": 1.0}
+    assert results[FIRST].failed_rows["in_range_value"] == 1
 
 
-def test_another_table_is_looked_into(typed, spark):
+def test_a_foreign_key_reads_another_table(typed, spark):
     (check,) = checks({"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]})
     others = {"sensors": spark.createDataFrame([("a",), ("c",)], "id string")}
-    found = measure_checks(typed, [check], CONTEXT, others)
-    assert [found[batch].failed_rows[check.id] for batch in (FIRST, SECOND)] == [2, 0]
+    results = measure_checks(typed, [check], CONTEXT, others)
+    assert [results[batch].failed_rows[check.id] for batch in (FIRST, SECOND)] == [2, 0]
 
 
 def test_no_rows_no_batches(typed):
-    given = checks({"check": "not_null", "column": "sensor"}, {"check": "unique", "columns": ["value"]})
-    assert measure_checks(typed.where("false"), given, CONTEXT) == {}
+    checked = checks({"check": "not_null", "column": "sensor"}, {"check": "unique", "columns": ["value"]})
+    assert measure_checks(typed.where("false"), checked, CONTEXT) == {}
     assert {batch: n.rows_in for batch, n in measure_checks(typed, [], CONTEXT).items()} == {FIRST: 4, SECOND: 2}
 
 
 def test_the_numbers_are_those_of_the_gate(spark, settings):
     """The same rows, once through bronze and a staging, once as they would lie in a table."""
-    given = [
+    checked = [
         {"check": "in_range", "column": "value", "min": -100, "max": 100},
         {"check": "not_null", "column": "value", "severity": "warning"},
         {"check": "not_null", "column": "value", "name": "of_a", "where": "sensor = 'a'", "threshold": 0.5},
@@ -176,7 +176,7 @@ def test_the_numbers_are_those_of_the_gate(spark, settings):
         {"check": "metric", "name": "mean", "sql": "avg(value)", "max": 10},
         {"check": "unique", "columns": ["value"]},
     ]
-    spec = readings(checks=given, drift={"features": ["value"]})
+    spec = readings(checks=checked, drift={"features": ["value"]})
     for day in (1, 2):
         land(
             settings, day, [f"{s},{h},{v},2024-01-0{day}T0{h}:00:00Z" for s, h, v in (("a", 1, 5), ("b", 2, 999), ("d", 3, 5))]
@@ -188,9 +188,9 @@ def test_the_numbers_are_those_of_the_gate(spark, settings):
     run_steps(target, (stage, measure))
     numbers, profiles = target.numbers, target.profiles
     rows = target.staged.select(*spec.columns, "p_extracted_at", "extraction_seq")
-    found = measure_checks(rows, spec.checks, check_context(spec))
+    results = measure_checks(rows, spec.checks, check_context(spec))
     for batch in batches:
-        gate, ours = numbers[batch], found[batch]
+        gate, ours = numbers[batch], results[batch]
         assert ours.failed_rows == {check: gate.failed_rows[check] for check in ours.failed_rows}
         assert (ours.metrics, ours.failing, ours.newest) == (gate.metrics, gate.failing, gate.newest)
     assert ours.failed_rows["in_range_value"] == ours.failed_rows["matches_sensor"] == 1
@@ -209,28 +209,28 @@ def test_one_scan_however_many_the_rules(plain, spark):
     with jobs(spark) as five:
         measure_checks(plain, rules[:5], CONTEXT)
     with jobs(spark) as hundred:
-        found = measure_checks(plain, rules, CONTEXT)
+        results = measure_checks(plain, rules, CONTEXT)
     assert five == hundred == [1]
-    assert [found[FIRST].failed_rows[f"rule_{i}"] for i in (0, 1, 2, 99)] == [4, 1, 0, 0]
+    assert [results[FIRST].failed_rows[f"rule_{i}"] for i in (0, 1, 2, 99)] == [4, 1, 0, 0]
 
 
 def test_metrics_ride_along_and_each_uniqueness_is_one_scan_more(plain, spark):
-    riding = checks({"check": "metric", "name": "most", "sql": "max(value)", "max": 100}, {"check": "not_empty"})
+    fused = checks({"check": "metric", "name": "most", "sql": "max(value)", "max": 100}, {"check": "not_empty"})
     keys = checks({"check": "unique", "columns": ["value"]}, {"check": "unique", "columns": ["sensor", "value"]})
     counts = []
-    for given in ([*many(5), *riding], [*many(5), *riding, *keys[:1]], [*many(5), *riding, *keys]):
-        with jobs(spark) as found:
-            measure_checks(plain, given, CONTEXT)
-        counts += found
+    for rules in ([*many(5), *fused], [*many(5), *fused, *keys[:1]], [*many(5), *fused, *keys]):
+        with jobs(spark) as job_counts:
+            measure_checks(plain, rules, CONTEXT)
+        counts += job_counts
     assert counts == [1, 2, 3]
 
 
 def test_all_sketches_are_one_scan_more(plain, spark):
     counts = []
     for features in (["value"], ["value", {"name": "by_sensor", "expr": "value", "by": "sensor"}, "hour"]):
-        with jobs(spark) as found:
+        with jobs(spark) as job_counts:
             measure_profiles(flag_rows(plain, many(5), CONTEXT), DriftSpec.model_validate({"features": features}))
-        counts += found
+        counts += job_counts
     assert counts == [1, 1]
 
 
@@ -245,6 +245,6 @@ def test_the_gate_takes_as_many_jobs_for_a_hundred_rules_as_for_five(count, spar
     extract(run, [window(1)])
     target = SilverTarget(run, records=logs.extractions(settings, spec.name))
     stage(target)
-    with jobs(spark) as found:
+    with jobs(spark) as job_counts:
         measure(target)
-    assert found == [3]
+    assert job_counts == [3]

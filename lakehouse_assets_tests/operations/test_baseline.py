@@ -1,6 +1,6 @@
 """What a person does to a baseline: pin, reset, seed, a release that teaches; and since when a run of windows has drifted.
 
-Belongs here: acts on real tables, and law 3 after them. Does not: Dagster around them (orchestration), or statistics.
+Belongs here: operations on real tables, and law 3 after them. Does not: Dagster around them (orchestration), or statistics.
 """
 
 import random
@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.operations import baseline as acts
+from lakehouse_assets.operations import baseline
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.reports.baselines import feature_rows
 from lakehouse_assets.storage import delta, logs
@@ -20,7 +20,7 @@ from lakehouse_assets_tests.support import heal, land, readings, runner, window
 LEVELS = {"hold_at": 0.05, "hold_from": 20, "warn_at": 0.05, "warn_from": 20}
 DRIFT = {**LEVELS, "sketch_k": 256, "lasting_at": 0, "remember": 40}
 FEATURES = ["value", {"name": "site", "expr": "left(sensor, 1)"}]
-SAID = {"by": "ann", "because": "the sensors were exchanged"}
+REQUEST = {"by": "ann", "because": "the sensors were exchanged"}
 
 
 def spec(**more):
@@ -42,18 +42,18 @@ def of(settings, day):
     )
 
 
-def same(one, other):
+def differing_fields(one, other):
     fields = ("verdict", "counts", "drift_p_value", "teaches", "drift", "profiles", "reasons")
     return [name for name in fields if getattr(one, name) != getattr(other, name)]
 
 
-def replayed(spark, settings, table, *days) -> list[str]:
+def find_replay_differences(spark, settings, table, *days) -> list[str]:
     """What differs, of every decision on these days, when it is made again from what it kept."""
-    found = []
+    differences = []
     for decision in logs.decisions(settings, "readings", evidence=True):
         if decision.p_extracted_at in [window(day).start for day in days]:
-            found += same(replay(runner(spark, settings, table), decision), decision)
-    return found
+            differences += differing_fields(replay(runner(spark, settings, table), decision), decision)
+    return differences
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +72,9 @@ def test_a_seeded_table_judges_its_first_window_by_the_seed(spark, settings, els
     arrives(settings, [1])
     arrives(settings, [2], shift=5)
     with pytest.raises(RefusedError, match="no column p_extracted_at; it has sensor, value, taken; name the column"):
-        acts.seed(runner(spark, settings, table), elsewhere, None, **SAID)
-    found = acts.seed(runner(spark, settings, table), elsewhere, "taken", **SAID)
-    assert {name: found.extra[name] for name in ("windows", "rows", "column")} == {
+        baseline.seed(runner(spark, settings, table), elsewhere, None, **REQUEST)
+    decision = baseline.seed(runner(spark, settings, table), elsewhere, "taken", **REQUEST)
+    assert {name: decision.extra[name] for name in ("windows", "rows", "column")} == {
         "windows": 24,
         "rows": 4800,
         "column": "taken",
@@ -83,33 +83,33 @@ def test_a_seeded_table_judges_its_first_window_by_the_seed(spark, settings, els
     assert [of(settings, day).verdict for day in (1, 2)] == ["published", "quarantined"]
     assert of(settings, 1).drift["windows_known"] == 24
     with pytest.raises(RefusedError, match="seeded already"):
-        acts.seed(runner(spark, settings, table), elsewhere, "taken", **SAID)
-    assert replayed(spark, settings, table, 1, 2) == []
-    shown = acts.read_baseline_version(settings, table, None)
+        baseline.seed(runner(spark, settings, table), elsewhere, "taken", **REQUEST)
+    assert find_replay_differences(spark, settings, table, 1, 2) == []
+    shown = baseline.read_baseline_version(settings, table, None)
     assert (len(shown.entries), sum(entry.seeded for entry in shown.entries), shown.version) == (25, 24, 2)
     rows = {row["feature"]: row for row in feature_rows(shown.state.baseline, [entry.measured for entry in shown.entries])}
     assert (rows["value"]["rows"], rows["value"]["windows"]) == (5000, 25)
     assert rows["value"]["mean"] == pytest.approx(10, abs=0.1)
     assert rows["site"]["categories"] == {"s": 1.0}
-    acts.reset(runner(spark, settings, table), **SAID)
-    assert acts.read_baseline_version(settings, table, None).entries == []
-    assert len(acts.read_baseline_version(settings, table, 1).entries) == 25
-    acts.seed(runner(spark, settings, table), elsewhere, "taken", **SAID)
-    assert replayed(spark, settings, table, 1, 2) == []
+    baseline.reset(runner(spark, settings, table), **REQUEST)
+    assert baseline.read_baseline_version(settings, table, None).entries == []
+    assert len(baseline.read_baseline_version(settings, table, 1).entries) == 25
+    baseline.seed(runner(spark, settings, table), elsewhere, "taken", **REQUEST)
+    assert find_replay_differences(spark, settings, table, 1, 2) == []
 
 
 def test_a_seed_keeps_the_newest_windows_of_the_tables_own_cadence(spark, settings, elsewhere):
     drift = {**DRIFT, "features": ["value"]}
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d-%H}.csv", "format": "csv"}
     hourly = readings(drift=drift, source=source, extraction={"cadence": "hourly", "start": datetime(2024, 1, 1, tzinfo=UTC)})
-    found = acts.seed(runner(spark, settings, hourly), elsewhere, "taken", **SAID)
-    assert found.extra["windows"] == 40
-    entries = acts.read_baseline_version(settings, hourly, None).entries
+    decision = baseline.seed(runner(spark, settings, hourly), elsewhere, "taken", **REQUEST)
+    assert decision.extra["windows"] == 40
+    entries = baseline.read_baseline_version(settings, hourly, None).entries
     assert entries[-1].window == datetime(2023, 12, 25, 23, tzinfo=UTC)
     start = datetime(2024, 1, 3, tzinfo=UTC)
     weekly = readings(name="weekly", drift=drift, extraction={"cadence": "weekly", "start": start})
-    acts.seed(runner(spark, settings, weekly), elsewhere, "taken", **SAID)
-    starts = [entry.window for entry in acts.read_baseline_version(settings, weekly, None).entries]
+    baseline.seed(runner(spark, settings, weekly), elsewhere, "taken", **REQUEST)
+    starts = [entry.window for entry in baseline.read_baseline_version(settings, weekly, None).entries]
     assert starts == [datetime(2023, *day, tzinfo=UTC) for day in ((11, 29), (12, 6), (12, 13), (12, 20))]
 
 
@@ -123,20 +123,24 @@ def test_a_seed_keeps_the_newest_windows_of_the_tables_own_cadence(spark, settin
         ([{"name": "v", "expr": "value", "by": "value"}], None, "taken", "more than 64 strata"),
     ],
 )
-def test_what_cannot_be_a_seed_is_refused(spark, settings, elsewhere, features, source, column, message):
+def test_invalid_seeds_are_refused(spark, settings, elsewhere, features, source, column, message):
     table = spec(features=features)
     with pytest.raises(RefusedError, match=message):
-        acts.seed(runner(spark, settings, table), source or elsewhere, column, **SAID)
+        baseline.seed(runner(spark, settings, table), source or elsewhere, column, **REQUEST)
     assert not delta.exists(settings.path("ops", "baselines"))
 
 
-def test_nothing_to_act_on_is_refused(spark, settings):
+def test_operations_without_a_baseline_are_refused(spark, settings):
     run = runner(spark, settings, spec())
-    for act, message in ((acts.pin, "nothing to pin"), (acts.unpin, "not pinned"), (acts.reset, "nothing to forget")):
+    for operation, message in (
+        (baseline.pin, "nothing to pin"),
+        (baseline.unpin, "not pinned"),
+        (baseline.reset, "nothing to forget"),
+    ):
         with pytest.raises(RefusedError, match=message):
-            act(run, **SAID)
+            operation(run, **REQUEST)
     with pytest.raises(RefusedError, match="declares no drift"):
-        acts.pin(runner(spark, settings, readings()), **SAID)
+        baseline.pin(runner(spark, settings, readings()), **REQUEST)
 
 
 def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
@@ -144,53 +148,56 @@ def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     table = spec(max_shift=0.15, hold_at=0.02, hold_from=50, remember=60)
     arrives(settings, range(1, 13))
     heal(spark, settings, range(1, 13), table)
-    acts.pin(runner(spark, settings, table), **SAID)
+    baseline.pin(runner(spark, settings, table), **REQUEST)
     for day in range(13, 28):
         arrives(settings, [day], shift=(day - 12) * 0.2)
     heal(spark, settings, range(13, 28), table)
-    taught = [of(settings, day).teaches for day in range(1, 28)]
-    assert all(taught[:14])
-    assert not any(taught[-3:])
-    stopped = of(settings, 1 + taught.index(False))
+    joins_baseline = [of(settings, day).teaches for day in range(1, 28)]
+    assert all(joins_baseline[:14])
+    assert not any(joins_baseline[-3:])
+    stopped = of(settings, 1 + joins_baseline.index(False))
     assert stopped.accepted
     assert stopped.drift["learns"] is False
     assert "pinned" in stopped.drift["message"]
-    assert replayed(spark, settings, table, 12, 27) == []
-    acts.unpin(runner(spark, settings, table), **SAID)
+    assert find_replay_differences(spark, settings, table, 12, 27) == []
+    baseline.unpin(runner(spark, settings, table), **REQUEST)
     arrives(settings, [28])
     heal(spark, settings, [28], table)
     assert of(settings, 28).teaches
 
 
-def test_a_release_says_whether_it_teaches_and_a_run_of_held_windows_since_when(spark, settings):
+def test_a_release_states_whether_it_joins_the_baseline_and_drift_states_its_start(spark, settings):
     table = spec()
     arrives(settings, range(1, 22))
     arrives(settings, range(22, 27), shift=3)
     heal(spark, settings, range(1, 22), table)
     heal(spark, settings, [22, 23], table)
     heal(spark, settings, [24, 25, 26], table)
-    held = [of(settings, day) for day in range(22, 27)]
-    assert {decision.verdict for decision in held} == {"quarantined"}
-    assert [decision.drift["since"] and decision.drift["since"][:10] for decision in held] == [None, *["2024-01-22"] * 4]
-    assert "since 2024-01-22" in held[-1].drift["message"]
-    act = {"waived": ["drift"], "by": "ann", "because": "so it is now"}
-    assert not release(runner(spark, settings, table), window(22).start, None, **act).teaches
-    taught = release(runner(spark, settings, table), window(23).start, None, **act, teach=True)
-    assert (taught.teaches, taught.accepted) == (True, True)
-    assert not release(runner(spark, settings, table), window(24).start, None, **act, teach=False).teaches
-    learnt = acts.read_baseline_version(settings, table, None).entries
-    assert [entry.window.day for entry in learnt] == [*range(1, 22), 23]
-    assert replayed(spark, settings, table, 23, 24) == []
+    quarantined_decisions = [of(settings, day) for day in range(22, 27)]
+    assert {decision.verdict for decision in quarantined_decisions} == {"quarantined"}
+    assert [decision.drift["since"] and decision.drift["since"][:10] for decision in quarantined_decisions] == [
+        None,
+        *["2024-01-22"] * 4,
+    ]
+    assert "since 2024-01-22" in quarantined_decisions[-1].drift["message"]
+    request = {"waived": ["drift"], "by": "ann", "because": "so it is now"}
+    assert not release(runner(spark, settings, table), window(22).start, None, **request).teaches
+    released = release(runner(spark, settings, table), window(23).start, None, **request, teach=True)
+    assert (released.teaches, released.accepted) == (True, True)
+    assert not release(runner(spark, settings, table), window(24).start, None, **request, teach=False).teaches
+    entries = baseline.read_baseline_version(settings, table, None).entries
+    assert [entry.window.day for entry in entries] == [*range(1, 22), 23]
+    assert find_replay_differences(spark, settings, table, 23, 24) == []
 
 
-def test_at_a_cold_start_that_stops_the_first_window_is_held_and_a_release_that_teaches_is_the_way_out(spark, settings):
+def test_a_cold_start_that_stops_ends_with_a_release_that_joins_the_baseline(spark, settings):
     table = spec(cold_start="stop")
     arrives(settings, [1, 2])
     heal(spark, settings, [1, 2], table)
     assert [of(settings, day).verdict for day in (1, 2)] == ["quarantined", "quarantined"]
     assert "lakehouse baseline seed" in of(settings, 1).drift["message"]
-    found = release(runner(spark, settings, table), window(1).start, None, waived=["drift"], by="a", because="b", teach=True)
-    assert (found.accepted, found.teaches) == (True, True)
+    decision = release(runner(spark, settings, table), window(1).start, None, waived=["drift"], by="a", because="b", teach=True)
+    assert (decision.accepted, decision.teaches) == (True, True)
     again = release(runner(spark, settings, table), window(2).start, None, waived=[], by="a", because="b")
     assert (again.accepted, again.teaches, again.drift["status"]) == (True, True, "uncalibrated")
-    assert replayed(spark, settings, table, 1, 2) == []
+    assert find_replay_differences(spark, settings, table, 1, 2) == []

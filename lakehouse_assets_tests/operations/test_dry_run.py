@@ -18,13 +18,13 @@ from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner
 ANY = TypeAdapter(AnyCheck)
 
 
-def check(**given):
-    return ANY.validate_python(given)
+def check(**parameters):
+    return ANY.validate_python(parameters)
 
 
 def days(settings, values, first=1, count=3):
-    for place, value in enumerate(values):
-        day = first + place
+    for hour, value in enumerate(values):
+        day = first + hour
         land(settings, day, [f"s{n},{n},{value},2024-01-{day:02d}T00:00:00Z" for n in range(count)])
 
 
@@ -33,9 +33,9 @@ def files(root) -> dict[str, int]:
     return {str(f): f.stat().st_mtime_ns for f in Path(root).rglob("*") if f.is_file() and "_locks" not in f.parts}
 
 
-def tried(spark, settings, one, over, place="bronze", spec=None):
-    found = try_checks(runner(spark, settings, spec), [one], [window(day) for day in over], place)
-    return [(t.window.start.day, t.rows, t.outcome.status, t.would_quarantine) for t in found.outcomes], found
+def run_trial(spark, settings, one, over, layer="bronze", spec=None):
+    trial = try_checks(runner(spark, settings, spec), [one], [window(day) for day in over], layer)
+    return [(t.window.start.day, t.rows, t.outcome.status, t.would_quarantine) for t in trial.outcomes], trial
 
 
 @pytest.fixture
@@ -48,85 +48,89 @@ def lake(spark, settings):
 SMALL = {"check": "in_range", "column": "value", "max": 50, "name": "small"}
 
 
-def test_which_past_windows_a_new_check_would_have_held(spark, lake):
+def test_a_dry_run_lists_the_windows_a_new_check_would_quarantine(spark, lake):
     before = files(lake.root)
-    told, found = tried(spark, lake, check(**SMALL), [1, 2, 3, 4])
-    assert told == [(1, 3, "passed", "nothing"), (2, 3, "passed", "nothing"), (3, 3, "failed", "3 row(s)")]
-    assert found.samples == {"small": ["2024-01-03 00:00: 90.0"]}
-    assert [t.current.verdict for t in found.outcomes if t.current] == ["published"] * 3
-    told, _ = tried(spark, lake, check(**SMALL, threshold=0.5), [1, 3])
-    assert told == [(1, 3, "passed", "nothing"), (3, 3, "failed", "the window")]
+    outcomes, trial = run_trial(spark, lake, check(**SMALL), [1, 2, 3, 4])
+    assert outcomes == [(1, 3, "passed", "nothing"), (2, 3, "passed", "nothing"), (3, 3, "failed", "3 row(s)")]
+    assert trial.samples == {"small": ["2024-01-03 00:00: 90.0"]}
+    assert [t.current.verdict for t in trial.outcomes if t.current] == ["published"] * 3
+    outcomes, _ = run_trial(spark, lake, check(**SMALL, threshold=0.5), [1, 3])
+    assert outcomes == [(1, 3, "passed", "nothing"), (3, 3, "failed", "the window")]
     assert files(lake.root) == before
 
 
-def test_a_query_of_its_own_also_when_it_holds_nothing(spark, lake):
+def test_a_non_blocking_check_with_its_own_query_is_tried_too(spark, lake):
     one = check(check="distinct_count", columns=["sensor"], max=2, severity="warning")
-    assert tried(spark, lake, one, [1, 2])[0] == [(1, 3, "failed", "nothing"), (2, 3, "failed", "nothing")]
+    assert run_trial(spark, lake, one, [1, 2])[0] == [(1, 3, "failed", "nothing"), (2, 3, "failed", "nothing")]
 
 
 def test_before_extraction_and_after_publication(spark, lake):
     days(lake, [60], first=4)
     with pytest.raises(RefusedError, match="is in bronze"):
-        tried(spark, lake, check(**SMALL), [4])
+        run_trial(spark, lake, check(**SMALL), [4])
     before = files(lake.root)
-    assert tried(spark, lake, check(**SMALL), [4, 5], "source")[0] == [(4, 3, "failed", "3 row(s)")]
+    assert run_trial(spark, lake, check(**SMALL), [4, 5], "source")[0] == [(4, 3, "failed", "3 row(s)")]
     with pytest.raises(RefusedError, match="has landed"):
-        tried(spark, lake, check(**SMALL), [5], "source")
+        run_trial(spark, lake, check(**SMALL), [5], "source")
     with pytest.raises(RefusedError, match="is published"):
-        tried(spark, lake, check(**SMALL), [4], "silver")
+        run_trial(spark, lake, check(**SMALL), [4], "silver")
     # Of days 1 and 2 nothing is left in silver: day 3 wrote the same keys.
-    assert tried(spark, lake, check(**SMALL), [1, 2, 3], "silver")[0] == [
+    assert run_trial(spark, lake, check(**SMALL), [1, 2, 3], "silver")[0] == [
         (1, 0, "passed", "nothing"),
         (2, 0, "passed", "nothing"),
         (3, 3, "failed", "3 row(s)"),
     ]
     mean = check(check="statistic", column="value", of="mean", max=50)
-    assert tried(spark, lake, mean, [3], "silver")[0] == [(3, 3, "failed", "the window")]
+    assert run_trial(spark, lake, mean, [3], "silver")[0] == [(3, 3, "failed", "the window")]
     assert files(lake.root) == before
 
 
-def test_a_backtest_looks_back_at_what_it_would_have_let_through(spark, settings):
+def test_a_backtest_uses_its_own_history(spark, settings):
     days(settings, [10, 11, 12, 50, 11, 60])
     heal(spark, settings, range(1, 7))
     one = check(check="anomaly", sql="avg(value)", least=3)
-    told, found = tried(spark, settings, one, range(1, 7))
-    assert [status for _, _, status, _ in told] == ["skipped"] * 3 + ["failed", "passed", "failed"]
-    assert [t.outcome.observed["windows"] for t in found.outcomes[3:]] == [3, 3, 4]
+    outcomes, trial = run_trial(spark, settings, one, range(1, 7))
+    assert [status for _, _, status, _ in outcomes] == ["skipped"] * 3 + ["failed", "passed", "failed"]
+    assert [t.outcome.observed["windows"] for t in trial.outcomes[3:]] == [3, 3, 4]
     ratio = check(check="row_count_ratio", max=2, least=3)
-    assert {status for _, _, status, _ in tried(spark, settings, ratio, range(4, 7))[0]} == {"passed"}
+    assert {status for _, _, status, _ in run_trial(spark, settings, ratio, range(4, 7))[0]} == {"passed"}
 
 
-def test_an_error_is_told_where_it_happens_and_is_no_other_checks(spark, lake):
+def test_an_error_is_reported_in_its_window_and_check_alone(spark, lake):
     divides = check(check="expression", name="divides", expr="100 / (value - 20) > 0")
-    told, found = tried(spark, lake, divides, [1, 2, 3])
-    assert [status for _, _, status, _ in told] == ["failed", "error", "passed"]
-    assert "DIVIDE_BY_ZERO" in found.outcomes[1].outcome.message
+    outcomes, trial = run_trial(spark, lake, divides, [1, 2, 3])
+    assert [status for _, _, status, _ in outcomes] == ["failed", "error", "passed"]
+    assert "DIVIDE_BY_ZERO" in trial.outcomes[1].outcome.message
     spec = with_check(readings(), divides)
-    assert [s for _, _, s, _ in tried(spark, lake, check(**SMALL), [1, 2, 3], spec=spec)[0]] == ["passed", "passed", "failed"]
+    assert [s for _, _, s, _ in run_trial(spark, lake, check(**SMALL), [1, 2, 3], spec=spec)[0]] == [
+        "passed",
+        "passed",
+        "failed",
+    ]
 
 
-def test_errors_are_told_by_check_and_quote_nothing_personal(spark, settings):
+def test_errors_are_reported_by_check_and_quote_nothing_personal(spark, settings):
     columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
     spec = readings(columns=columns)
     days(settings, [10])
     heal(spark, settings, [1], spec)
     casts = check(check="expression", name="casts_it", expr="cast(sensor as int) > 0")
     run = runner(spark, settings, spec)
-    found = try_checks(run, [casts, check(**SMALL), check(check="row_count", min=9, name="many")], [window(1)])
-    told = {t.outcome.check: t.outcome for t in found.outcomes}
-    assert {name: o.status for name, o in told.items()} == {"casts_it": "error", "small": "passed", "many": "failed"}
-    assert told["casts_it"].message.startswith("[CAST_INVALID_INPUT] (masked: pii)")
+    trial = try_checks(run, [casts, check(**SMALL), check(check="row_count", min=9, name="many")], [window(1)])
+    outcomes = {t.outcome.check: t.outcome for t in trial.outcomes}
+    assert {name: o.status for name, o in outcomes.items()} == {"casts_it": "error", "small": "passed", "many": "failed"}
+    assert outcomes["casts_it"].message.startswith("[CAST_INVALID_INPUT] (masked: pii)")
 
 
-def test_what_looks_back_is_not_asked_of_silver(spark, lake):
+def test_checks_with_a_history_are_refused_on_silver(spark, lake):
     with pytest.raises(RefusedError, match="look at windows as they came"):
-        tried(spark, lake, check(check="row_count_ratio", min=0.5), [3], "silver")
+        run_trial(spark, lake, check(check="row_count_ratio", min=0.5), [3], "silver")
 
 
-def test_what_it_depends_on_is_judged_before_it(spark, lake):
+def test_dependencies_are_judged_first(spark, lake):
     spec = with_check(readings(), check(check="in_range", column="value", max=15, name="first"))
     one = check(**SMALL, depends_on=["first"])
-    assert tried(spark, lake, one, [3], spec=spec)[0] == [(3, 3, "passed", "nothing")]
+    assert run_trial(spark, lake, one, [3], spec=spec)[0] == [(3, 3, "passed", "nothing")]
 
 
 def test_the_table_must_be_able_to_have_it():
@@ -141,12 +145,12 @@ def test_personal_values_are_masked(spark, settings):
     spec = readings(columns=columns)
     days(settings, [10])
     heal(spark, settings, [1], spec)
-    _, found = tried(spark, settings, check(check="in_set", column="sensor", values=["x"]), [1], spec=spec)
-    assert "s1" not in str(found.samples)
-    assert found.outcomes[0].outcome.failed_rows == 3
+    _, trial = run_trial(spark, settings, check(check="in_set", column="sensor", values=["x"]), [1], spec=spec)
+    assert "s1" not in str(trial.samples)
+    assert trial.outcomes[0].outcome.failed_rows == 3
 
 
-def test_what_is_proposed(spark, settings):
+def test_suggested_checks_pass(spark, settings):
     columns = {
         "sensor": "string", "hour": "int", "value": "double", "updated": "timestamp",
         "code": "string", "note": "string", "who": {"type": "string", "pii": True}, "free": "string",
@@ -175,13 +179,13 @@ def test_what_is_proposed(spark, settings):
     assert len(named) == len(proposed)
     # Each can be declared, and every window that is published bears it.
     for one in proposed:
-        found = try_checks(runner(spark, settings, spec), [check(**one)], [window(day) for day in range(1, 7)])
-        assert {t.outcome.status for t in found.outcomes} <= {"passed", "skipped"}, one
+        trial = try_checks(runner(spark, settings, spec), [check(**one)], [window(day) for day in range(1, 7)])
+        assert {t.outcome.status for t in trial.outcomes} <= {"passed", "skipped"}, one
     assert files(settings.root) == before
     assert len(logs.decisions(settings, "readings")) == 6
 
 
-def test_profiles_tell_of_every_window_where_there_are_any(spark, settings):
+def test_suggestions_use_the_profiles_of_every_window(spark, settings):
     drift = {"features": [{"name": "value", "by": "hour"}]}
     for day, value in enumerate(("-50", "20", "NA", "30"), 1):
         land(settings, day, [f"s{n},{n % 3},{value if n < 30 else 25},2024-01-{day:02d}T00:00:00Z" for n in range(120)])
@@ -225,7 +229,7 @@ def test_nothing_is_proposed_of_little(spark, settings):
     ],
 )  # fmt: skip
 def test_round_bounds(low, high, expected):
-    found = bounds(low, high)
-    assert found == pytest.approx(expected)
-    assert found[0] <= low
-    assert found[1] >= high
+    rounded = bounds(low, high)
+    assert rounded == pytest.approx(expected)
+    assert rounded[0] <= low
+    assert rounded[1] >= high

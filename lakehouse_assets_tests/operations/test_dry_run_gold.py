@@ -1,6 +1,6 @@
 """Checks tried on a published gold table: what they say of it, each by itself, and that nothing is left behind.
 
-Belongs here: trials of gold on real Delta. Does not: trials of windows (test_trial), or deriving gold (test_gold).
+Belongs here: dry runs of gold on real Delta. Does not: dry runs of windows (test_dry_run), or deriving gold (test_gold).
 """
 
 from datetime import UTC, datetime
@@ -29,10 +29,10 @@ DECLARED = [
 
 
 def gold_run(spark, settings, **more):
-    given = {"name": "sensors", "sql": "sensors.sql", "key": ["sensor"], "checks": DECLARED}
+    attributes = {"name": "sensors", "sql": "sensors.sql", "key": ["sensor"], "checks": DECLARED}
     return GoldRun(
         settings=settings,
-        spec=GoldSpec.model_validate({**given, **more}),
+        spec=GoldSpec.model_validate({**attributes, **more}),
         query=read_gold(SQL, "sensors.sql", silver_schemas([readings()])),
         session=lambda: spark,
         run_id="gold",
@@ -50,11 +50,11 @@ def lake(spark, settings):
     return settings
 
 
-def tried(spark, settings, *given, **more):
+def run_trial(spark, settings, *declared, **more):
     run = gold_run(spark, settings, **more)
     named = {check.id: check for check in run.spec.checks}
-    found = try_gold_checks(run, [named[one] if isinstance(one, str) else ANY.validate_python(one) for one in given])
-    return {t.outcome.check: (t.outcome.status, t.outcome.failed_rows, t.would_quarantine) for t in found.outcomes}, found
+    trial = try_gold_checks(run, [named[one] if isinstance(one, str) else ANY.validate_python(one) for one in declared])
+    return {t.outcome.check: (t.outcome.status, t.outcome.failed_rows, t.would_quarantine) for t in trial.outcomes}, trial
 
 
 def test_declared_checks_and_new_ones(spark, lake):
@@ -63,8 +63,8 @@ def test_declared_checks_and_new_ones(spark, lake):
     mean = {"check": "statistic", "column": "most", "of": "max", "max": 50, "name": "mean"}
     rows = {"check": "sql", "name": "rows", "sql": "select n from batch group by n having max(n) > 0"}
     more = {"check": "sql", "name": "more", "sql": "select n from batch group by n having max(n) > 1"}
-    told, found = tried(spark, lake, "some", "differ", far, mean, rows, more)
-    assert told == {
+    outcomes, trial = run_trial(spark, lake, "some", "differ", far, mean, rows, more)
+    assert outcomes == {
         "some": ("passed", 0, "nothing"),
         "differ": ("passed", 0, "nothing"),
         "far": ("failed", 1, "1 row(s)"),
@@ -73,10 +73,10 @@ def test_declared_checks_and_new_ones(spark, lake):
         "mean": ("passed", 0, "nothing"),
         "more": ("passed", 0, "nothing"),
     }
-    assert {(t.of, t.rows, t.current.verdict if t.current else None) for t in found.outcomes} == {
+    assert {(t.of, t.rows, t.current.verdict if t.current else None) for t in trial.outcomes} == {
         ("whole table", 2, "published")
     }
-    assert list(found.samples) == ["far"]
+    assert list(trial.samples) == ["far"]
     assert files(lake.root) == before
     assert len(logs.decisions(lake, "gold_sensors")) == 1
 
@@ -84,25 +84,25 @@ def test_declared_checks_and_new_ones(spark, lake):
 def test_a_check_in_error_is_no_other_checks_trouble_and_quotes_nothing_personal(spark, lake):
     raises = {"check": "expression", "name": "raises", "expr": "100 / (n - 1) > 0"}
     divides = {"check": "metric", "name": "divides", "sql": "sum(n) / (sum(n) - sum(n))", "max": 1}
-    told, found = tried(spark, lake, raises, divides, "some", "differ")
-    assert {name: status for name, (status, _, _) in told.items()} == {
+    outcomes, trial = run_trial(spark, lake, raises, divides, "some", "differ")
+    assert {name: status for name, (status, _, _) in outcomes.items()} == {
         "raises": "error", "divides": "error", "some": "passed", "differ": "passed",
     }  # fmt: skip
-    errors = [t.outcome.message for t in found.outcomes if t.outcome.status == "error"]
+    errors = [t.outcome.message for t in trial.outcomes if t.outcome.status == "error"]
     assert errors
     assert all("(masked: pii)" in message for message in errors)
 
 
-def test_what_it_depends_on_and_what_another_table_lacks(spark, lake):
+def test_a_dry_run_of_gold_resolves_dependencies_and_reference_tables(spark, lake):
     first = {"check": "in_range", "column": "most", "max": 15, "name": "first"}
     after = {"check": "in_range", "column": "n", "max": 1, "name": "after", "depends_on": ["first"]}
     elsewhere = {"check": "foreign_key", "columns": ["n"], "table": "nowhere", "to": ["sensor"], "name": "elsewhere"}
-    told, found = tried(spark, lake, "after", elsewhere, checks=[first, after])
-    assert {name: status for name, (status, _, _) in told.items()} == {"after": "passed", "elsewhere": "error"}
-    assert "nowhere has never been published" in str([t.outcome.message for t in found.outcomes])
+    outcomes, trial = run_trial(spark, lake, "after", elsewhere, checks=[first, after])
+    assert {name: status for name, (status, _, _) in outcomes.items()} == {"after": "passed", "elsewhere": "error"}
+    assert "nowhere has never been published" in str([t.outcome.message for t in trial.outcomes])
     mean = {"check": "statistic", "column": "n", "of": "mean", "min": 0, "name": "mean"}
-    told, _ = tried(spark, lake, "mean", elsewhere, checks=[mean])
-    assert {name: status for name, (status, _, _) in told.items()} == {"mean": "passed", "elsewhere": "error"}
+    outcomes, _ = run_trial(spark, lake, "mean", elsewhere, checks=[mean])
+    assert {name: status for name, (status, _, _) in outcomes.items()} == {"mean": "passed", "elsewhere": "error"}
 
 
 def test_a_column_that_is_not_published_yet(spark, lake):
@@ -110,10 +110,10 @@ def test_a_column_that_is_not_published_yet(spark, lake):
     with pytest.raises(
         RefusedError, match=r"as it is published has no column least \(not_null_least\); it has sensor, n, most"
     ):
-        tried(spark, lake, "not_null_least", checks=[*DECLARED, new])
-    assert tried(spark, lake, "some", checks=[*DECLARED, new])[0] == {"some": ("passed", 0, "nothing")}
+        run_trial(spark, lake, "not_null_least", checks=[*DECLARED, new])
+    assert run_trial(spark, lake, "some", checks=[*DECLARED, new])[0] == {"some": ("passed", 0, "nothing")}
 
 
 def test_a_gold_table_that_is_not_there(spark, settings):
     with pytest.raises(RefusedError, match="gold_sensors has never been published"):
-        tried(spark, settings, "some")
+        run_trial(spark, settings, "some")

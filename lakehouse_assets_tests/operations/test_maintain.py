@@ -34,13 +34,13 @@ def rows(day: int, *more: str) -> list[str]:
     return [f"{row},2024-01-{day:02d}T00:00:00Z" for row in (f"a,{day},{day}", *more)]
 
 
-def held(settings) -> dict[int, int]:
-    found = rows_of(settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq"])
-    days = [row["p_extracted_at"].day for row in found]
+def quarantined_batches(settings) -> dict[int, int]:
+    rows = rows_of(settings.path("quarantine", "readings"), ["p_extracted_at", "extraction_seq"])
+    days = [row["p_extracted_at"].day for row in rows]
     return {day: days.count(day) for day in sorted(set(days))}
 
 
-def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings):
+def test_maintenance_removes_closed_rows_and_keeps_quarantined_and_published_ones(spark, settings):
     land(settings, 1, rows(1, "b,1,999"))  # superseded below
     land(settings, 2, rows(2, "b,2,999"))  # held for good
     land(settings, 3, rows(3, "b,3,999"))  # released
@@ -52,7 +52,7 @@ def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings
     heal(spark, settings, [1], SPEC)
     release(runner(spark, settings, SPEC), window(3).start, None, waived=["*"], by="me", because="x")
     discard(runner(spark, settings, SPEC), window(4).start, None, by="me", because="x")
-    assert held(settings).keys() == {1, 2, 3, 4}
+    assert quarantined_batches(settings).keys() == {1, 2, 3, 4}
     before = silver(settings)
     bronze = rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash"])
     orphan = Path(settings.path("silver", "readings"), "part-of-a-run-that-died.parquet")
@@ -61,13 +61,13 @@ def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings
 
     with pytest.raises(ValidationError, match="vacuum_days"):
         readings(maintenance={"vacuum_days": 6})
-    first = {m.place: m for m in maintain(runner(spark, settings, SPEC))}
+    first = {m.layer: m for m in maintain(runner(spark, settings, SPEC))}
     assert first["quarantine"].rows_removed == 0, "closed today"
-    made = {m.place: m for m in maintain(replace(runner(spark, settings, SPEC), clock=lambda: LATER))}
+    results = {m.layer: m for m in maintain(replace(runner(spark, settings, SPEC), clock=lambda: LATER))}
     assert not orphan.exists()
-    assert first["silver"].files_before > first["silver"].files_after == made["silver"].files_after == 1
-    assert made["quarantine"].rows_removed == 3, "of the fourth, what was held before it was given up"
-    assert held(settings) == {2: 1, 4: 1}
+    assert first["silver"].files_before > first["silver"].files_after == results["silver"].files_after == 1
+    assert results["quarantine"].rows_removed == 3, "of the fourth, what was held before it was given up"
+    assert quarantined_batches(settings) == {2: 1, 4: 1}
     assert silver(settings) == before
     assert rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq", "_content_hash"]) == bronze
     # Even a VACUUM that keeps no past at all leaves what is held to be released.
@@ -88,9 +88,9 @@ def test_what_is_closed_goes_and_what_is_held_or_published_stays(spark, settings
 def test_a_table_that_lies_elsewhere_by_a_link(spark, settings, tmp_path):
     land(settings, 1, rows(1))
     heal(spark, settings, [1], SPEC)
-    before, place = silver(settings), Path(settings.path("silver", "readings"))
-    place.rename(tmp_path / "elsewhere")
-    place.symlink_to(tmp_path / "elsewhere")
+    before, path = silver(settings), Path(settings.path("silver", "readings"))
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
     orphan = tmp_path / "elsewhere" / "part-of-a-run-that-died.parquet"
     orphan.write_bytes(b"half a file")
     os.utime(orphan, (0, 0))
@@ -102,21 +102,21 @@ def test_a_table_that_lies_elsewhere_by_a_link(spark, settings, tmp_path):
 def test_it_waits_for_whoever_writes_the_table(spark, settings):
     land(settings, 1, rows(1))
     heal(spark, settings, [1], SPEC)
-    began, done = threading.Event(), threading.Event()
+    began, finished = threading.Event(), threading.Event()
 
     def keep() -> None:
         maintain(runner(spark, settings, SPEC, lambda _: began.set()))
-        done.set()
+        finished.set()
 
     worker = threading.Thread(target=keep)
     with table_lock(settings, "readings"):
         worker.start()
         assert not began.wait(1.5), "it has begun beside a writer"
     worker.join(60)
-    assert done.is_set()
+    assert finished.is_set()
 
 
-def test_dagster_forgets_old_runs_that_made_nothing_and_no_others(settings):
+def test_only_old_runs_without_materializations_are_deleted(settings):
     tables = [LakehouseTable(SPEC, Path("nowhere"))]
     definitions = build_definitions(settings, tables)
     with dg.DagsterInstance.local_temp(str(settings.dagster_home)) as instance:
@@ -124,10 +124,10 @@ def test_dagster_forgets_old_runs_that_made_nothing_and_no_others(settings):
         assert job.execute_in_process(instance=instance).success
 
         @dg.asset(name="made")
-        def made():
+        def results():
             return 1
 
-        dg.materialize([made], instance=instance, resources={"io_manager": dg.mem_io_manager})
+        dg.materialize([results], instance=instance, resources={"io_manager": dg.mem_io_manager})
         now = datetime.now(UTC)
         assert delete_old_runs(instance, settings, [SPEC], now) == 0
         assert delete_old_runs(instance, settings, [SPEC], now + timedelta(days=91)) == 1
@@ -140,12 +140,12 @@ def test_runs_that_stay_do_not_keep_the_clean_up_from_those_behind_them(settings
     with dg.DagsterInstance.local_temp(str(settings.dagster_home)) as instance:
 
         @dg.asset(name="made")
-        def made():
+        def results():
             return 1
 
         later = datetime.now(UTC) + timedelta(days=91)
         for _ in range(3):
-            dg.materialize([made], instance=instance, resources={"io_manager": dg.mem_io_manager})
+            dg.materialize([results], instance=instance, resources={"io_manager": dg.mem_io_manager})
         assert definitions.resolve_job_def("sweep_staging").execute_in_process(instance=instance).success
         assert [delete_old_runs(instance, settings, [SPEC], later, batch_size=2) for _ in range(4)] == [0, 1, 0, 0]
         assert len(instance.get_runs()) == 3

@@ -1,6 +1,6 @@
 """Windows judged again on request: what a changed rule does to what was accepted, held, overridden and given up.
 
-Belongs here: the act on real Delta, each time ending with a rebuild that finds nothing. Does not: the command (test_cli).
+Belongs here: rejudging on real Delta, each time ending with a rebuild that finds nothing. Does not: the command (test_cli).
 """
 
 from datetime import UTC, date, datetime
@@ -36,18 +36,18 @@ def test_todays_rules_on_yesterdays_bronze(spark, settings):
     bronze = {(r.p_extracted_at, r.extraction_seq) for r in logs.extractions(settings, "readings")}
 
     def verdicts(spec, days=range(1, 7)):
-        made = rejudge(runner(spark, settings, spec), [window(day) for day in days], by="me", because="the rule changed")
-        assert all((d.kind, d.because) == ("rejudged", "the rule changed") for d in made)
+        decisions = rejudge(runner(spark, settings, spec), [window(day) for day in days], by="me", because="the rule changed")
+        assert all((d.kind, d.because) == ("rejudged", "the rule changed") for d in decisions)
         proof = rebuild(runner(spark, settings, spec))
         assert (proof.gained, proof.lost) == (0, 0)
-        return {d.p_extracted_at.day: d.verdict for d in made}
+        return {d.p_extracted_at.day: d.verdict for d in decisions}
 
-    found = verdicts(NARROW)
-    assert found.pop(4).startswith("published"), "what a person has overridden stays so"
-    assert found == {1: "published", 2: "quarantined", 3: "quarantined"}, "the fifth was given up, the sixth never came"
+    actual = verdicts(NARROW)
+    assert actual.pop(4).startswith("published"), "what a person has overridden stays so"
+    assert actual == {1: "published", 2: "quarantined", 3: "quarantined"}, "the fifth was given up, the sixth never came"
     assert {row["p_extracted_at"].day for row in silver(settings)} == {1, 4}
-    known = logs.decisions(settings, "readings", evidence=True)
-    live = [d for d in ledger.current_decisions(known).values() if d.p_extracted_at.day in (1, 2, 3)]
+    decisions = logs.decisions(settings, "readings", evidence=True)
+    live = [d for d in ledger.current_decisions(decisions).values() if d.p_extracted_at.day in (1, 2, 3)]
     assert sorted(d.p_extracted_at.day for d in live if d.accepted and d.teaches) == [1]
     # The third was judged without the second, which the same run had taken out of the baseline.
     last = next(d for d in live if d.p_extracted_at.day == 3)
@@ -62,7 +62,7 @@ def test_todays_rules_on_yesterdays_bronze(spark, settings):
         verdicts(loose, (5, 6))
 
 
-def test_what_is_held_now_is_no_history_for_the_next():
+def test_a_rejudged_quarantine_is_no_history_for_the_next_window():
     """Days 3 and 4 have ten times the rows, which was allowed once. Judged again by one run, each by the days that stand."""
     ratio = {"check": "row_count_ratio", "windows": 2, "least": 1, "min": 0.5}
     loose, tight = (readings(checks=[ratio | {"max": most}]) for most in (100, 2))
@@ -72,7 +72,7 @@ def test_what_is_held_now_is_no_history_for_the_next():
         at = datetime(2024, 1, day, tzinfo=UTC)
         return ExtractionRecord("readings", at, 1, "f", rows[day], tuple(loose.columns), day, "run", at)
 
-    def judged(spec, days, known):
+    def judge_days(spec, days, knowledge):
         name = spec.checks[0].id
         numbers = {
             (record(day).p_extracted_at, 1): BatchNumbers(
@@ -81,19 +81,19 @@ def test_what_is_held_now_is_no_history_for_the_next():
             for day in days
         }
         records = [record(day) for day in days]
-        known, request, made = (
-            Knowledge(list(known), tuple(loose.columns), history=History(known)),
+        knowledge, request, decisions = (
+            Knowledge(list(knowledge), tuple(loose.columns), history=History(knowledge)),
             JudgementRequest("rejudged"),
             [],
         )
         for one in records:
             evidence = BatchEvidence(numbers[one.p_extracted_at, 1])
-            made += decide(spec, one, evidence, known, request, run_id="run", at=one.extracted_at)
-        return made
+            decisions += decide(spec, one, evidence, knowledge, request, run_id="run", at=one.extracted_at)
+        return decisions
 
-    known = judged(loose, rows, [])
-    assert [d.verdict for d in known] == ["published"] * 4
-    assert [d.verdict for d in judged(tight, (3, 4), known)] == ["quarantined"] * 2
+    decisions = judge_days(loose, rows, [])
+    assert [d.verdict for d in decisions] == ["published"] * 4
+    assert [d.verdict for d in judge_days(tight, (3, 4), decisions)] == ["quarantined"] * 2
 
 
 def test_a_key_that_todays_casts_cannot_read_names_no_row(spark, settings, monkeypatch):
@@ -106,6 +106,6 @@ def test_a_key_that_todays_casts_cannot_read_names_no_row(spark, settings, monke
         heal(spark, settings, [1], spec)
     rebuild(runner(spark, settings, spec))
     assert [row["hour"] for row in silver(settings)] == [date(2024, 1, 1)]
-    (made,) = rejudge(runner(spark, settings, spec), [window(1)], by="me", because="after the upgrade")
-    assert (made.counts.rows_published, made.counts.rows_quarantined) == (1, 2)
+    (decision,) = rejudge(runner(spark, settings, spec), [window(1)], by="me", because="after the upgrade")
+    assert (decision.counts.rows_published, decision.counts.rows_quarantined) == (1, 2)
     assert [row["hour"] for row in silver(settings)] == [date(2024, 1, 1)]

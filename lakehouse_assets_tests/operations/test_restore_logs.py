@@ -25,11 +25,11 @@ AT = datetime(2024, 6, 1, tzinfo=UTC)
 
 
 def decision(number: int) -> Decision:
-    given = {"verdict": "quarantined", "reasons": (), "ruleset_hash": "h", "ruleset": "{}", "bronze_version": 0}
-    given |= {"baseline_version": 0, "run_id": "run", "decided_at": AT, "applied_at": AT, "teaches": True}
-    given["profiles"] = (Profile("value", None, 3).to_dict(),)
+    fields = {"verdict": "quarantined", "reasons": (), "ruleset_hash": "h", "ruleset": "{}", "bronze_version": 0}
+    fields |= {"baseline_version": 0, "run_id": "run", "decided_at": AT, "applied_at": AT, "teaches": True}
+    fields["profiles"] = (Profile("value", None, 3).to_dict(),)
     return Decision(
-        "readings", datetime(2024, 1, number, tzinfo=UTC), 1, number, "judged", counts=Counts(0, 0, 0, 0, 0), **given
+        "readings", datetime(2024, 1, number, tzinfo=UTC), 1, number, "judged", counts=Counts(0, 0, 0, 0, 0), **fields
     )
 
 
@@ -51,7 +51,7 @@ def strange(named=()) -> tuple[LoggedEvidence, Inventory]:
     return LoggedEvidence(), Inventory(named=named)
 
 
-def test_what_changes_while_it_is_compared_is_compared_again_under_the_lock(settings, monkeypatch):
+def test_a_change_during_the_comparison_is_compared_again_under_the_lock(settings, monkeypatch):
     """A file that another process has just removed is no damage, and neither is what is between two of its commits."""
     for first in (FileNotFoundError("x.parquet"), strange(["between two commits"])):
         answers = [first, strange()]
@@ -80,7 +80,7 @@ def test_a_copy_that_cannot_be_written_is_compared_all_the_same(settings, monkey
     assert not Path(settings.root).exists()
 
 
-def test_decisions_that_no_commit_keeps_are_given_up(settings):
+def test_decisions_missing_from_every_commit_do_not_stop_the_table(settings):
     """A lake of before, whose commits name decisions and keep none: restored as far as can be, it must not stop for ever."""
     rows = pa.table(
         {"decision_id": ["old"], "p_extracted_at": pa.array([AT], pa.timestamp("us", "UTC")), "extraction_seq": [1]}

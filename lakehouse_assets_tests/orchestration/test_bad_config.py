@@ -3,9 +3,7 @@
 Belongs here: what a person sees who mistypes. Does not: which values a check or a source refuses (their own tests).
 """
 
-import itertools
 import re
-import sys
 
 import pytest
 
@@ -30,29 +28,20 @@ attributes:
     - {check: in_range, column: value, min: 0, max: 10}
 """
 GOLD = GOOD + "  gold:\n    - {name: means, sql: means.sql, key: [sensor]}\n"
-ATTRIBUTES = 3  # a key that is missing is told with the line of `attributes:`
-_numbers = itertools.count(1)
+ATTRIBUTES = 3  # a missing key is reported with the line of `attributes:`
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
-    """Load one table from text. Each call has a package of its own: Python keeps those it has imported."""
+def load(tmp_path):
+    """Load one table from text."""
 
     def loaded(text: str | bytes, **files: str):
-        package = f"bad_config_{next(_numbers)}"
-        folder = tmp_path / package / "tables" / "readings"
-        folder.mkdir(parents=True)
-        for place in (folder.parent, folder.parent.parent):
-            (place / "__init__.py").touch()
+        folder = tmp_path / "tables" / "readings"
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "defs.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
         for name, content in files.items():
             (folder / f"{name}.sql").write_text(content)
-        monkeypatch.syspath_prepend(tmp_path)
-        try:
-            return load_tables(package=f"{package}.tables", project=tmp_path), folder / "defs.yaml"
-        finally:
-            for name in [name for name in sys.modules if name.split(".")[0] == package]:
-                del sys.modules[name]
+        return load_tables(folder.parent), folder / "defs.yaml"
 
     return loaded
 
@@ -76,7 +65,7 @@ def test_golds_checks_name_columns_of_its_sql(load):
     assert "the SELECT in means.sql has no column nope; it has sensor, mean" in str(caught.value)
 
 
-def test_golds_sql_over_the_whole_table_names_columns_of_its_sql(load):
+def test_sql_checks_of_gold_name_columns_of_its_sql(load):
     check = "{check: sql, name: s, sql: select avg(maen) as m from batch}"
     text = GOLD.replace("key: [sensor]}", f"key: [sensor], checks: [{check}]}}")
     with pytest.raises(ConfigError) as caught:
@@ -86,7 +75,7 @@ def test_golds_sql_over_the_whole_table_names_columns_of_its_sql(load):
 
 
 @pytest.mark.parametrize("sql", ["select Sensor as who", "select SENSOR as WHO", "select upper(sEnsor) as Who"])
-def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
+def test_personal_columns_of_gold_match_in_any_spelling(load, sql):
     text = GOLD.replace("    sensor: string", "    Sensor: {type: string, pii: true}").replace(
         "key: [sensor]", "key: [Sensor]", 1
     )
@@ -103,7 +92,7 @@ def test_golds_personal_columns_are_known_in_any_spelling(load, sql):
         ("'all' as who", "{column: who, inputs: {silver_readings: 'int(value)'}}", False),
     ],
 )
-def test_a_grain_is_made_of_no_personal_column(load, select, grain, refused):
+def test_a_grain_of_a_personal_column_is_refused(load, select, grain, refused):
     """Its values stand in each decision, and are shown."""
     text = GOLD.replace("    sensor: string", "    sensor: {type: string, pii: true}")
     text = text.replace("key: [sensor]}", f"key: [who], grain: {grain}}}")
@@ -116,13 +105,13 @@ def test_a_grain_is_made_of_no_personal_column(load, select, grain, refused):
     assert "gold.means.grain: its values are kept with each decision and shown" in str(caught.value)
 
 
-def test_what_the_mistakes_are_made_from_loads(load):
+def test_the_unmodified_table_loads(load):
     (table,), file = load(GOOD)
     assert (table.spec.name, table.folder) == ("readings", file.parent)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
+    ("old", "new", "line", "expected"),
     [
         ("key: [sensor]", "key: [sensor", 8, "expected ',' or ']'"),
         ("    sensor: string", "\tsensor: string", 9, "found character '\\t'"),
@@ -135,14 +124,14 @@ def test_what_the_mistakes_are_made_from_loads(load):
         ("    value: double", "    ? [a]\n    : string", 10, "unhashable key"),
     ],
 )
-def test_yaml_itself(load, old, new, line, said):
+def test_yaml_itself(load, old, new, line, expected):
     message = refused(load, GOOD.replace(old, new, 1))
     assert names(message, line), message
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "key", "said"),
+    ("old", "new", "line", "key", "expected"),
     [
         ("  key:", "  keys:", 7, "keys", "not known here; did you mean key? There are name, description"),
         ("format: csv", "format: csv, glob: x", 5, "source.glob", "not known here; there are kind, path, format"),
@@ -183,15 +172,15 @@ def test_yaml_itself(load, old, new, line, said):
         ("name: readings", "description: none", ATTRIBUTES, "name", "Field required"),
     ],
 )
-def test_a_key_or_its_value(load, old, new, line, key, said):
+def test_a_key_or_its_value(load, old, new, line, key, expected):
     message = refused(load, GOOD.replace(old, new, 1))
     assert names(message, line), message
     assert f":{line}: {key}: " in message
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "key", "said"),
+    ("old", "new", "line", "key", "expected"),
     [
         ("column: value", "column: valeu", 13, "checks.1 (in_range_valeu)", "no column 'valeu'"),
         ("max: 10", "max: 10, where: valeu > 1", 13, "checks.1 (in_range_value)", "no column 'valeu'"),
@@ -226,17 +215,17 @@ def test_a_key_or_its_value(load, old, new, line, key, said):
         ("%Y-%m-%d", "%Y-%m", 5, "source.path", "has no %d or %j, so that daily windows would share their files"),
     ],
 )
-def test_two_keys_that_contradict_each_other(load, old, new, line, key, said):
+def test_two_keys_that_contradict_each_other(load, old, new, line, key, expected):
     message = refused(load, GOOD.replace(old, new, 1))
     assert names(message, line), message
     assert key in message
-    assert said in message
-    if "no column" in said:
+    assert expected in message
+    if "no column" in expected:
         assert "there are sensor, value" in message
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
+    ("old", "new", "line", "expected"),
     [
         ("max: 10", "max: 10, where: lenght(sensor) > 1", 13, "Spark has no function lenght"),
         ("value: double", "value: {type: double, expr: rond(value)}", 10, "Spark has no function rond"),
@@ -246,14 +235,14 @@ def test_two_keys_that_contradict_each_other(load, old, new, line, key, said):
         ("not_empty}", "metric, name: m, sql: sum(to_numbr(value)), max: 1}", 12, "no function to_numbr"),
     ],
 )
-def test_a_function_that_spark_has_not(load, old, new, line, said):
+def test_a_function_that_spark_has_not(load, old, new, line, expected):
     message = refused(load, GOOD.replace(old, new, 1))
     assert names(message, line), message
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("kind", "check", "said"),
+    ("kind", "check", "expected"),
     [
         ("boolean", "{check: in_range, column: value, min: 0}", "value is boolean, which Spark does not compare with a number"),
         ("date", "{check: in_range, column: value, max: 10}", "value is date, which Spark does not compare with a number"),
@@ -265,16 +254,16 @@ def test_a_function_that_spark_has_not(load, old, new, line, said):
         ("boolean", '{check: compare, column: updated, operator: "<", other: value}', "updated is timestamp, which Spark"),
     ],
 )
-def test_a_type_that_spark_refuses(load, kind, check, said):
+def test_a_type_that_spark_refuses(load, kind, check, expected):
     text = GOOD.replace("value: double", f"value: {kind}\n    updated: timestamp")
     message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
     assert names(message, 14), message
     assert "checks.1 (" in message
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("check", "said"),
+    ("check", "expected"),
     [
         ("{check: expression, name: c, expr: value}", "'value' is double, and no condition"),
         ("{check: expression, name: c, expr: value + 1}", "'value + 1' is arithmetic, and no condition"),
@@ -288,11 +277,11 @@ def test_a_type_that_spark_refuses(load, kind, check, said):
         ("{check: exactly_one_of, name: c, columns: [sensor, sensor]}", "sensor stands there twice"),
     ],
 )
-def test_what_can_never_be_judged(load, check, said):
+def test_checks_that_can_never_be_judged_are_refused(load, check, expected):
     text = GOOD.replace("value: double", "value: double\n    updated: timestamp")
     message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
     assert names(message, 14), message
-    assert said in message
+    assert expected in message
 
 
 def test_a_type_of_golds_that_spark_refuses(load):
@@ -308,7 +297,7 @@ def test_an_anchor_or_a_tag_that_does_no_harm(load, new):
     assert names(refused(load, GOOD.replace("key: [sensor]", new)), 7)
 
 
-def test_several_mistakes_are_told_at_once(load):
+def test_several_mistakes_are_reported_at_once(load):
     message = refused(load, GOOD.replace("value: double", "value: duoble").replace("max: 10", "maximum: 10"))
     assert names(message, 10)
     assert names(message, 13)
@@ -327,7 +316,7 @@ def test_an_unknown_key_beside_attributes(load):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("", ""),
         ("type: lakehouse_assets.LakehouseTable\n", "attributes are missing"),
@@ -337,13 +326,13 @@ def test_an_unknown_key_beside_attributes(load):
     ],
     ids=["empty", "no attributes", "null attributes", "wrong type", "deep nesting"],
 )
-def test_no_table_at_all(load, text, said):
+def test_no_table_at_all(load, text, expected):
     message = refused(load, text)
     assert "defs.yaml" in message
-    assert said in message
+    assert expected in message
 
 
-def test_one_name_in_two_places(load):
+def test_one_name_declared_twice_is_refused(load):
     message = refused(load, GOOD + "---\n" + GOOD)
     assert "'readings' is already described in" in message
     assert "tables/readings" in message
@@ -367,7 +356,7 @@ def test_gold_that_is_right(load):
 
 
 @pytest.mark.parametrize(
-    ("sql", "where", "said"),
+    ("sql", "where", "expected"),
     [
         ("select sensor,\n  avg(valeu) as mean\nfrom silver_readings group by sensor", "means.sql:2", "valeu"),
         ("select sensor\nfrom silver_readins", "means.sql:2", "no such table; there are silver_readings"),
@@ -390,11 +379,11 @@ def test_gold_that_is_right(load):
         (None, "defs.yaml", "gold.means.sql: there is no means.sql beside defs.yaml"),
     ],
 )
-def test_gold_sql(load, sql, where, said):
+def test_gold_sql(load, sql, where, expected):
     with pytest.raises(ConfigError) as caught:
         means(load, sql)
     assert f"tables/readings/{where}:" in str(caught.value)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_gold_sql_outside_the_tables_folder(load):

@@ -22,8 +22,8 @@ from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.assets.table_attributes import TableScaffolder
 from lakehouse_assets.orchestration.assets.table_files import read_tables
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = """\
 [project]
 name = "{0}"
@@ -34,6 +34,8 @@ directory_type = "project"
 root_module = "{0}"
 defs_module = "{0}.defs"
 registry_modules = ["lakehouse_assets"]
+[tool.lakehouse]
+tables = "{0}/defs"
 """
 MISTAKES = """\
 type: lakehouse_assets.LakehouseTable
@@ -67,9 +69,10 @@ def shop(tmp_path, monkeypatch):
         (package / "__init__.py").touch()
     (folder / "defs.yaml").write_text(MISTAKES)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKEHOUSE_PROJECT", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(PROJECT_ROOT)]))
     return folder.parent
 
 
@@ -83,9 +86,9 @@ def test_check_yaml_names_the_lines_that_check_validate_names(shop):
     lines = {line.partition(": ")[0] for line in table_mistakes(document, Shared())}
     assert len(lines) == 10
     command = [str(Path(sys.executable).parent / "dg"), "check", "yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    printed = re.sub(r"\x1b\[[\d;]*m", "", done.stdout)
-    assert done.returncode == 1
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    printed = re.sub(r"\x1b\[[\d;]*m", "", process.stdout)
+    assert process.returncode == 1
     assert {f"{file}:{line}" for line in re.findall(r"defs\.yaml:(\d+) - ", printed)} == lines
 
 

@@ -21,11 +21,12 @@ from lakehouse_assets.events.kafka import client_properties, open_sender
 from lakehouse_assets.events.outbox import Answer
 from lakehouse_assets.orchestration import notify as publish
 from lakehouse_assets.orchestration.notify import OFF, DeliveryReport, publish_decisions
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets_tests.e2e.servers import free_port
 from lakehouse_assets_tests.logbook import apply, decided, write
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 
 class Journal:
@@ -57,15 +58,15 @@ def on(settings) -> Settings:
 @pytest.fixture
 def instance(tmp_path):
     (tmp_path / "dagster").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as found:
-        yield found
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as local_instance:
+        yield local_instance
 
 
 def ids(settings, table: str) -> list[tuple[str, str]]:
     return [(table, d.decision_id) for d in logs.decisions(settings, table) if d.applied_at]
 
 
-def test_each_applied_decision_is_sent_once_and_later_ones_at_a_later_look(on, instance, tmp_path):
+def test_each_tick_sends_the_newly_applied_decisions_once(on, instance, tmp_path):
     journal = Journal(tmp_path)
     write(on, [decided(n) for n in (1, 2)])
     write(on, [decided(3)], applied=False)
@@ -81,13 +82,13 @@ def test_each_applied_decision_is_sent_once_and_later_ones_at_a_later_look(on, i
 def test_a_refused_table_waits_and_is_counted(on, instance, tmp_path):
     write(on, [decided(n) for n in (1, 2)])
     write(on, [decided(1, "gold_days")])
-    found = publish_decisions(instance, on, open_sender=Journal(tmp_path, frozenset({"readings"})).opened)
-    assert (found.sent, found.waiting, found.warnings) == (1, 2, ["readings: refused"])
-    assert str(found) == "1 event(s) sent; 2 wait; readings: refused"
+    report = publish_decisions(instance, on, open_sender=Journal(tmp_path, frozenset({"readings"})).opened)
+    assert (report.sent, report.waiting, report.warnings) == (1, 2, ["readings: refused"])
+    assert str(report) == "1 event(s) sent; 2 wait; readings: refused"
     assert publish_decisions(instance, on, open_sender=Journal(tmp_path).opened).sent == 2
 
 
-def test_a_look_sends_so_many_at_most(on, instance, tmp_path):
+def test_a_tick_sends_a_limited_number_of_events(on, instance, tmp_path):
     write(on, [decided(n) for n in range(1, 8)])
     journal = Journal(tmp_path)
     sent = [publish_decisions(instance, on, open_sender=journal.opened, max_events=3) for _ in range(4)]
@@ -120,25 +121,25 @@ with table_lock(Settings(root={on.root!r}, landing="/", dagster_home=Path("/")),
     with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        found = publish_decisions(instance, on, open_sender=Journal(tmp_path).opened)
+        report = publish_decisions(instance, on, open_sender=Journal(tmp_path).opened)
         other.communicate()
-    assert found.warnings == ["another process is sending"]
+    assert report.warnings == ["another process is sending"]
     with table_lock(on, "ops_outbox", wait_seconds=0):
         pass
     assert publish_decisions(instance, on, open_sender=Journal(tmp_path).opened).sent == 1
 
 
-def killed(step: str) -> None:
+def kill_process(step: str) -> None:
     assert step == "events_sent"
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(home: str) -> None:
     """What the test below runs in a process of its own: a look that dies when all is sent and nothing is marked."""
-    place = Path(home)
-    settings = Settings(root=str(place / "lake"), landing=home, dagster_home=place, kafka_bootstrap="nobody:1")
-    with dg.DagsterInstance.local_temp(str(place / "dagster")) as instance:
-        publish_decisions(instance, settings, open_sender=Journal(place).opened, step=killed)
+    folder = Path(home)
+    settings = Settings(root=str(folder / "lake"), landing=home, dagster_home=folder, kafka_bootstrap="nobody:1")
+    with dg.DagsterInstance.local_temp(str(folder / "dagster")) as instance:
+        publish_decisions(instance, settings, open_sender=Journal(folder).opened, step=kill_process)
 
 
 def test_killed_between_send_and_mark_it_is_sent_again_with_the_same_ids(on, instance, tmp_path):
@@ -161,7 +162,7 @@ def sensor(settings: Settings, instance) -> str:
     return data.skip_message or ""
 
 
-def test_without_an_address_the_sensor_says_so_and_reads_nothing(settings, instance):
+def test_without_an_address_the_sensor_skips_and_reads_nothing(settings, instance):
     write(settings, [decided(1)])
     assert sensor(settings, instance) == OFF
     assert publish_decisions(instance, settings) == DeliveryReport()
@@ -179,27 +180,27 @@ def test_the_log_is_read_again_only_once_it_has_changed_or_something_waits(on, i
     sensor = build_definitions(on, []).resolve_sensor_def("publish_decisions")
     cursor = None
 
-    def looked() -> bool:
+    def reads_log() -> bool:
         nonlocal cursor
         left = len(answers)
         context = dg.build_sensor_context(instance=instance, cursor=cursor)
-        found = sensor.evaluate_tick(context)
-        cursor = found.cursor
+        result = sensor.evaluate_tick(context)
+        cursor = result.cursor
         return len(answers) < left
 
     write(on, [decided(1)])
-    assert [looked(), looked(), looked()] == [True, False, False]
+    assert [reads_log(), reads_log(), reads_log()] == [True, False, False]
     write(on, [decided(2)])
-    assert [looked(), looked(), looked()] == [True, True, False], "two waited"
+    assert [reads_log(), reads_log(), reads_log()] == [True, True, False], "two waited"
     write(on, [decided(3)])
-    assert [looked(), looked(), looked()] == [True, True, False], "there was trouble"
+    assert [reads_log(), reads_log(), reads_log()] == [True, True, False], "there was trouble"
 
 
-def test_with_kafka_down_the_tick_is_short_and_says_how_many_wait(on, instance):
+def test_with_kafka_down_the_tick_is_short_and_counts_waiting_events(on, instance):
     write(on, [decided(n) for n in (1, 2)])
     began = time.monotonic()
-    said = sensor(on, instance)
-    assert said.startswith("nothing sent; 2 wait; Kafka does not answer")
+    result = sensor(on, instance)
+    assert result.startswith("nothing sent; 2 wait; Kafka does not answer")
     assert time.monotonic() - began < 60
 
 
@@ -211,10 +212,14 @@ def conf(on: Settings, tmp_path: Path, text: str, **secrets: str) -> Settings:
 
 def test_properties_take_secrets_from_the_environment(on, tmp_path):
     text = "# the broker's\nsasl.username = lake\nsasl.password=${LAKEHOUSE_SECRET_KAFKA}=\n\nsecurity.protocol=SASL_SSL\n"
-    given = client_properties(conf(on, tmp_path, text, KAFKA="hush"))
-    assert (given["sasl.username"], given["sasl.password"], given["security.protocol"]) == ("lake", "hush=", "SASL_SSL")
-    assert (given["enable.idempotence"], given["acks"]) == (True, "all")
-    assert given["bootstrap.servers"] == on.kafka_bootstrap
+    properties = client_properties(conf(on, tmp_path, text, KAFKA="hush"))
+    assert (properties["sasl.username"], properties["sasl.password"], properties["security.protocol"]) == (
+        "lake",
+        "hush=",
+        "SASL_SSL",
+    )
+    assert (properties["enable.idempotence"], properties["acks"]) == (True, "all")
+    assert properties["bootstrap.servers"] == on.kafka_bootstrap
 
 
 @pytest.mark.parametrize(
@@ -241,9 +246,9 @@ def test_a_missing_secret_or_file_is_named(on, tmp_path):
         client_properties(on.model_copy(update={"kafka_conf": tmp_path / "none"}))
 
 
-def test_the_environment_says_where_kafka_is():
-    found = Settings.from_environment({"LAKEHOUSE_KAFKA_BOOTSTRAP": "a:1,b:2", "LAKEHOUSE_KAFKA_CONF": "kafka.conf"})
-    assert (found.kafka_bootstrap, found.kafka_topic) == ("a:1,b:2", "lakehouse.decisions")
-    assert found.kafka_conf == PROJECT_ROOT / "kafka.conf"
+def test_settings_read_the_kafka_address_from_the_environment():
+    from_environment = Settings.from_environment({"LAKEHOUSE_KAFKA_BOOTSTRAP": "a:1,b:2", "LAKEHOUSE_KAFKA_CONF": "kafka.conf"})
+    assert (from_environment.kafka_bootstrap, from_environment.kafka_topic) == ("a:1,b:2", "lakehouse.decisions")
+    assert from_environment.kafka_conf == PROJECT_ROOT / "kafka.conf"
     assert Settings.from_environment({}).kafka_bootstrap is None
     assert Settings.from_environment({"LAKEHOUSE_KAFKA_TOPIC": "t"}).kafka_topic == "t"

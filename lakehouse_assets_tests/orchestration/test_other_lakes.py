@@ -24,7 +24,7 @@ def numbers(shop) -> list[int]:
 
 
 @pytest.mark.parametrize("lost", [".", "ops", "ops/extractions"])
-def test_a_lake_that_is_lost_is_made_again_by_the_daemon(shop, lost):
+def test_the_daemon_recreates_a_lost_lake(shop, lost):
     shop.arrives(range(1, 6))
     assert shop.tick() == of(1, 2, 3, 4, 5)
     assert shop.run_days(1, 5)
@@ -40,7 +40,7 @@ def test_a_lake_that_is_lost_is_made_again_by_the_daemon(shop, lost):
     assert shop.tick_retries() == 0
 
 
-def test_decisions_that_are_lost_are_made_again(shop):
+def test_lost_decisions_are_decided_again(shop):
     shop.arrives(range(1, 4))
     assert shop.run_days(1, 3)
     shutil.rmtree(Path(shop.settings.root) / "ops/decisions")
@@ -65,7 +65,7 @@ def test_an_older_copy_of_the_lake_beside_a_newer_home(shop, tmp_path):
     assert {r.fingerprint for r in logs.extractions(shop.settings, "readings")} == {"v1", "v2"}
 
 
-def test_a_new_home_beside_a_lake_asks_for_what_it_does_not_know_and_then_rests(shop, monkeypatch):
+def test_a_new_home_beside_a_lake_requests_unknown_windows_once(shop, monkeypatch):
     shop.arrives([1, 2, 3])
     assert shop.run_days(1, 3)
     other = Shop(shop.settings, monkeypatch)
@@ -77,7 +77,7 @@ def test_a_new_home_beside_a_lake_asks_for_what_it_does_not_know_and_then_rests(
     assert other.next() == {}
 
 
-def test_a_failed_run_is_seen_by_a_clock_that_was_set_back(shop):
+def test_a_failed_run_counts_although_the_clock_was_set_back(shop):
     shop.later = timedelta(days=1)
     assert shop.tick_retries() == 0
     shop.arrives([1])

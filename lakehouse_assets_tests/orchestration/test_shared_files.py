@@ -1,11 +1,9 @@
-"""`defaults.yaml` and `packs.yaml` beside the tables: they load, and a mistake is told where it is written.
+"""`defaults.yaml` and `packs.yaml` beside the tables: they load, and a mistake is reported where it is written.
 
 Belongs here: files, lines and keys. Does not: how the parts are put together (test_sharing).
 """
 
-import itertools
 import re
-import sys
 
 import pytest
 
@@ -50,32 +48,24 @@ tables:
 checks:
   not_empty: {severity: warning}
 """
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load tables from texts. Each call has a package of its own: Python keeps those it has imported."""
+    """Load tables from texts."""
     monkeypatch.setenv("LAKEHOUSE_VAR_MOST", "10")
 
     def loaded(table=TABLE.format(name="first"), packs=PACKS, defaults=DEFAULTS, sql=None, **others):
-        package = f"shared_files_{next(_numbers)}"
-        folder = tmp_path / package / "tables"
+        folder = tmp_path / "tables"
         for name, text in {"first": table, **others}.items():
-            (folder / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / name / "defs.yaml").write_text(text)
             if sql:
                 (folder / name / "means.sql").write_text(sql)
-        for place in (folder, folder.parent):
-            (place / "__init__.py").touch()
+        (folder / "__init__.py").touch()
         (folder / "packs.yaml").write_text(packs)
         (folder / "defaults.yaml").write_text(defaults)
-        monkeypatch.syspath_prepend(tmp_path)
-        try:
-            return load_tables(package=f"{package}.tables", project=tmp_path)
-        finally:
-            for name in [name for name in sys.modules if name.split(".")[0] == package]:
-                del sys.modules[name]
+        return load_tables(folder)
 
     return loaded
 
@@ -88,8 +78,10 @@ def test_several_tables_in_one_file_share_packs_and_defaults(load):
     assert [c.severity for c in first.spec.checks] == ["critical", "critical", "warning", "critical"]
     assert first.spec.checks[1].model_dump(exclude_defaults=True)["max"] == 10
     assert first.spec.owners == ("team:all",)
-    places = [re.sub(".*/tables/", "", table.source_map.at(("checks", n))) for table in (first, second) for n in (0, 1, 2, 3)]
-    assert places == [
+    locations = [
+        re.sub(".*/tables/", "", table.source_map.at(("checks", n))) for table in (first, second) for n in (0, 1, 2, 3)
+    ]
+    assert locations == [
         "packs.yaml:4", "packs.yaml:8", "first/defs.yaml:14", "first/defs.yaml:15",
         "packs.yaml:4", "packs.yaml:8", "first/defs.yaml:30", "first/defs.yaml:31",
     ]  # fmt: skip
@@ -103,7 +95,7 @@ def refused(load, **texts) -> str:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "expected"),
     [
         ("packs", "description:", "descripton:", "packs.yaml:2: checked.descripton: not known here"),
         ("packs", "checked:", "Checked:", "packs.yaml:1: Checked: a pack's name"),
@@ -130,15 +122,15 @@ def refused(load, **texts) -> str:
         ("table", "id: string", "id: ${TYPE}", "defs.yaml:8: columns.id: the environment has no LAKEHOUSE_VAR_TYPE"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_where_it_is_written(load, file, old, new, said):
+def test_a_mistake_is_reported_where_it_is_written(load, file, old, new, expected):
     texts = {"table": TABLE.format(name="first"), "packs": PACKS, "defaults": DEFAULTS}
     assert old in texts[file]
     message = refused(load, **{**texts, file: texts[file].replace(old, new, 1)})
-    assert said in message, message
+    assert expected in message, message
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "expected"),
     [
         ("{sevrity: info}", "defs.yaml:13: packs.1.override.bounded.sevrity: not known here"),
         ("{severity: grave}", "defs.yaml:13: packs.1.override.bounded.severity: Input should be 'critical'"),
@@ -151,11 +143,11 @@ def test_a_mistake_is_told_where_it_is_written(load, file, old, new, said):
         ("{depends_on: [nope]}", "defs.yaml:13: packs.1.override.bounded.depends_on: there is no check 'nope'"),
     ],
 )
-def test_a_mistake_in_an_override_is_told_there(load, override, said):
+def test_a_mistake_in_an_override_is_reported_there(load, override, expected):
     use = f"    - pack: bounded\n      override: {{bounded: {override}}}\n      with: {{column_name: value}}\n"
     table = TABLE.format(name="first").replace("    - {pack: bounded, with: {column_name: value}}\n", use)
     message = refused(load, table=table)
-    assert said in message, message
+    assert expected in message, message
     assert "(in table first)" not in message
 
 

@@ -1,6 +1,6 @@
 """Columns marked `pii`: what is never shown of them, wherever it is kept; and the boundary that no step is without.
 
-Belongs here: what check results and quarantine show. Does not: gold's columns (test_bad_config), or examples (test_wall_where).
+Belongs here: what check results and quarantine show. Does not: gold (test_bad_config), examples (test_gate_checks_where).
 """
 
 import json
@@ -15,7 +15,7 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable, load
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, window
 
 
-def test_what_was_told_of_a_column_before_it_was_marked_is_not_shown_any_more(spark, settings):
+def test_values_logged_before_a_column_became_personal_are_hidden(spark, settings):
     land(settings, 1, ["private,1,5,2024-01-01T00:00:00Z"] * 2 + ["private,x,5,2024-01-01T00:00:00Z", "private,2"])
     checks = [{"check": "unique", "columns": ["sensor"], "severity": "warning"}]
     open_, columns = readings(checks=checks), {"hour": "int", "value": "double", "updated": "timestamp"}
@@ -37,13 +37,13 @@ def test_another_column_of_the_same_source_column_is_personal_too(spark, setting
     spec = readings(columns=columns, key=["phone", "hour"], checks=[])
     assert spec.pii_columns == {"phone", "digits"}
     decision = heal(spark, settings, [1], spec).current[window(1)]
-    found = {outcome["check"]: outcome for outcome in decision.checks}
-    assert found["cast_digits"]["failed_rows"] == 1
+    outcomes = {outcome["check"]: outcome for outcome in decision.checks}
+    assert outcomes["cast_digits"]["failed_rows"] == 1
     (reasons,) = [row["reasons"] for row in rows_of(settings.path("quarantine", "readings"))]
     assert [(reason["check"], reason["value"]) for reason in reasons] == [("cast_digits", "(masked: pii)")]
 
 
-def test_every_op_asset_and_check_stands_under_the_step_boundary(settings):
+def test_every_op_asset_and_check_has_the_step_boundary(settings):
     """So that no error of a table with personal columns leaves a step with a value in it."""
     calendar = {"cadence": "daily", "start": "2024-01-01", "end": "2024-02-01", "mode": "upsert", "overdue_after": "1d"}
     tables = [*load_tables(), LakehouseTable(readings(extraction=calendar), Path("nowhere"))]

@@ -1,4 +1,4 @@
-"""Faulty files through the gate on real Spark: each is told, none stops its neighbours, nothing is lost, a correction heals.
+"""Faulty files through the gate on real Spark: each is reported, none stops its neighbours, nothing is lost, corrections heal.
 
 Belongs here: a window's fault from landing to silver. Does not: how a source reads it (sources), or what kills a run (laws).
 """
@@ -31,46 +31,46 @@ def content(*lines: str, header: str = HEADER) -> bytes:
     return ("\n".join([header, *lines]) + "\n").encode()
 
 
-def place(settings, day: int, raw: bytes, suffix: str = ".csv") -> Path:
+def land_bytes(settings, day: int, raw: bytes, suffix: str = ".csv") -> Path:
     path = land(settings, day, [], suffix=suffix)
     path.write_bytes(raw)
     return path
 
 
-def told(decision: Decision) -> str:
+def reasons_text(decision: Decision) -> str:
     return "; ".join(f"{reason.check}: {reason.message}" for reason in decision.reasons)
 
 
-def held(settings, day: int, seq: int = 1) -> list[dict]:
+def rows_in_quarantine(settings, day: int, seq: int = 1) -> list[dict]:
     rows = rows_of(settings.path("quarantine", "readings"))
     return [row for row in rows if (row["p_extracted_at"], row["extraction_seq"]) == (window(day).start, seq)]
 
 
-def assert_nothing_is_lost(settings, found) -> None:
+def assert_nothing_is_lost(settings, published) -> None:
     """Every row of bronze has one fate, and those that are held lie in quarantine, whole and with a reason."""
     bronze = rows_of(settings.path("bronze", "readings"), ["p_extracted_at", "extraction_seq"])
-    for of_window, decision in found.current.items():
+    for of_window, decision in published.current.items():
         counts = decision.counts
         fates = (counts.rows_published, counts.rows_superseded, counts.rows_quarantined, counts.rows_discarded)
         batch = {"p_extracted_at": of_window.start, "extraction_seq": decision.extraction_seq}
         assert counts.rows_in == sum(fates) == bronze.count(batch), of_window.key
-        kept = held(settings, of_window.start.day, decision.extraction_seq)
-        assert len(kept) == counts.rows_quarantined, of_window.key
-        assert all(row["reasons"] or row["batch_reasons"] for row in kept), of_window.key
+        quarantined_rows = rows_in_quarantine(settings, of_window.start.day, decision.extraction_seq)
+        assert len(quarantined_rows) == counts.rows_quarantined, of_window.key
+        assert all(row["reasons"] or row["batch_reasons"] for row in quarantined_rows), of_window.key
 
 
-def verdicts(found) -> dict[int, str]:
-    return {of_window.start.day: decision.verdict for of_window, decision in found.current.items()}
+def verdicts(published) -> dict[int, str]:
+    return {of_window.start.day: decision.verdict for of_window, decision in published.current.items()}
 
 
 def assert_it_heals(spark, settings, spec, days: dict[int, bytes]) -> None:
     """Corrected files are extracted as second extractions, accepted, and leave nothing held of the first ones."""
     for day, raw in days.items():
-        place(settings, day, raw)
-    found = heal(spark, settings, days, spec)
-    assert {(d.extraction_seq, d.verdict) for d in found.current.values()} == {(2, "published")}
-    assert len(found.new) == len(days)
-    assert_nothing_is_lost(settings, found)
+        land_bytes(settings, day, raw)
+    published = heal(spark, settings, days, spec)
+    assert {(d.extraction_seq, d.verdict) for d in published.current.values()} == {(2, "published")}
+    assert len(published.new) == len(days)
+    assert_nothing_is_lost(settings, published)
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +91,25 @@ def faulty(spark, tmp_path_factory):
         9: content("a9,10,2024-01-09T01:00:00Z", header="sensor,value,updated"),
         10: content(*good(10)),
     }.items():
-        place(settings, day, raw)
+        land_bytes(settings, day, raw)
     return settings, heal(spark, settings, range(1, 11))
 
 
 def test_no_window_stops_another(faulty):
-    settings, found = faulty
-    whole, part, none = "published", "published_with_warnings", "quarantined"
-    assert verdicts(found) == {1: whole, 2: part, 3: none, 4: none, 5: whole, 6: part, 7: none, 8: none, 9: none, 10: whole}
+    settings, published = faulty
+    all_rows, part, none = "published", "published_with_warnings", "quarantined"
+    assert verdicts(published) == {
+        1: all_rows,
+        2: part,
+        3: none,
+        4: none,
+        5: all_rows,
+        6: part,
+        7: none,
+        8: none,
+        9: none,
+        10: all_rows,
+    }
     assert [row["sensor"] for row in silver(settings)] == ["a1", "a10", "a2", "a5", "a6", "b1", "b10", "b5"]
 
 
@@ -119,9 +130,9 @@ def test_each_row_has_one_fate(faulty):
         (9, "supersede: none of its 1 row(s) is clean"),
     ],
 )
-def test_what_is_told(faulty, day, message):
+def test_faulty_files_are_reported(faulty, day, message):
     decision = faulty[1].current[window(day)]
-    assert told(decision).startswith(message)
+    assert reasons_text(decision).startswith(message)
     assert bool(decision.reasons) == bool(message)
 
 
@@ -136,10 +147,10 @@ def test_what_is_told(faulty, day, message):
     ],
 )
 def test_quarantine_keeps_the_text(faulty, day, records):
-    kept = sorted((row["_corrupt_record"] for row in held(faulty[0], day)), key=lambda text: text or "")
-    assert len(kept) == len(records)
+    texts = sorted((row["_corrupt_record"] for row in rows_in_quarantine(faulty[0], day)), key=lambda text: text or "")
+    assert len(texts) == len(records)
     assert all(
-        text == record or (text and record and text.startswith(record)) for text, record in zip(kept, records, strict=True)
+        text == record or (text and record and text.startswith(record)) for text, record in zip(texts, records, strict=True)
     )
 
 
@@ -161,13 +172,13 @@ def test_a_truncated_gzip(spark, settings):
     rows = [f"{os.urandom(8).hex()},1,10,2024-01-02T01:00:00Z" for _ in range(20_000)]
     cut = gzip.compress(content(*rows))[:150_000]
     for day, raw in {1: gzip.compress(content(*good(1))), 2: cut, 3: gzip.compress(content(*good(3)))}.items():
-        place(settings, day, raw, ".csv.gz")
-    found = heal(spark, settings, [1, 2, 3], spec)
-    assert verdicts(found) == {1: "published", 2: "quarantined", 3: "published"}
-    assert told(found.current[window(2)]) == "readable_row: 1 file(s) could not be read"
-    (row,) = held(settings, 2)
+        land_bytes(settings, day, raw, ".csv.gz")
+    published = heal(spark, settings, [1, 2, 3], spec)
+    assert verdicts(published) == {1: "published", 2: "quarantined", 3: "published"}
+    assert reasons_text(published.current[window(2)]) == "readable_row: 1 file(s) could not be read"
+    (row,) = rows_in_quarantine(settings, 2)
     assert row["_corrupt_record"] == "unreadable file readings/2024-01-02.csv.gz: Unexpected end of input stream"
-    assert_nothing_is_lost(settings, found)
+    assert_nothing_is_lost(settings, published)
     assert len(silver(settings)) == 4, "half of a file must not be published"
 
 
@@ -186,13 +197,13 @@ def test_an_expression_that_divides_by_zero_in_one_window(spark, settings):
         4: "zz4,1,5,2024-01-04T03:00:00Z",
     }
     for day in range(1, 5):
-        place(settings, day, content(*good(day), *([faults[day]] if day in faults else [])))
-    found = heal(spark, settings, range(1, 5), spec)
-    assert verdicts(found) == {1: "published", 2: "quarantined", 3: "quarantined", 4: "quarantined"}
+        land_bytes(settings, day, content(*good(day), *([faults[day]] if day in faults else [])))
+    published = heal(spark, settings, range(1, 5), spec)
+    assert verdicts(published) == {1: "published", 2: "quarantined", 3: "quarantined", 4: "quarantined"}
     for day, check in {2: "cast_value", 3: "by_hour", 4: "by_name"}.items():
-        assert told(found.current[window(day)]).startswith(f"{check}: [DIVIDE_BY_ZERO] Division by zero"), day
-        assert len(held(settings, day)) == 3
-    assert_nothing_is_lost(settings, found)
+        assert reasons_text(published.current[window(day)]).startswith(f"{check}: [DIVIDE_BY_ZERO] Division by zero"), day
+        assert len(rows_in_quarantine(settings, day)) == 3
+    assert_nothing_is_lost(settings, published)
     assert [row["value"] for row in silver(settings)] == [10.0, 5.0]
 
 
@@ -211,10 +222,10 @@ def test_a_check_that_stops_the_scan_stops_nothing_later(spark, settings, mode, 
     checks = [{"check": "expression", "name": "divides", "expr": "10 / hour > 0", "severity": severity}]
     extraction = {"cadence": "daily", "start": "2024-01-01", "mode": mode}
     spec = readings(**keys, extraction=extraction, checks=checks)
-    place(settings, 1, content(*good(1)))
-    place(settings, 2, content(*good(2), "z2,0,5,2024-01-02T03:00:00Z"))
-    found = heal(spark, settings, [1, 2], spec)
-    assert verdicts(found) == {1: "published", 2: "quarantined" if severity == "critical" else "published_with_warnings"}
+    land_bytes(settings, 1, content(*good(1)))
+    land_bytes(settings, 2, content(*good(2), "z2,0,5,2024-01-02T03:00:00Z"))
+    published = heal(spark, settings, [1, 2], spec)
+    assert verdicts(published) == {1: "published", 2: "quarantined" if severity == "critical" else "published_with_warnings"}
     assert rebuild(runner(spark, settings, spec)).rows == (2 if severity == "critical" else 5)
     assert_it_heals(spark, settings, spec, {2: content(*good(2))})
     assert [row["sensor"] for row in silver(settings)] == ["a1", "a2", "b1", "b2"]
@@ -225,26 +236,26 @@ def test_a_check_that_stops_the_scan_stops_nothing_later(spark, settings, mode, 
 def test_a_key_that_stops_the_scan_is_corrected(spark, settings):
     columns = {**COLUMNS, "hour": {"type": "int", "expr": "cast(24 / value as int)"}}
     spec = readings(columns=columns, checks=[], supersede="any")
-    place(settings, 1, content(*good(1)))
-    place(settings, 2, content(*good(2), "z2,0,5,2024-01-02T03:00:00Z"))
+    land_bytes(settings, 1, content(*good(1)))
+    land_bytes(settings, 2, content(*good(2), "z2,0,5,2024-01-02T03:00:00Z"))
     assert verdicts(heal(spark, settings, [1, 2], spec)) == {1: "published", 2: "quarantined"}
     assert_it_heals(spark, settings, spec, {2: content(*good(2))})
     # And in the other order: what was accepted is replaced by what cannot be evaluated, which is held, and that is corrected.
-    place(settings, 1, content(*good(1), "z1,0,5,2024-01-01T03:00:00Z"))
+    land_bytes(settings, 1, content(*good(1), "z1,0,5,2024-01-01T03:00:00Z"))
     assert verdicts(heal(spark, settings, [1], spec)) == {1: "quarantined"}
-    place(settings, 1, content("n1,1,5,2024-01-01T03:00:00Z"))
+    land_bytes(settings, 1, content("n1,1,5,2024-01-01T03:00:00Z"))
     assert verdicts(heal(spark, settings, [1], spec)) == {1: "published"}
     assert [row["sensor"] for row in silver(settings)] == ["a2", "b2", "n1"]
 
 
 @pytest.mark.parametrize("waived", ["casts", "cast_value", "*"])
-def test_values_that_cannot_be_known_cannot_be_published(spark, settings, waived):
+def test_values_in_error_cannot_be_published(spark, settings, waived):
     """An override of a column whose expression stops the scan: it stays held, and nothing behind it is stopped."""
     spec = readings(columns={**COLUMNS, "value": {"type": "double", "expr": "100 / value"}}, checks=[])
-    place(settings, 1, content(*good(1), "z1,1,0,2024-01-01T03:00:00Z"))
+    land_bytes(settings, 1, content(*good(1), "z1,1,0,2024-01-01T03:00:00Z"))
     heal(spark, settings, [1], spec)
-    made = release(runner(spark, settings, spec), window(1).start, None, waived=[waived], by="ann", because="I say so")
-    assert (made.verdict, [(r.check, r.status, r.effect) for r in made.reasons]) == (
+    decision = release(runner(spark, settings, spec), window(1).start, None, waived=[waived], by="ann", because="I say so")
+    assert (decision.verdict, [(r.check, r.status, r.effect) for r in decision.reasons]) == (
         "quarantined",
         [("cast_value", "error", "batch")],
     )
@@ -254,17 +265,17 @@ def test_values_that_cannot_be_known_cannot_be_published(spark, settings, waived
 def test_a_column_that_no_source_has(spark, settings):
     spec = readings(columns={**COLUMNS, "wind": {"type": "double", "from": "Wind Speed"}})
     for day in (1, 2):
-        place(settings, day, content(*good(day)))
-    found = heal(spark, settings, [1, 2], spec)
-    assert verdicts(found) == {1: "quarantined", 2: "quarantined"}
-    message = told(found.current[window(1)])
+        land_bytes(settings, day, content(*good(day)))
+    published = heal(spark, settings, [1, 2], spec)
+    assert verdicts(published) == {1: "quarantined", 2: "quarantined"}
+    message = reasons_text(published.current[window(1)])
     assert message.startswith("source_columns: no source has ever had the column of wind (from 'Wind")
     assert "it has hour, sensor, updated, value. Mend `from:`" in message
-    assert_nothing_is_lost(settings, found)
+    assert_nothing_is_lost(settings, published)
     assert silver(settings) == []
 
 
-def test_a_missing_column_is_told_as_the_source_spells_it():
+def test_a_missing_column_is_reported_as_the_source_spells_it():
     spec = readings(columns={**COLUMNS, "wind": {"type": "double", "from": "Wind Speed"}})
     arrived = ["sensor", "hour", "value", "updated", "Gust_x20_Speed"]
     now = datetime(2024, 1, 2, tzinfo=UTC)

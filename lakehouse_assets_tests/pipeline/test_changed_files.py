@@ -28,41 +28,41 @@ def lines(day: int, value: int) -> list[str]:
     return [f"s{day},{hour},{value},2024-01-{day:02d}T0{hour}:00:00Z" for hour in (1, 2)]
 
 
-def test_what_is_recorded_is_what_was_read(spark, settings) -> None:
+def test_the_record_describes_the_read_rows(spark, settings) -> None:
     """Day 2 changes after its fingerprint was taken, 3 after it was read, 4 whenever it was read, 5 and 6 go away, 7 gets
     another header between the look at it and the scan.
     """
     for day in range(1, 9):
         land(settings, day, lines(day, 1))
-    place = Path(settings.landing) / "readings"
-    seen: list[str] = []
+    folder = Path(settings.landing) / "readings"
+    observed: list[str] = []
 
     def step(name: str) -> None:
-        seen.append(name)
+        observed.append(name)
         if name == "extracting":
             land(settings, 2, lines(2, 20))
-            (place / "2024-01-06.csv").unlink()
+            (folder / "2024-01-06.csv").unlink()
         if name == "bronze_committed":
             land(settings, 4, [*lines(4, 4)] * next(numbers))
-            if seen.count(name) == 1:
+            if observed.count(name) == 1:
                 land(settings, 3, lines(3, 30)[:1])
-                (place / "2024-01-05.csv").unlink()
+                (folder / "2024-01-05.csv").unlink()
 
     read = FilesReader.read
 
-    def then_another_header(self, *given: Any, **more: Any):
-        found = read(self, *given, **more)
-        if "7" not in seen:
-            seen.append("7")
+    def then_another_header(self, *arguments: Any, **more: Any):
+        extraction = read(self, *arguments, **more)
+        if "7" not in observed:
+            observed.append("7")
             land(settings, 7, ["70,s7,1,2024-01-07T01:00:00Z"], header="value,sensor,hour,updated")
-        return found
+        return extraction
 
     run, windows = runner(spark, settings, step=step), [window(day) for day in range(1, 9)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FilesReader, "read", then_another_header)
         records = extract(run, windows)
-    found = publish(run, windows)
-    verdicts = {w.start.day: decision.verdict for w, decision in found.current.items()}
+    published = publish(run, windows)
+    verdicts = {w.start.day: decision.verdict for w, decision in published.current.items()}
     good = dict.fromkeys((1, 2, 3, 7, 8), "published")
     assert verdicts == {**good, **dict.fromkeys((4, 5, 6), "quarantined")}
     values = {(row["sensor"], row["hour"]): row["value"] for row in silver(settings)}
@@ -103,12 +103,12 @@ def java_error(spark, name: str, message: str) -> Exception:
         ("IOException", "Unexpected end of input stream", False),
     ],
 )
-def test_what_is_no_fault_of_the_data(spark, name: str, message: str, environmental: bool) -> None:
+def test_environmental_errors_are_no_fault_of_the_data(spark, name: str, message: str, environmental: bool) -> None:
     assert is_environmental(java_error(spark, name, message)) == environmental
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_a_file_that_no_error_names_is_found_by_halving(spark, tmp_path, works: bool) -> None:
+def test_halving_finds_a_file_that_no_error_names(spark, tmp_path, works: bool) -> None:
     """And blamed only if it fails again, while Spark and the storage answer."""
     good = tmp_path / "good.txt"
     good.write_text("x")
@@ -119,8 +119,8 @@ def test_a_file_that_no_error_names_is_found_by_halving(spark, tmp_path, works: 
 
     paths = ["a", "b", "bad", "c"]
     if works:
-        found = find_unscannable_files(paths, rows, {})
-        assert list(found) == ["bad"] and "no name" in found["bad"]
+        unscannable = find_unscannable_files(paths, rows, {})
+        assert list(unscannable) == ["bad"] and "no name" in unscannable["bad"]
         return
     with pytest.raises(SCAN_ERRORS, match="no name"):
         find_unscannable_files(paths, rows, {}, lambda _: False)
@@ -151,10 +151,10 @@ def test_a_window_that_fails_for_a_reason_of_no_file_is_one_corrupt_row(spark, s
     def stumbling(self, session, windows, unreadable=None):
         if window(2) in windows and len(windows) > 1:
             session.sql("select no_such_column").collect()  # fails while it is planned
-        found = read(self, session, windows, unreadable=unreadable)
+        extraction = read(self, session, windows, unreadable=unreadable)
         if window(2) in windows:
             session.range(1).selectExpr("raise_error('of day 2')").collect()
-        return found
+        return extraction
 
     monkeypatch.setattr(FilesReader, "read", stumbling)
     records = extract(runner(spark, settings), [window(day) for day in (1, 2, 3)])
@@ -166,7 +166,7 @@ def test_a_window_that_fails_for_a_reason_of_no_file_is_one_corrupt_row(spark, s
 
 
 @pytest.mark.parametrize("alike", [False, True])
-def test_windows_that_a_source_cannot_give_keep_no_other_out(spark, settings, monkeypatch, alike: bool) -> None:
+def test_windows_missing_at_the_source_delay_no_other(spark, settings, monkeypatch, alike: bool) -> None:
     """As of a topic whose messages are gone. Where single windows fail alike as well, it is the source."""
     for day in range(1, 9):
         land(settings, day, lines(day, 1))
@@ -179,8 +179,8 @@ def test_windows_that_a_source_cannot_give_keep_no_other_out(spark, settings, mo
         return read(self, session, windows, unreadable=unreadable)
 
     monkeypatch.setattr(FilesReader, "read", refusing)
-    says = "no such column .*2024-01-01.* not read" if alike else r"2024-01-05 were deleted \(2024-01-05 not read\)$"
-    with pytest.raises(SourceError, match=says):
+    message = "no such column .*2024-01-01.* not read" if alike else r"2024-01-05 were deleted \(2024-01-05 not read\)$"
+    with pytest.raises(SourceError, match=message):
         extract(runner(spark, settings), [window(day) for day in range(1, 9)])
     there = [record.p_extracted_at.day for record in logs.extractions(settings, "readings")]
     assert sorted(there) == ([] if alike else [1, 2, 3, 4, 6, 7, 8])

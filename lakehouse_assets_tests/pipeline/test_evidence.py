@@ -101,8 +101,8 @@ def write_again(settings: Settings, *parts: str, run_id: str | None = None) -> N
     path = settings.path(*parts)
     rows = DeltaTable(path).to_pyarrow_table()
     if run_id:
-        given = pa.array([run_id] * rows.num_rows, pa.string())
-        rows = rows.set_column(rows.column_names.index("run_id"), "run_id", given)
+        run_ids = pa.array([run_id] * rows.num_rows, pa.string())
+        rows = rows.set_column(rows.column_names.index("run_id"), "run_id", run_ids)
     delta.append_arrow(rows, path, partition_by=DeltaTable(path).metadata().partition_columns)
 
 
@@ -139,38 +139,38 @@ DAMAGE: dict[str, tuple[Callable[[Settings, Path], None], str, str]] = {
 }
 
 
-def test_a_commit_of_the_log_that_was_made_twice_is_no_damage(lake):
+def test_a_repeated_log_commit_is_no_damage(lake):
     """As after a lost reply: the same rows of the same run."""
     write_again(lake, "ops", "decisions")
     assert findings_of(lake, SPEC) == []
 
 
-def test_a_whole_lake_has_no_findings(lake):
+def test_an_undamaged_lake_has_no_findings(lake):
     assert findings_of(lake, SPEC) == []
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_stops_the_table_before_spark_is_asked(name, lake, scene):
-    harm, place, kind = DAMAGE[name]
+def test_damage_stops_the_table_before_spark_starts(name, lake, scene):
+    harm, location, kind = DAMAGE[name]
     harm(lake, scene[1]["older"])
     before = times_of(lake)
     alarms: list[list[Finding]] = []
-    run = replace(runner(None, lake, SPEC), session=no_session, alarm=lambda found: alarms.append(list(found)))
+    run = replace(runner(None, lake, SPEC), session=no_session, alarm=lambda findings: alarms.append(list(findings)))
     with pytest.raises(EvidenceError, match="Mend: ") as caught:
         publish(run, [window(day) for day in DAYS])
-    assert place in str(caught.value)
-    assert (place, kind) in {(finding.place, finding.kind) for finding in alarms[0]}
-    if place != "silver":
+    assert location in str(caught.value)
+    assert (location, kind) in {(finding.place, finding.kind) for finding in alarms[0]}
+    if location != "silver":
         with pytest.raises(EvidenceError):
             rebuild(run)
-    if place.startswith("ops/"):
+    if location.startswith("ops/"):
         with pytest.raises(EvidenceError):
             extract(run, [window(day) for day in DAYS])
     assert times_of(lake) == before, "nothing is changed"
 
 
 @pytest.mark.parametrize("harm", ["silver lost", "a file of silver"])
-def test_rebuild_makes_silver_again(harm, lake, scene, spark):
+def test_rebuild_restores_silver(harm, lake, scene, spark):
     expected = silver(lake)
     DAMAGE[harm][0](lake, scene[1]["older"])
     rebuilt = rebuild(runner(spark, lake, SPEC))
@@ -179,18 +179,18 @@ def test_rebuild_makes_silver_again(harm, lake, scene, spark):
     assert findings_of(lake, SPEC) == []
 
 
-def test_bronze_and_quarantine_are_made_again(lake, scene, spark):
-    bronze, held = (rows_of(lake.path(layer, "readings")) for layer in ("bronze", "quarantine"))
+def test_bronze_and_quarantine_are_restored(lake, scene, spark):
+    bronze, quarantined_rows = (rows_of(lake.path(layer, "readings")) for layer in ("bronze", "quarantine"))
     DAMAGE["a file of bronze"][0](lake, scene[1]["older"])
     lose(lake, "bronze", "readings")
     lose(lake, "quarantine", "readings")
     mend(runner(spark, lake, SPEC))
     # The first delivery of day 1 is replaced: its source is gone, and nothing needs it.
     assert findings_of(lake, SPEC) == []
-    kept = [row for row in bronze if (row["p_extracted_at"], row["extraction_seq"]) != (window(1).start, 1)]
-    assert rows_of(lake.path("bronze", "readings")) == kept
+    other_rows = [row for row in bronze if (row["p_extracted_at"], row["extraction_seq"]) != (window(1).start, 1)]
+    assert rows_of(lake.path("bronze", "readings")) == other_rows
     needed = {d.decision_id for d in ledger.quarantined_decisions(logs.decisions(lake, "readings"))}
-    assert rows_of(lake.path("quarantine", "readings")) == [row for row in held if row["decision_id"] in needed]
+    assert rows_of(lake.path("quarantine", "readings")) == [row for row in quarantined_rows if row["decision_id"] in needed]
     assert (rebuild(runner(spark, lake, SPEC)).gained, findings_of(lake, SPEC)) == (0, [])
     assert compare_row_hashes(lake, SPEC, spark) == []
     strange = DeltaTable(lake.path("bronze", "readings")).to_pyarrow_table().slice(0, 1)
@@ -201,16 +201,18 @@ def test_bronze_and_quarantine_are_made_again(lake, scene, spark):
     assert finding.place == "bronze" and "1 row(s) have values that their hash does not fit" in finding.message
 
 
-def test_profiles_are_given_back_by_the_decisions(lake):
+def test_profiles_are_restored_from_the_decisions(lake):
     columns = ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
     expected = rows_of(lake.path("baseline", "readings"), columns)
-    taught = set(ledger.teaching(logs.decisions(lake, "readings"), 99))
+    joined = set(ledger.teaching(logs.decisions(lake, "readings"), 99))
     for harm in (lambda: lose(lake, "baseline", "readings"), lambda: lose_file(lake, "baseline", "readings")):
         harm()
         run = replace(runner(None, lake, SPEC), session=no_session)
         refuse_damaged(run)
-        found = rows_of(lake.path("baseline", "readings"), columns)
-        assert [row for row in found if row["decision_id"] in taught] == [r for r in expected if r["decision_id"] in taught]
+        profile_rows = rows_of(lake.path("baseline", "readings"), columns)
+        assert [row for row in profile_rows if row["decision_id"] in joined] == [
+            r for r in expected if r["decision_id"] in joined
+        ]
         assert hold_without_baseline(run, logs.decisions(lake, "readings"), {}) == {}
 
 
@@ -221,7 +223,7 @@ RESTORED = (
 
 
 def test_lost_logs_are_restored_from_the_tables_commits(lake):
-    def kept(decision):
+    def stored_fields(decision):
         reasons = [(r.check, r.severity, r.status, r.effect, r.rows) for r in decision.reasons]
         return [getattr(decision, name) for name in RESTORED] + [reasons, decision.applied_at is None]
 
@@ -235,10 +237,10 @@ def test_lost_logs_are_restored_from_the_tables_commits(lake):
     run = replace(runner(None, lake, SPEC), session=no_session)
     restored = restore_logs(run)
     assert (restored.decisions, restored.extractions, restored.gaps) == (len(decisions), len(extractions), [])
-    found = logs.decisions(lake, "readings")
+    log_decisions = logs.decisions(lake, "readings")
     touched = {d.decision_id for d in decisions if d.counts.rows_published}
-    for old, new in zip(decisions, found, strict=True):
-        was, becomes = kept(old), kept(new)
+    for old, new in zip(decisions, log_decisions, strict=True):
+        was, becomes = stored_fields(old), stored_fields(new)
         assert becomes[:-3] == was[:-3] and becomes[-2:] == was[-2:]
         assert becomes[-3] == was[-3] or was[0] not in touched
     assert [recorded(r) for r in logs.extractions(lake, "readings")] == [recorded(r) for r in extractions]

@@ -14,7 +14,7 @@ from lakehouse_assets.decisions.schema.gate import rejected
 from lakehouse_assets.pipeline.gold import publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.storage import delta
-from lakehouse_assets_tests.support import readings, rows_of
+from lakehouse_assets_tests.support import Killed, readings, rows_of
 
 SPEC = readings(columns={"sensor": "string", "value": "int"}, key=["sensor"], last_modified=None, checks=[])
 STAR = "select * except (p_extracted_at) from silver_readings"
@@ -29,8 +29,8 @@ class Gold:
 
     def silver(self, columns: str) -> None:
         rows = self.spark.sql(f"SELECT {columns}, TIMESTAMP '2024-01-01 00:00:00Z' AS p_extracted_at, 1 AS extraction_seq")
-        place = self.settings.path("silver", "readings")
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(place)
+        path = self.settings.path("silver", "readings")
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
 
     def publish(self, sql: str = STAR, step=lambda _: None, **policy: str):
         self.number += 1
@@ -46,29 +46,29 @@ class Gold:
         return publish_gold(run).decision
 
     def table(self):
-        place = self.settings.path("gold", "all")
-        return dict(delta.schema_types(place)), rows_of(place)
+        path = self.settings.path("gold", "all")
+        return dict(delta.schema_types(path)), rows_of(path)
 
 
 @pytest.fixture
 def gold(spark, settings):
-    made = Gold(spark, settings)
-    made.silver("'a' AS sensor, 1 AS value")
-    assert made.publish().verdict == "published"
-    return made
+    new_gold = Gold(spark, settings)
+    new_gold.silver("'a' AS sensor, 1 AS value")
+    assert new_gold.publish().verdict == "published"
+    return new_gold
 
 
-def test_what_nobody_asked_for_is_held_by_default_and_taken_when_it_may_be(gold):
+def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):
     gold.silver("'a' AS sensor, 2 AS value, 'new' AS note")
-    held = gold.publish()
-    assert (held.verdict, [r.check for r in held.reasons]) == ("quarantined", ["schema_matches_contract"])
-    assert "note: no column → string" in held.reasons[0].message
-    assert not rejected(held)
+    quarantined = gold.publish()
+    assert (quarantined.verdict, [r.check for r in quarantined.reasons]) == ("quarantined", ["schema_matches_contract"])
+    assert "note: no column → string" in quarantined.reasons[0].message
+    assert not rejected(quarantined)
     assert gold.table() == ({"sensor": "string", "value": "int"}, [{"sensor": "a", "value": 1}])
     assert gold.publish(new_columns="ignore").verdict == "published"
     assert gold.table()[1] == [{"sensor": "a", "value": 2}]
-    taken = gold.publish(new_columns="evolve")
-    assert (taken.verdict, taken.reasons[0].severity) == ("published_with_warnings", "info")
+    accepted = gold.publish(new_columns="evolve")
+    assert (accepted.verdict, accepted.reasons[0].severity) == ("published_with_warnings", "info")
     assert gold.table() == (
         {"sensor": "string", "value": "int", "note": "string"}, [{"sensor": "a", "value": 2, "note": "new"}]
     )  # fmt: skip
@@ -92,10 +92,7 @@ def test_a_table_follows_sql_that_was_changed(gold):
     assert gold.table() == ({"sensor": "string", "text": "string"}, [{"sensor": "a", "text": "1"}])
 
 
-def test_what_was_decided_is_finished_in_the_same_shape(gold):
-    class Killed(BaseException):
-        pass
-
+def test_a_recovery_writes_the_decided_shape(gold):
     def stop(step: str) -> None:
         if step == "log_done":
             raise Killed
@@ -116,8 +113,8 @@ def test_fields_of_structs_go_by_their_names(gold):
     assert gold.publish(sql).verdict == "published"
     for cell in ("named_struct('a', 1, 'c', 9, 'b', 2)", "named_struct('b', 2, 'a', 1)"):
         gold.silver(f"'a' AS sensor, {cell} AS s")
-        taken = gold.publish(sql, new_columns="ignore", missing_columns="null")
-        assert taken.accepted, taken.reasons
+        accepted = gold.publish(sql, new_columns="ignore", missing_columns="null")
+        assert accepted.accepted, accepted.reasons
         [row] = gold.table()[1]
         assert (row["s"], row["several"], row["named"]) == ({"a": 1, "b": 2}, [{"a": 1, "b": 2}], [("k", {"a": 1, "b": 2})])
     gold.silver("'a' AS sensor, named_struct('b', 2) AS s")

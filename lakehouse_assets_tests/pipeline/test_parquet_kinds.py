@@ -49,7 +49,7 @@ def extraction(spark, home: Path, names: list[str]):
     (home / "landing" / "readings").mkdir(parents=True)
     settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
     groups = {"pyarrow": BY_PYARROW, "DuckDB": BY_DUCKDB, "Spark": by_spark(spark, home), "Java": by_java(spark, home)}
-    kinds: dict[str, Kind] = {f"{who}: {name}": kind for who, group in groups.items() for name, kind in group.items()}
+    kinds: dict[str, Kind] = {f"{writer}: {name}": kind for writer, group in groups.items() for name, kind in group.items()}
     for name in names:
         kinds[name].write(home / "landing" / path_of(name))
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.parquet", "format": "parquet"}
@@ -93,8 +93,8 @@ def assert_is_right(name: str, by_file, kinds, records) -> None:
         assert row["_corrupt_record"].startswith(f"unreadable file {path_of(name)}: ") and expected in row["_corrupt_record"]
         assert (row["_columns"], record.columns) == ([], ())
         return
-    found = [{column: row[column] for column in record.columns} for row in rows]
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    actual = [{column: row[column] for column in record.columns} for row in rows]
+    assert sorted(actual, key=repr) == sorted(expected, key=repr)
     assert not any(row["_corrupt_record"] for row in rows)
     others = [column for column in (rows[0] if rows else {}) if column not in {*BRONZE_COLUMNS, *record.columns}]
     assert all(row[column] is None for row in rows for column in others)

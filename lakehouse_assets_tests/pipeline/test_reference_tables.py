@@ -13,7 +13,7 @@ from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.laws.replay import replay
-from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
+from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, silver, window
 
 SENSORS = readings(
     name="sensors",
@@ -35,11 +35,11 @@ def sensors(spark, settings, day: int, ids: str) -> None:
     heal(spark, settings, [day], SENSORS)
 
 
-def place(settings, day: int, names: list[str]) -> None:
+def land_readings(settings, day: int, names: list[str]) -> None:
     land(settings, day, [f"{name},{hour},1,2024-01-{day:02d}T00:00:00Z" for hour, name in enumerate(names)])
 
 
-def judged(spark, settings, day: int, spec):
+def decide_day(spark, settings, day: int, spec):
     return heal(spark, settings, [day], spec).current[window(day)]
 
 
@@ -60,11 +60,11 @@ def spec(**more):
 )
 def test_a_key_that_the_other_table_lacks(spark, settings, more, verdict, published):
     sensors(spark, settings, 1, "ab")
-    place(settings, 1, ["a", "b", "x"])
-    decision = judged(spark, settings, 1, spec(**more))
+    land_readings(settings, 1, ["a", "b", "x"])
+    decision = decide_day(spark, settings, 1, spec(**more))
     assert (decision.verdict, decision.counts.rows_published) == (verdict, published)
-    (told,) = [c for c in decision.checks if c["check"] == "known_sensor"]
-    assert told["failed_rows"] == (0 if "where" in more else 1)
+    (outcome,) = [c for c in decision.checks if c["check"] == "known_sensor"]
+    assert outcome["failed_rows"] == (0 if "where" in more else 1)
 
 
 def test_a_null_refers_to_nothing_and_is_no_match_either(spark, settings):
@@ -75,25 +75,25 @@ def test_a_null_refers_to_nothing_and_is_no_match_either(spark, settings):
     rows = ["a,1,north", "a,2,south", "x,3,NA", "NA,4,north"]
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in rows])
     nullable = text_values.model_copy(update={"key": ("hour",)})
-    decision = judged(spark, settings, 1, nullable)
+    decision = decide_day(spark, settings, 1, nullable)
     assert decision.counts.rows_quarantined == 1
     assert {row["hour"] for row in silver(settings)} == {1, 3, 4}
 
 
 @pytest.mark.parametrize(("severity", "verdict"), [("critical", "quarantined"), ("warning", "published_with_warnings")])
 def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, verdict):
-    place(settings, 1, ["a"])
+    land_readings(settings, 1, ["a"])
     both = [
         {**KEY, "severity": severity},
         {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "count(*)", "severity": severity},
     ]
-    decision = judged(spark, settings, 1, readings(checks=both))
+    decision = decide_day(spark, settings, 1, readings(checks=both))
     assert decision.verdict == verdict
     assert [(r.check, r.status) for r in decision.reasons] == [("known_sensor", "error"), ("reconcile_sensors", "error")]
     assert all("sensors has never been published" in r.message for r in decision.reasons)
 
 
-def test_others_are_tried_as_at_the_gate_where_a_key_has_nothing_to_look_into(spark, settings):
+def test_a_dry_run_equals_the_gate_without_a_reference_table(spark, settings):
     """That no key is found there says nothing of its rows."""
     more = [{"check": "not_null", "column": "sensor"}, {"check": "null_share", "column": "sensor", "max": 0.0}]
     more += [
@@ -101,23 +101,27 @@ def test_others_are_tried_as_at_the_gate_where_a_key_has_nothing_to_look_into(sp
         {"check": "unique", "columns": ["hour"]},
     ]
     both = readings(checks=[{**KEY, "severity": "critical"}, *more])
-    place(settings, 1, ["a", "b"])
-    decision = judged(spark, settings, 1, both)
-    said = {told["check"]: told["status"] for told in decision.checks if told["check"] in {check.id for check in both.checks}}
-    assert said == {check.id: "error" if check.id == "known_sensor" else "passed" for check in both.checks}
+    land_readings(settings, 1, ["a", "b"])
+    decision = decide_day(spark, settings, 1, both)
+    statuses = {
+        outcome["check"]: outcome["status"]
+        for outcome in decision.checks
+        if outcome["check"] in {check.id for check in both.checks}
+    }
+    assert statuses == {check.id: "error" if check.id == "known_sensor" else "passed" for check in both.checks}
     for check in both.checks:
         (tried,) = try_checks(runner(spark, settings, both), [check], [window(1)]).outcomes
-        assert (tried.outcome.status, tried.outcome.failed_rows) == (said[check.id], 0), check.id
+        assert (tried.outcome.status, tried.outcome.failed_rows) == (statuses[check.id], 0), check.id
 
 
 def test_a_table_of_which_nothing_was_accepted_is_no_pass_and_wedges_nobody(spark, settings):
-    held = SENSORS.model_copy(update={"checks": readings(checks=[{"check": "row_count", "min": 5}]).checks})
+    quarantined = SENSORS.model_copy(update={"checks": readings(checks=[{"check": "row_count", "min": 5}]).checks})
     path = land(settings, 1, ["a,north"], header="id,site")
     (path.parent.parent / "sensors").mkdir()
     path.rename(path.parent.parent / "sensors" / path.name)
-    heal(spark, settings, [1], held)
-    place(settings, 1, ["a"])
-    decision = judged(spark, settings, 1, spec())
+    heal(spark, settings, [1], quarantined)
+    land_readings(settings, 1, ["a"])
+    decision = decide_day(spark, settings, 1, spec())
     assert decision.verdict == "quarantined"
     assert [(r.check, r.status) for r in decision.reasons] == [("known_sensor", "error")]
     (stored,) = logs.decisions(settings, "readings", evidence=True)
@@ -125,15 +129,15 @@ def test_a_table_of_which_nothing_was_accepted_is_no_pass_and_wedges_nobody(spar
     assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
 
 
-def test_what_was_decided_is_decided_again_although_the_other_table_has_changed(spark, settings):
+def test_a_replay_gives_the_same_verdict_after_the_reference_table_changed(spark, settings):
     sensors(spark, settings, 1, "ab")
-    place(settings, 1, ["a", "x"])
-    held = judged(spark, settings, 1, spec(threshold=1.0))
-    assert (held.verdict, held.inputs) == ("quarantined", {"silver_sensors": 1})
+    land_readings(settings, 1, ["a", "x"])
+    quarantined = decide_day(spark, settings, 1, spec(threshold=1.0))
+    assert (quarantined.verdict, quarantined.inputs) == ("quarantined", {"silver_sensors": 1})
     sensors(spark, settings, 2, "abx")
 
-    again = replay(runner(spark, settings, spec(threshold=1.0)), held)
-    assert (again.verdict, again.counts, again.checks) == (held.verdict, held.counts, held.checks)
+    again = replay(runner(spark, settings, spec(threshold=1.0)), quarantined)
+    assert (again.verdict, again.counts, again.checks) == (quarantined.verdict, quarantined.counts, quarantined.checks)
 
     run = runner(spark, settings, spec(threshold=1.0))
     released = release(run, window(1).start, None, waived=(), by="me", because="the sensor is known now")
@@ -141,13 +145,9 @@ def test_what_was_decided_is_decided_again_although_the_other_table_has_changed(
     assert len(silver(settings)) == 2
 
 
-class Killed(Exception):
-    pass
-
-
-def test_a_crash_after_the_decision_is_finished_with_what_it_saw(spark, settings):
+def test_a_recovery_uses_the_reference_version_of_the_decision(spark, settings):
     sensors(spark, settings, 1, "ab")
-    place(settings, 1, ["a", "x"])
+    land_readings(settings, 1, ["a", "x"])
 
     def stop(step: str) -> None:
         if step == "log_done":
@@ -177,21 +177,21 @@ NOTHING = {
 }
 
 
-def test_a_batch_without_clean_rows_is_compared_as_what_it_is(spark, settings):
+def test_a_batch_without_clean_rows_is_reconciled(spark, settings):
     """Beside a window that has some. The sensors are two, both in the north."""
     sensors(spark, settings, 1, "ab")
-    place(settings, 1, [])
+    land_readings(settings, 1, [])
     land(settings, 2, ["a,1,many,2024-01-02T00:00:00Z"])
-    place(settings, 3, ["a", "b"])
+    land_readings(settings, 3, ["a", "b"])
     checks = [{"check": "reconcile", "table": "sensors", "name": name, **more} for name, (more, _, _) in NOTHING.items()]
     decisions = heal(spark, settings, [1, 2, 3], readings(checks=checks)).current
     for name, (more, groups, differing) in NOTHING.items():
-        told = {day: next(c for c in decisions[window(day)].checks if c["check"] == name) for day in (1, 2, 3)}
+        outcomes = {day: next(c for c in decisions[window(day)].checks if c["check"] == name) for day in (1, 2, 3)}
         for day in (1, 2):
-            assert (told[day]["observed"]["groups"], told[day]["observed"]["differing"]) == (groups, differing), name
-            assert told[day]["status"] == ("failed" if differing else "passed"), name
-            assert ("only sensors has" in told[day]["observed"]["compared"]) == ("by" in more)
-        assert told[3]["observed"]["groups"] == (2 if "by" in more else 1)
+            assert (outcomes[day]["observed"]["groups"], outcomes[day]["observed"]["differing"]) == (groups, differing), name
+            assert outcomes[day]["status"] == ("failed" if differing else "passed"), name
+            assert ("only sensors has" in outcomes[day]["observed"]["compared"]) == ("by" in more)
+        assert outcomes[3]["observed"]["groups"] == (2 if "by" in more else 1)
     assert decisions[window(1)].verdict == decisions[window(2)].verdict == "quarantined"
 
 
@@ -212,19 +212,19 @@ FIGURES = {
 def test_a_figure_of_each_group(spark, settings):
     """Of a to c in sensors the batch has a, b and x, once each."""
     sensors(spark, settings, 1, "abcd")
-    place(settings, 1, ["a", "b", "x"])
-    given = {"check": "reconcile", "table": "sensors", "severity": "warning"}
-    checks = [{**given, "name": name, **more} for name, (more, _) in FIGURES.items()]
-    decision = judged(spark, settings, 1, readings(checks=checks))
+    land_readings(settings, 1, ["a", "b", "x"])
+    parameters = {"check": "reconcile", "table": "sensors", "severity": "warning"}
+    checks = [{**parameters, "name": name, **more} for name, (more, _) in FIGURES.items()]
+    decision = decide_day(spark, settings, 1, readings(checks=checks))
     for name, (_, differing) in FIGURES.items():
-        (told,) = [c for c in decision.checks if c["check"] == name]
+        (outcome,) = [c for c in decision.checks if c["check"] == name]
         if differing == ["error"]:
-            assert told["status"] == "error", "text cannot be subtracted from a number: not a pass"
+            assert outcome["status"] == "error", "text cannot be subtracted from a number: not a pass"
             continue
-        assert told["observed"]["differing"] == len(differing), name
-        assert told["status"] == ("failed" if differing else "passed")
+        assert outcome["observed"]["differing"] == len(differing), name
+        assert outcome["status"] == ("failed" if differing else "passed")
         if differing == ["x"]:
-            assert '"x"' in told["observed"]["worst"]
+            assert '"x"' in outcome["observed"]["worst"]
 
 
 IN_WINDOW = "p_extracted_at >= :window_start and p_extracted_at < :window_end"
@@ -250,16 +250,20 @@ def test_a_group_that_only_the_other_table_has_differs_where_it_is_the_windows(s
     """Of a to d, all extracted on day 1, day 1 has a, b and x, day 2 has no row, and day 3 has a."""
     sensors(spark, settings, 1, "abcd")
     for day, names in ((1, "abx"), (2, ""), (3, "a")):
-        place(settings, day, list(names))
-    given = {"check": "reconcile", "table": "sensors", "measure": "count(*)", "against": "count(*)", "severity": "warning"}
-    checks = [{**given, "name": name, **more} for name, (more, _) in BOTH_WAYS.items()]
+        land_readings(settings, day, list(names))
+    parameters = {"check": "reconcile", "table": "sensors", "measure": "count(*)", "against": "count(*)", "severity": "warning"}
+    checks = [{**parameters, "name": name, **more} for name, (more, _) in BOTH_WAYS.items()]
     decisions = heal(spark, settings, [1, 2, 3], readings(checks=checks)).current
     for name, (_, wanted) in BOTH_WAYS.items():
         for day, (groups, differing, lacking) in wanted.items():
-            (told,) = [c for c in decisions[window(day)].checks if c["check"] == name]
-            assert told["status"] == ("failed" if differing else "passed"), (name, day, told)
-            assert (told["observed"]["groups"], told["observed"]["differing"]) == (groups, differing), (name, day, told)
-            assert told["message"].endswith(f"{lacking} of them only sensors has") == bool(lacking), (name, day, told)
-            assert "both ways" in told["observed"]["compared"]
+            (outcome,) = [c for c in decisions[window(day)].checks if c["check"] == name]
+            assert outcome["status"] == ("failed" if differing else "passed"), (name, day, outcome)
+            assert (outcome["observed"]["groups"], outcome["observed"]["differing"]) == (groups, differing), (
+                name,
+                day,
+                outcome,
+            )
+            assert outcome["message"].endswith(f"{lacking} of them only sensors has") == bool(lacking), (name, day, outcome)
+            assert "both ways" in outcome["observed"]["compared"]
     (null,) = [c for c in decisions[window(2)].checks if c["check"] == "null"]
     assert """'b')":null""" in null["observed"]["worst"], "a group without a value is said, too"

@@ -60,24 +60,24 @@ def assert_rebuilds(spark, settings, spec) -> None:
             assert (again.verdict, again.reasons, again.evolved) == (decision.verdict, decision.reasons, decision.evolved)
 
 
-def verdicts(found) -> dict[int, str]:
-    return {w.start.day: d.verdict for w, d in found.current.items()}
+def verdicts(published) -> dict[int, str]:
+    return {w.start.day: d.verdict for w, d in published.current.items()}
 
 
-def test_evolve_adds_columns_at_the_end_and_takes_no_more_than_a_range_of_windows(spark, settings):
+def test_evolve_adds_columns_at_the_end_within_a_range_of_windows(spark, settings):
     spec = typed(new_columns="evolve")
     land_typed(settings, 1, value=[1])
     land_typed(settings, 2, value=[2], note=pa.array(["x"]))
     land_typed(settings, 3, value=[3])
     land_typed(settings, 4, value=[4], at=pa.array([0], pa.timestamp("us")), note=pa.array(["y"]))
-    found = heal(spark, settings, [1, 2, 3, 4], spec)
+    published = heal(spark, settings, [1, 2, 3, 4], spec)
     assert list(types_of(settings))[-5:] == ["p_extracted_at", "extraction_seq", "_content_hash", "note", "at"]
     assert (types_of(settings)["note"], types_of(settings)["at"]) == ("string", "timestamp_ntz")
     assert values(settings, "note") == [None, "x", None, "y"]
-    evolved = {w.start.day: d.evolved for w, d in found.current.items()}
+    evolved = {w.start.day: d.evolved for w, d in published.current.items()}
     assert evolved == {1: {}, 2: {"note": "string"}, 3: {}, 4: {"at": "timestamp_ntz", "note": "string"}}
-    assert verdicts(found) == {1: "published", **dict.fromkeys((2, 3, 4), "published_with_warnings")}
-    assert [r.message for r in found.current[window(2)].reasons] == [
+    assert verdicts(published) == {1: "published", **dict.fromkeys((2, 3, 4), "published_with_warnings")}
+    assert [r.message for r in published.current[window(2)].reasons] == [
         "new columns note, taken over (schema.new_columns: evolve); nothing reads them yet"
     ]
     assert_rebuilds(spark, settings, spec)
@@ -93,7 +93,7 @@ def test_evolve_adds_columns_at_the_end_and_takes_no_more_than_a_range_of_window
     assert_rebuilds(spark, settings, declared)
 
 
-def test_a_column_that_was_ignored_before_has_its_old_values_once_it_is_taken(spark, settings):
+def test_a_column_declared_later_gets_its_old_values(spark, settings):
     land_typed(settings, 1, value=[1], note=pa.array(["old"]))
     heal(spark, settings, [1], typed())
     assert "note" not in types_of(settings)
@@ -103,21 +103,21 @@ def test_a_column_that_was_ignored_before_has_its_old_values_once_it_is_taken(sp
     assert_rebuilds(spark, settings, typed(new_columns="evolve"))
 
 
-def test_widen_takes_a_wider_type_and_holds_any_other(spark, settings):
+def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
     spec = typed(type_changes="widen")
     big = 5_000_000_000
     land_typed(settings, 1, value=[1])
     land_typed(settings, 2, value=pa.array([big], pa.int64()))
     land_typed(settings, 3, value=pa.array([3], pa.int16()))
     land_typed(settings, 4, value=pa.array(["four"]))
-    found = heal(spark, settings, [1, 2, 3, 4], spec)
-    assert verdicts(found) == {1: "published", 2: "published_with_warnings", 3: "published", 4: "quarantined"}
+    published = heal(spark, settings, [1, 2, 3, 4], spec)
+    assert verdicts(published) == {1: "published", 2: "published_with_warnings", 3: "published", 4: "quarantined"}
     assert types_of(settings)["value"] == "bigint"
     assert values(settings, "value") == [1, big, 3]
-    [difference] = differences_of(found.current[window(4)])
+    [difference] = differences_of(published.current[window(4)])
     assert (difference["promised"], difference["arrived"], difference["outcome"]) == ("bigint", "string", "quarantined")
     assert "declare the new type" in difference["advice"]
-    assert not rejected(found.current[window(4)])
+    assert not rejected(published.current[window(4)])
     assert_rebuilds(spark, settings, spec)
 
 
@@ -128,22 +128,22 @@ def test_a_type_that_changes_for_a_week_and_back_heals(spark, settings):
         land_typed(settings, day, value=[day])
     for day in (2, 3, 4):
         land_typed(settings, day, value=pa.array([str(day), "n/a"]))
-    found = heal(spark, settings, range(1, 6), strict)
-    assert verdicts(found) == {1: "published", 2: "quarantined", 3: "quarantined", 4: "quarantined", 5: "published"}
+    published = heal(spark, settings, range(1, 6), strict)
+    assert verdicts(published) == {1: "published", 2: "quarantined", 3: "quarantined", 4: "quarantined", 5: "published"}
     assert values(settings, "value") == [1, 5]
-    assert "value is string, promised int (schema.type_changes: quarantine)" in found.current[window(2)].reasons[0].message
+    assert "value is string, promised int (schema.type_changes: quarantine)" in published.current[window(2)].reasons[0].message
     for day in (2, 3, 4):
-        act = runner(spark, settings, typed(type_changes="cast"))
-        made = release(act, window(day).start, None, waived=[], by="me", because="numbers as text")
-        assert (made.counts.rows_published, made.counts.rows_quarantined) == (1, 1)
+        run = runner(spark, settings, typed(type_changes="cast"))
+        decision = release(run, window(day).start, None, waived=[], by="me", because="numbers as text")
+        assert (decision.counts.rows_published, decision.counts.rows_quarantined) == (1, 1)
     assert values(settings, "value") == [1, 2, 3, 4, 5]
-    held = [row for row in rows_of(settings.path("quarantine", "readings")) if row["reasons"]]
-    assert {reason["check"] for row in held for reason in row["reasons"]} == {"cast_value"}
+    quarantined_rows = [row for row in rows_of(settings.path("quarantine", "readings")) if row["reasons"]]
+    assert {reason["check"] for row in quarantined_rows for reason in row["reasons"]} == {"cast_value"}
     assert_rebuilds(spark, settings, typed(type_changes="cast"))
 
 
 @pytest.mark.parametrize(("mode", "fails"), [("quarantine", False), ("reject", True)])
-def test_what_is_held_is_whole_and_is_released_once_the_contract_takes_it(spark, settings, mode, fails):
+def test_a_rejected_batch_stays_complete_and_is_released_under_a_new_contract(spark, settings, mode, fails):
     spec = typed({**COLUMNS, "more": "string"}, new_columns=mode, missing_columns=mode, type_changes=mode)
     same = {"value": [1], "more": pa.array(["m"])}
     land_typed(settings, 1, **same)
@@ -151,14 +151,14 @@ def test_what_is_held_is_whole_and_is_released_once_the_contract_takes_it(spark,
     land_typed(settings, 3, value=[3])
     land_typed(settings, 4, value=pa.array([2.5]), more=pa.array(["m"]))
     land_typed(settings, 5, Value=[5], more=pa.array(["m"]))
-    found = heal(spark, settings, range(1, 6), spec)
-    assert verdicts(found) == {1: "published", **dict.fromkeys((2, 3, 4, 5), "quarantined")}
-    assert {w.start.day for w, d in found.current.items() if rejected(d)} == ({2, 3, 4, 5} if fails else {5})
-    checks = {w.start.day: [r.check for r in d.reasons if r.effect == "batch"] for w, d in found.current.items()}
+    published = heal(spark, settings, range(1, 6), spec)
+    assert verdicts(published) == {1: "published", **dict.fromkeys((2, 3, 4, 5), "quarantined")}
+    assert {w.start.day for w, d in published.current.items() if rejected(d)} == ({2, 3, 4, 5} if fails else {5})
+    checks = {w.start.day: [r.check for r in d.reasons if r.effect == "batch"] for w, d in published.current.items()}
     assert checks == {
         1: [], 2: ["new_columns"], 3: ["source_columns"], 4: ["source_types", "supersede"], 5: ["source_names"],
     }  # fmt: skip
-    assert "Value and value" in str(found.current[window(5)].reasons)
+    assert "Value and value" in str(published.current[window(5)].reasons)
     assert values(settings, "value") == [1]
     assert len(rows_of(settings.path("quarantine", "readings"))) == 4
     loose = typed({**COLUMNS, "more": "string"}, new_columns="evolve", missing_columns="null", type_changes="cast")
@@ -169,7 +169,7 @@ def test_what_is_held_is_whole_and_is_released_once_the_contract_takes_it(spark,
     assert_rebuilds(spark, settings, loose)
 
 
-def test_a_name_in_another_letter_case_is_taken_once_the_contract_says_which_is_meant(spark, settings):
+def test_a_name_in_another_letter_case_needs_an_explicit_mapping(spark, settings):
     land_typed(settings, 1, value=[1])
     land_typed(settings, 2, Value=[2])
     assert verdicts(heal(spark, settings, [1, 2], typed())) == {1: "published", 2: "quarantined"}
@@ -179,16 +179,16 @@ def test_a_name_in_another_letter_case_is_taken_once_the_contract_says_which_is_
     assert_rebuilds(spark, settings, other)
 
 
-def test_text_that_cannot_be_cast_holds_its_row_or_by_mode_its_window(spark, settings):
+def test_text_that_cannot_be_cast_quarantines_its_row_or_its_window_by_mode(spark, settings):
     rows = ["a,1,10,2024-01-01T00:00:00Z", "b,1,ten,2024-01-01T00:00:00Z"]
     land(settings, 1, rows)
     land(settings, 2, ["a,2,1,2024-01-02T00:00:00Z"])
-    found = heal(spark, settings, [1, 2], readings(schema={"type_changes": "reject"}))
-    assert verdicts(found) == {1: "quarantined", 2: "published"}
-    assert rejected(found.current[window(1)])
-    assert "value is text, 1 no double, promised double" in str(found.current[window(1)].reasons)
-    made = release(runner(spark, settings, readings()), window(1).start, None, waived=[], by="me", because="one of them")
-    assert (made.counts.rows_published, made.counts.rows_quarantined) == (1, 1)
+    published = heal(spark, settings, [1, 2], readings(schema={"type_changes": "reject"}))
+    assert verdicts(published) == {1: "quarantined", 2: "published"}
+    assert rejected(published.current[window(1)])
+    assert "value is text, 1 no double, promised double" in str(published.current[window(1)].reasons)
+    decision = release(runner(spark, settings, readings()), window(1).start, None, waived=[], by="me", because="one of them")
+    assert (decision.counts.rows_published, decision.counts.rows_quarantined) == (1, 1)
 
 
 def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, settings):
@@ -199,8 +199,8 @@ def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, se
     entries = pa.map_(pa.string(), pa.int32())
     land_typed(settings, 1, value=[1], s=pa.array([{"a": 1, "b": [0, None]}], small), m=pa.array([[("k", 1)]], entries))
     land_typed(settings, 2, value=[2], s=pa.array([{"a": 2**40, "b": None, "c": "x"}], wide), m=pa.array([None], entries))
-    found = heal(spark, settings, [1, 2], spec)
-    assert verdicts(found) == {1: "published", 2: "published_with_warnings"}, str(found.current[window(1)].reasons)
+    published = heal(spark, settings, [1, 2], spec)
+    assert verdicts(published) == {1: "published", 2: "published_with_warnings"}, str(published.current[window(1)].reasons)
     assert types_of(settings)["s"] == "struct<a: bigint, b: array<date>, c: string>"
     first, second = (row for row in sorted(silver(settings), key=lambda row: row["hour"]))
     assert (first["s"]["a"], len(first["s"]["b"]), first["s"]["c"]) == (1, 2, None)
@@ -215,7 +215,7 @@ def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, se
     assert (counts.rows_published, counts.rows_quarantined) == (1, 4)
 
 
-def test_what_delta_or_json_cannot_hold_is_held_and_stays_out_however_it_is_let_in(spark, settings):
+def test_types_that_delta_or_json_cannot_store_stay_out_of_silver(spark, settings):
     """Keys of a map that are no text, a field's name with a space: of a new column, and of one that a batch has added."""
     spec = typed(new_columns="evolve")
     plain, odd = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int32()), ("b c", pa.int32())])
@@ -223,16 +223,16 @@ def test_what_delta_or_json_cannot_hold_is_held_and_stays_out_however_it_is_let_
     land_typed(settings, 2, value=[2], more=pa.array([{"a": 2, "b c": 2}], odd))
     land_typed(settings, 3, value=[3], m=pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int32())))
     land_typed(settings, 4, value=[4])
-    found = heal(spark, settings, [1, 2, 3, 4], spec)
+    published = heal(spark, settings, [1, 2, 3, 4], spec)
     accepted = "published_with_warnings"
-    assert verdicts(found) == {1: accepted, 2: "quarantined", 3: "quarantined", 4: accepted}
-    assert "Delta refuses" in differences_of(found.current[window(2)])[0]["advice"]
-    of_map = {d["column"]: d["advice"] for d in differences_of(found.current[window(3)])}
+    assert verdicts(published) == {1: accepted, 2: "quarantined", 3: "quarantined", 4: accepted}
+    assert "Delta refuses" in differences_of(published.current[window(2)])[0]["advice"]
+    of_map = {d["column"]: d["advice"] for d in differences_of(published.current[window(3)])}
     assert "keys that are no text" in of_map["m"]
     for day in (2, 3):
-        act = runner(spark, settings, spec)
-        made = release(act, window(day).start, None, waived=["new_columns"], by="me", because="without it")
-        assert made.counts.rows_published == 1
+        run = runner(spark, settings, spec)
+        decision = release(run, window(day).start, None, waived=["new_columns"], by="me", because="without it")
+        assert decision.counts.rows_published == 1
     assert [row["more"] for row in sorted(silver(settings), key=lambda row: row["hour"])] == [{"a": 1}, {"a": 2}, None, None]
     assert "m" not in types_of(settings)
     assert_rebuilds(spark, settings, spec)
@@ -285,8 +285,8 @@ def test_no_check_passes_on_a_column_that_the_batch_does_not_have(spark, setting
     assert {name: by_day[1][name]["status"] for name in ("in_range_value", "not_empty")} == dict.fromkeys(
         ("in_range_value", "not_empty"), "passed"
     )
-    told = by_day[2]["in_range_value"]
-    assert (told["status"], told["message"]) == ("skipped", "not judged: the batch lacks value")
+    outcome = by_day[2]["in_range_value"]
+    assert (outcome["status"], outcome["message"]) == ("skipped", "not judged: the batch lacks value")
     assert (by_day[2]["not_null_value"]["status"], by_day[2]["not_empty"]["status"]) == ("failed", "passed")
 
 
@@ -313,13 +313,13 @@ def test_nor_does_one_that_runs_later_or_alone_or_depends_on_it(spark, settings)
     expected = {name: "skipped" if name in without else "passed" for name in names}
     assert {name: by_day[1][name] for name in names} == dict.fromkeys(names, "passed")
     assert {name: by_day[2][name] for name in names} == expected
-    for place in ("source", "bronze", "silver"):
+    for layer in ("source", "bronze", "silver"):
         for check in spec.checks:
-            (tried,) = try_checks(runner(spark, settings, spec), [check], [window(2)], place).outcomes
-            assert tried.outcome.status == expected[check.id], (place, check.id)
+            (tried,) = try_checks(runner(spark, settings, spec), [check], [window(2)], layer).outcomes
+            assert tried.outcome.status == expected[check.id], (layer, check.id)
 
 
-def test_what_a_window_replaced_stays_replaced_for_those_after_a_change_of_the_contract(spark, settings):
+def test_replaced_rows_stay_replaced_after_a_contract_change(spark, settings):
     """One run: a window comes without a row that it had, the next has a new column, the one after it speaks of that row."""
     table = readings(schema={"new_columns": "evolve"})
     land(settings, 1, ["a,1,10,2024-01-09T00:00:00Z", "b,1,1,2024-01-01T00:00:00Z"])

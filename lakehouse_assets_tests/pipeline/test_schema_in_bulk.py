@@ -46,57 +46,57 @@ def write(settings, start: datetime, cells: dict[str, pa.Array], ids: list[int])
     parquet.write_table(pa.table({"id": pa.array(ids, pa.int32()), **cells}), path)
 
 
-def diagonal(places: list[int], which: int) -> dict[str, pa.Array]:
+def diagonal(indices: list[int], which: int) -> dict[str, pa.Array]:
     """A row a case, in which only the case's own column has a value; of the old type (0) or of the new one (1)."""
     cells = {}
-    for row, place in enumerate(places):
-        kind, value = ARROW[CASES[place][which]]
-        cells[f"c{place}"] = pa.array([value if n == row else None for n in range(len(places))], kind)
+    for row, index in enumerate(indices):
+        kind, value = ARROW[CASES[index][which]]
+        cells[f"c{index}"] = pa.array([value if n == row else None for n in range(len(indices))], kind)
     return cells
 
 
-def same(found: object, wanted: object) -> bool:
+def same(actual: object, wanted: object) -> bool:
     """A date may have become a moment."""
-    if isinstance(found, datetime) and not isinstance(wanted, datetime):
-        return (found.date(), found.hour, found.minute) == (wanted, 0, 0)
-    return found == wanted
+    if isinstance(actual, datetime) and not isinstance(wanted, datetime):
+        return (actual.date(), actual.hour, actual.minute) == (wanted, 0, 0)
+    return actual == wanted
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_matrix_through_the_gate(spark, settings, mode):
     """Each row ends in silver, with its value where the new type reads without loss, or in quarantine, with what is wrong."""
-    fates = {place: expected(old, new, "silver", mode) for place, (old, new) in enumerate(CASES)}
-    taken = [place for place, fate in fates.items() if fate in ("same", "accepted", "widened")]
-    left = [place for place in fates if place not in taken]
-    contract = spec({f"c{place}": old for place, (old, _) in enumerate(CASES)}, type_changes=mode)
+    fates = {index: expected(old, new, "silver", mode) for index, (old, new) in enumerate(CASES)}
+    accepted = [index for index, fate in fates.items() if fate in ("same", "accepted", "widened")]
+    left = [index for index in fates if index not in accepted]
+    contract = spec({f"c{index}": old for index, (old, _) in enumerate(CASES)}, type_changes=mode)
     write(settings, window(1).start, diagonal(list(fates), 0), list(fates))
-    write(settings, window(2).start, diagonal(taken, 1), [1000 + place for place in taken])
+    write(settings, window(2).start, diagonal(accepted, 1), [1000 + index for index in accepted])
     days = [1, 2]
     if left:
-        write(settings, window(3).start, diagonal(left, 1), [1000 + place for place in left])
+        write(settings, window(3).start, diagonal(left, 1), [1000 + index for index in left])
         days.append(3)
-    found = heal(spark, settings, days, contract).current
-    published, held = silver(settings), rows_of(settings.path("quarantine", "readings"))
-    assert found[window(1)].verdict == "published"
-    assert len(published) + len(held) == 2 * len(CASES), "a row is lost, or twice"
+    current = heal(spark, settings, days, contract).current
+    published, quarantined_rows = silver(settings), rows_of(settings.path("quarantine", "readings"))
+    assert current[window(1)].verdict == "published"
+    assert len(published) + len(quarantined_rows) == 2 * len(CASES), "a row is lost, or twice"
     types = dict(delta.schema_types(settings.path("silver", "readings")))
     rows = {row["id"]: row for row in published}
-    for place, (old, new) in enumerate(CASES):
-        kept = ARROW[old][1]
-        assert same(rows[place][f"c{place}"], kept), (old, new)
-        assert types[f"c{place}"] == (new if fates[place] == "widened" else old), (old, new)
-        if fates[place] in ("same", "widened") or old in READS_AS.get(new, "").split():
+    for index, (old, new) in enumerate(CASES):
+        old_value = ARROW[old][1]
+        assert same(rows[index][f"c{index}"], old_value), (old, new)
+        assert types[f"c{index}"] == (new if fates[index] == "widened" else old), (old, new)
+        if fates[index] in ("same", "widened") or old in READS_AS.get(new, "").split():
             value = ARROW[new][1]
-            assert same(rows[1000 + place][f"c{place}"], value), (old, new)
-    told = {int(row["id"]): {r["check"] for r in row["reasons"]} for row in held}
-    for place in (place for place in taken if 1000 + place not in rows):
+            assert same(rows[1000 + index][f"c{index}"], value), (old, new)
+    failed_checks = {int(row["id"]): {r["check"] for r in row["reasons"]} for row in quarantined_rows}
+    for index in (index for index in accepted if 1000 + index not in rows):
         assert mode == "cast"
-        assert told[1000 + place] == {f"cast_c{place}"}, CASES[place]
+        assert failed_checks[1000 + index] == {f"cast_c{index}"}, CASES[index]
     if left:
-        assert found[window(3)].verdict == "quarantined"
-        assert rejected(found[window(3)]) == (mode == "reject")
-        differing = {d["column"]: d["outcome"] for d in differences_of(found[window(3)]) if d["kind"] == "type"}
-        assert differing == {f"c{place}": fates[place] for place in left}
+        assert current[window(3)].verdict == "quarantined"
+        assert rejected(current[window(3)]) == (mode == "reject")
+        differing = {d["column"]: d["outcome"] for d in differences_of(current[window(3)]) if d["kind"] == "type"}
+        assert differing == {f"c{index}": fates[index] for index in left}
     if mode == "widen":
         proof = rebuild(runner(spark, settings, contract))
         assert (proof.gained, proof.lost) == (0, 0)

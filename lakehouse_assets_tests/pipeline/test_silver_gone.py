@@ -15,7 +15,7 @@ from lakehouse_assets.operations.release import release
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import delta
-from lakehouse_assets_tests.laws.test_operations import Killed, killed_at
+from lakehouse_assets_tests.laws.test_operations import Killed, kill_at
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
 
@@ -28,7 +28,7 @@ def published(spark, settings):
     return silver(settings), Path(settings.path("silver", "readings"))
 
 
-def test_a_silver_that_is_gone_or_lacks_a_file_is_rebuilt_whole(spark, settings, published):
+def test_a_missing_or_damaged_silver_is_rebuilt_completely(spark, settings, published):
     before, folder = published
     shutil.rmtree(folder)
     assert (rebuild(runner(spark, settings)).rows, silver(settings)) == (3, before)
@@ -38,7 +38,7 @@ def test_a_silver_that_is_gone_or_lacks_a_file_is_rebuilt_whole(spark, settings,
     # With a decision that is still to be applied to it: a release that was killed.
     again = {"waived": ["in_range_value"], "by": "me", "because": "x"}
     with pytest.raises(Killed):
-        release(runner(spark, settings, step=killed_at("log_done")), window(2).start, None, **again)
+        release(runner(spark, settings, step=kill_at("log_done")), window(2).start, None, **again)
     for file in folder.glob("*.parquet"):
         file.unlink()
     assert rebuild(runner(spark, settings)).rows == 4
@@ -77,3 +77,38 @@ def test_a_column_added_by_hand_is_lost_only_when_it_is_named_and_comments_stay(
     assert fields["value"] == "degrees"
     assert migrate(runner(spark, settings, readings())) == []
     assert delta.properties(str(folder))[delta.MEANING] == readings().meaning
+
+
+def test_comments_on_nested_fields_stay_and_do_not_make_silver_another_table(spark, settings):
+    nested = "struct<street: string, rooms: array<struct<number: int>>>"
+    spec = readings(
+        columns={"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "home": nested},
+        source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv"},
+    )
+    home = '"{""street"": ""x"", ""rooms"": [{""number"": 1}]}"'
+    header = "sensor,hour,value,updated,home"
+    for day in (1, 2):
+        land(settings, day, [f"a,{day},10,2024-01-0{day}T00:00:00Z,{home}"], header)
+    heal(spark, settings, [1], spec)
+    path = settings.path("silver", "readings")
+    for field, text in {"home": "whole", "home.street": "by hand", "home.rooms.element.number": "deep"}.items():
+        spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {field} COMMENT '{text}'")
+
+    def comments() -> list[str | None]:
+        schema = spark.read.format("delta").load(path).schema
+        street, rooms = schema["home"].dataType
+        number = rooms.dataType.elementType["number"]
+        return [field.metadata.get("comment") for field in (schema["home"], street, number)]
+
+    before = delta.version(path)
+    heal(spark, settings, [2], spec)
+    assert delta.version(path) == before + 1, "merged, and not folded anew"
+    assert comments() == ["whole", "by hand", "deep"]
+    rebuild(runner(spark, settings, spec))
+    assert comments() == ["whole", "by hand", "deep"]
+    wider = spec.model_copy(
+        update={"columns": {**spec.columns, "value": spec.columns["value"].model_copy(update={"type": "string"})}}
+    )
+    migrate(runner(spark, settings, wider), lose=["value"])
+    assert comments() == ["whole", "by hand", "deep"]
+    assert [row["home"]["rooms"][0]["number"] for row in silver(settings)] == [1, 1]

@@ -15,7 +15,7 @@ GOOD = ["a,1,10,2024-01-01T01:00:00Z", "a,2,much,2024-01-01T01:00:00Z", "b,1,500
 CORRUPT = ["d,1,10,2024-01-02T01:00:00Z", "e,1,10,2024-01-02T01:00:00Z,and,more"]
 
 
-def test_corrupt_records_are_looked_for_only_where_the_statistics_do_not_say_that_there_are_none(spark, settings, monkeypatch):
+def test_corrupt_records_are_searched_only_if_statistics_cannot_exclude_them(spark, settings, monkeypatch):
     land(settings, 1, GOOD)
     land(settings, 2, CORRUPT)
     run = runner(spark, settings)

@@ -15,10 +15,9 @@ from deltalake import DeltaTable
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.queries.provenance import find_checked_decisions
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.pipeline.test_gold import Gold
-from lakehouse_assets_tests.support import heal, land, readings, runner, window
+from lakehouse_assets_tests.support import PROJECT_ROOT, heal, land, readings, runner, window
 
 
 @pytest.fixture
@@ -35,9 +34,9 @@ def lake(spark, settings):
 
 
 def version_of(settings, day: int) -> int:
-    (found,) = [d for d in logs.decisions(settings, "readings", evidence=True) if d.p_extracted_at == window(day).start]
-    assert found.silver_version is not None
-    return found.silver_version
+    (decision,) = [d for d in logs.decisions(settings, "readings", evidence=True) if d.p_extracted_at == window(day).start]
+    assert decision.silver_version is not None
+    return decision.silver_version
 
 
 def numbers(settings, version: int, table: str = "readings") -> list[int]:
@@ -46,13 +45,13 @@ def numbers(settings, version: int, table: str = "readings") -> list[int]:
 
 def test_a_version_has_the_decisions_of_its_commit_with_every_check(lake):
     assert numbers(lake, version_of(lake, 1)) == [1, 2]
-    found = find_checked_decisions(lake, "readings", version_of(lake, 3))
-    (decision,) = found.decisions
-    assert (decision.number, found.note) == (3, "")
+    result = find_checked_decisions(lake, "readings", version_of(lake, 3))
+    (decision,) = result.decisions
+    assert (decision.number, result.note) == (3, "")
     assert {(c["check"], c["status"]) for c in decision.checks} >= {("not_empty", "passed"), ("in_range_value", "failed")}
 
 
-def test_a_version_that_applied_nothing_says_what_it_is(lake, spark):
+def test_a_version_without_decisions_is_described(lake, spark):
     path = lake.path("silver", "readings")
     with pytest.raises(RefusedError, match=r"version 0 of silver readings applied no decision: it is WRITE"):
         find_checked_decisions(lake, "readings", 0)
@@ -71,20 +70,20 @@ def test_a_version_that_applied_nothing_says_what_it_is(lake, spark):
 def test_a_rebuild_has_all_that_it_was_folded_from(lake, spark):
     run = runner(spark, lake, readings(columns={"sensor": "string", "hour": "int", "updated": "timestamp"}, checks=[]))
     version = rebuild(run).version
-    found = find_checked_decisions(lake, "readings", version)
-    assert [d.number for d in found.decisions] == [1, 2, 3]
-    assert "is a rebuild" in found.note
+    result = find_checked_decisions(lake, "readings", version)
+    assert [d.number for d in result.decisions] == [1, 2, 3]
+    assert "is a rebuild" in result.note
 
 
-def test_where_the_delta_log_was_cleaned_up_the_marks_tell(lake):
+def test_after_log_cleanup_the_marks_name_the_decisions(lake):
     path = lake.path("silver", "readings")
     version = version_of(lake, 1)
     DeltaTable(path).create_checkpoint()
     for entry in sorted(Path(path, "_delta_log").glob("*.json"))[: version + 1]:
         entry.unlink()
-    found = find_checked_decisions(lake, "readings", version)
-    assert [d.number for d in found.decisions] == [1, 2]
-    assert "no longer in the Delta log" in found.note
+    result = find_checked_decisions(lake, "readings", version)
+    assert [d.number for d in result.decisions] == [1, 2]
+    assert "no longer in the Delta log" in result.note
     with pytest.raises(
         RefusedError, match="version 0 of silver readings is no longer in its Delta log, and no decision's mark"
     ):

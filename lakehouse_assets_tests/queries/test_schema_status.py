@@ -16,8 +16,8 @@ def test_the_versions_at_which_columns_changed_and_no_other(tmp_path, monkeypatc
     write_deltalake(path, pa.table({"a": number, "b": ["x"]}), mode="append", schema_mode="merge")
     write_deltalake(path, pa.table({"a": number, "b": ["x"]}), mode="append")
     write_deltalake(path, pa.table({"b": pa.array([1], pa.int64())}), mode="overwrite", schema_mode="overwrite")
-    found = [(v.version, v.changes) for v in read_schema_history(path)]
-    assert found == [(0, "1 columns"), (1, "+ b string"), (3, "- a; b: string → bigint")]
+    versions = [(v.version, v.changes) for v in read_schema_history(path)]
+    assert versions == [(0, "1 columns"), (1, "+ b string"), (3, "- a; b: string → bigint")]
     assert [v.version for v in read_schema_history(path, 1)] == [3]
     # Of a long log only the newest commits are looked at.
     monkeypatch.setattr(delta, "COMMITS_READ", 2)

@@ -19,7 +19,7 @@ ALLOWED = set(
 )
 
 
-class Seen(HTMLParser):
+class ParsedPage(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: set[str] = set()
@@ -40,20 +40,20 @@ class Seen(HTMLParser):
 @pytest.fixture(scope="module")
 def pages():
     features = ((SCRIPT, "LGA", "tail 0.7", "0.7", "0.0031", "0.0031", "1e-09", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4", ""),)
-    told = ("2026-11-09 00:00", "quarantined", 0.0031, f"0.1 higher at {SCRIPT}")
+    verdict = ("2026-11-09 00:00", "quarantined", 0.0031, f"0.1 higher at {SCRIPT}")
     drift = (
-        DriftedWindow(*told, features, "data:image/png;base64,AAAA"),
+        DriftedWindow(*verdict, features, "data:image/png;base64,AAAA"),
         DriftedWindow("2026-11-08 00:00", "published", None, "in error"),
     )
-    beside = {"silver/firms": TableContext((("rows held now", 72),), drift)}
-    found = build_site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
-    return {path: Seen(text) for path, text in found.items()}
+    beside = {"silver/firms": TableContext((("rows quarantined now", 72),), drift)}
+    site = build_site(history(), strict(), beside, AT + timedelta(weeks=3), ["silver/firms", "silver/new"])
+    return {path: ParsedPage(text) for path, text in site.items()}
 
 
 def test_nothing_of_the_data_becomes_a_tag_an_attribute_or_a_script(pages):
-    for path, seen in pages.items():
-        assert seen.tags <= ALLOWED, path
-        assert not {name for name in seen.attributes if name.startswith("on")}, path
+    for path, page in pages.items():
+        assert page.tags <= ALLOWED, path
+        assert not {name for name in page.attributes if name.startswith("on")}, path
     text = pages[page_path("silver/firms")].text
     assert SCRIPT in text
     assert f"{SCRIPT}{{{{7*7}}}}" in text
@@ -61,43 +61,43 @@ def test_nothing_of_the_data_becomes_a_tag_an_attribute_or_a_script(pages):
 
 
 def test_every_link_leads_to_a_page_of_the_site(pages):
-    for path, seen in pages.items():
-        for link in seen.links:
+    for path, page in pages.items():
+        for link in page.links:
             if link.startswith("data:image/png;base64,"):
                 continue
             assert link.startswith("#") or posixpath.normpath(posixpath.join(posixpath.dirname(path), link)) in pages, link
 
 
 def test_a_window_that_drifted_has_its_features_and_its_picture(pages):
-    seen = pages[page_path("silver/firms")]
-    text = " ".join(seen.text.split())
+    page = pages[page_path("silver/firms")]
+    text = " ".join(page.text.split())
     assert "2026-11-09 00:00: its features beside the baseline" in text
-    for said in ("p if rows were independent", f"{SCRIPT}LGA", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4"):
-        assert said in text, said
-    assert "data:image/png;base64,AAAA" in seen.links
+    for phrase in ("p if rows were independent", f"{SCRIPT}LGA", "+0.1 kPa", "1 / 2 / 3 → 2 / 3 / 4"):
+        assert phrase in text, phrase
+    assert "data:image/png;base64,AAAA" in page.links
     assert "2026-11-08 00:00: its features" not in text, "of an error there is nothing to show"
 
 
-def test_the_overview_names_every_table_and_what_is_asked_of_nothing(pages):
+def test_the_overview_lists_every_table_and_unmatched_rules(pages):
     text = pages["index.html"].text
     never = ("never audited: silver/new", "The critical rule planet_code", "fits no column of any table")
-    for said in ("silver/firms", f"gold/{SCRIPT}/torn", "founded_year", *never):
-        assert said in text, said
+    for phrase in ("silver/firms", f"gold/{SCRIPT}/torn", "founded_year", *never):
+        assert phrase in text, phrase
 
 
-def test_a_table_s_page_tells_it_all(pages):
+def test_a_table_page_shows_every_result(pages):
     text = " ".join(pages[page_path("silver/firms")].text.split())
-    for said in (
+    for phrase in (
         "80 of 1000 sampled rows fail", "inconclusive", "every row, after the sample left it open", "counted in full",
-        "The rule country_name_present lost its column", "which was weighted", "260", "rows held now", "0.0031",
+        "The rule country_name_present lost its column", "which was weighted", "260", "rows quarantined now", "0.0031",
         "added employees: int", "version 1: passed, with warnings", "Seed7",
     ):  # fmt: skip
-        assert said in text, said
+        assert phrase in text, phrase
     assert format_percent(0.92) in text
     assert "country_name_present lost its column" in text.partition("Since the last audit")[2]
 
 
-def test_what_changed_since_the_last_audit_is_said():
+def test_changes_since_the_last_audit_are_listed():
     before, now = firms(0), firms(1)
     worse = tuple({**r, "status": "fail"} if r["rule"] == "url_form" else r for r in now.results)
     now = firms(1, results=worse, total_raw_records=300_000)
@@ -109,7 +109,7 @@ def test_what_changed_since_the_last_audit_is_said():
 
 def test_an_audit_of_an_old_version_is_history_and_not_the_state():
     old = firms(5, as_of=True, verdict="stopped")
-    text = Seen(build_site([firms(0, verdict="passed"), old], strict(), {}, AT, [])["index.html"]).text
+    text = ParsedPage(build_site([firms(0, verdict="passed"), old], strict(), {}, AT, [])["index.html"]).text
     assert ("✓ passed" in text, "✕ stopped" in text) == (True, False)
 
 
@@ -121,8 +121,8 @@ def test_a_page_s_name_is_plain_whatever_the_folder_is_called():
 
 def test_charts_stay_within_their_frames():
     for low, at, high, promised in [(0, 0, 0, 1), (0.97, 0.98, 0.99, 0.98), (1, 1, 1, 1), (0.1, 0.5, 0.9, 0.35)]:
-        found = interval(low, at, high, promised)
-        assert all(0 <= value <= WIDTH for value in found.values()), found
-        assert found["low"] < found["high"]
+        chart = interval(low, at, high, promised)
+        assert all(0 <= value <= WIDTH for value in chart.values()), chart
+        assert chart["low"] < chart["high"]
     assert bars([])["rows"] == []
     assert max(row["raw_width"] for row in bars([("a", 0.5, 0.1), ("b", 0.2, 0.1)])["rows"]) == 420

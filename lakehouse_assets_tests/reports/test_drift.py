@@ -19,7 +19,7 @@ from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.plots import draw_drift, plot_distributions, plot_ellipses, plot_shares, plot_volumes
 
 LEVELS = {"hold_at": 0.05, "hold_from": 30, "warn_at": 0.05, "warn_from": 20, "lasting_at": 0}
-KNOWN = 32
+BASELINE_WINDOWS = 32
 FEATURES = [{"name": "level", "unit": "kPa"}, "depth", "kind"]
 SPEC = DriftSpec.model_validate({**LEVELS, "features": FEATURES})
 
@@ -28,26 +28,26 @@ def measured(seed: int, shift: float = 0.0, kinds=(("calm", 150), ("wild|<b>", 5
     dice = np.random.default_rng(seed)
     level = np.round(dice.normal(100 + shift, 1, 200), 3)
     depth = np.round(level + dice.normal(0, 0.5, 200), 3)
-    found = []
+    profiles = []
     for name, values in (("level", level), ("depth", depth)):
-        given, rows = np.unique(values, return_counts=True)
-        counts = tuple(zip(given.tolist(), rows.tolist(), strict=True))
+        distinct_values, rows = np.unique(values, return_counts=True)
+        counts = tuple(zip(distinct_values.tolist(), rows.tolist(), strict=True))
         figures = {"mean": float(values.mean()), "std": float(values.std(ddof=1))}
-        extremes = {"minimum": float(given[0]), "maximum": float(given[-1])}
-        found.append(Profile(name, None, 210, 10, counts=counts, distinct=float(len(counts)), **figures, **extremes))
+        extremes = {"minimum": float(distinct_values[0]), "maximum": float(distinct_values[-1])}
+        profiles.append(Profile(name, None, 210, 10, counts=counts, distinct=float(len(counts)), **figures, **extremes))
     kind = Profile(
         "kind", None, sum(rows for _, rows in kinds), kind="category", counts=tuple(kinds), distinct=float(len(kinds))
     )
-    return [*found, kind, compute_relations({"level": level, "depth": depth})]
+    return [*profiles, kind, compute_relations({"level": level, "depth": depth})]
 
 
 @pytest.fixture
 def state():
-    known = BaselineState(SPEC)
-    for seed in range(KNOWN):
-        given = measured(seed)
-        known.learn(seed, given, judge_drift(given, *known.without_window(seed), SPEC, window=seed).statistics)
-    return known
+    baseline = BaselineState(SPEC)
+    for seed in range(BASELINE_WINDOWS):
+        profiles = measured(seed)
+        baseline.learn(seed, profiles, judge_drift(profiles, *baseline.without_window(seed), SPEC, window=seed).statistics)
+    return baseline
 
 
 def cells(text: str, feature: str) -> list[str]:
@@ -55,14 +55,14 @@ def cells(text: str, feature: str) -> list[str]:
     return [cell.strip().replace("\\", "") for cell in line.strip("|").split(" | ")]
 
 
-def test_every_feature_is_told_the_strangest_first(state):
+def test_features_are_listed_by_strangeness(state):
     drift = judge_drift(measured(99, shift=2.0), *state.without_window(99), SPEC, window=99).to_dict()
     text = feature_table(drift)
     first = text.splitlines()[2]
     assert first.startswith(("| level", "| depth", "| relations"))
     level = cells(text, "level")
     assert float(level[3]) > SPEC.min_effect
-    assert float(level[4]) == pytest.approx(1 / (KNOWN + 1), abs=1e-3)
+    assert float(level[4]) == pytest.approx(1 / (BASELINE_WINDOWS + 1), abs=1e-3)
     assert float(level[6]) < 1e-6
     assert level[7].startswith("+")
     assert level[7].endswith("kPa")
@@ -72,7 +72,7 @@ def test_every_feature_is_told_the_strangest_first(state):
     assert describe_status(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
 
 
-def test_what_changed_of_categories_is_told_escaped(state):
+def test_changed_categories_are_listed_escaped(state):
     drift = judge_drift(
         measured(99, kinds=(("calm", 40), ("odd`|", 160))), *state.without_window(99), SPEC, window=99
     ).to_dict()
@@ -83,27 +83,31 @@ def test_what_changed_of_categories_is_told_escaped(state):
     assert "75.0% → 20.0%".replace("-", "\\-") in line.replace("\\", "")
 
 
-def test_how_far_it_can_be_believed():
+def test_the_status_states_its_calibration():
     state = BaselineState(SPEC)
     assert describe_status(judge_drift(measured(1), *state.without_window(1), SPEC).to_dict()).startswith("cold start")
     state.learn(1, measured(1), {})
-    told = describe_status(judge_drift(measured(2), *state.without_window(2), SPEC).to_dict())
-    assert told.startswith("uncalibrated")
-    assert "1 windows known; 19 more until a window can be warned of" in told
-    assert "29 more until a window can be quarantined for" in told
+    text = describe_status(judge_drift(measured(2), *state.without_window(2), SPEC).to_dict())
+    assert text.startswith("uncalibrated")
+    assert "1 windows known; 19 more until a window can be warned of" in text
+    assert "29 more until a window can be quarantined for" in text
 
 
-def test_what_a_baseline_holds(state):
-    rows = {row["feature"]: row for row in feature_rows(state.baseline, [measured(seed) for seed in range(KNOWN)])}
-    level = np.concatenate([np.round(np.random.default_rng(seed).normal(100, 1, 200), 3) for seed in range(KNOWN)])
-    assert (rows["level"]["rows"], rows["level"]["windows"], rows["level"]["moved"]) == (KNOWN * 210, KNOWN, None)
+def test_a_baseline_is_summarized_by_feature(state):
+    rows = {row["feature"]: row for row in feature_rows(state.baseline, [measured(seed) for seed in range(BASELINE_WINDOWS)])}
+    level = np.concatenate([np.round(np.random.default_rng(seed).normal(100, 1, 200), 3) for seed in range(BASELINE_WINDOWS)])
+    assert (rows["level"]["rows"], rows["level"]["windows"], rows["level"]["moved"]) == (
+        BASELINE_WINDOWS * 210,
+        BASELINE_WINDOWS,
+        None,
+    )
     assert rows["level"]["missing"] == pytest.approx(10 / 210)
-    assert [rows["level"][name] for name in ("nulls", "nans", "infinities")] == [10 * KNOWN, 0, 0]
+    assert [rows["level"][name] for name in ("nulls", "nans", "infinities")] == [10 * BASELINE_WINDOWS, 0, 0]
     assert rows["level"]["mean"] == pytest.approx(level.mean())
     assert rows["level"]["std"] == pytest.approx(level.std(ddof=1))
     assert (rows["level"]["minimum"], rows["level"]["maximum"]) == (level.min(), level.max())
     assert rows["level"]["distinct"] == len(np.unique(level))
-    assert rows["level"]["quantiles"]["0.5"] == np.sort(level)[KNOWN * 100 - 1]
+    assert rows["level"]["quantiles"]["0.5"] == np.sort(level)[BASELINE_WINDOWS * 100 - 1]
     assert rows["kind"]["categories"] == {"calm": 0.75, "wild|<b>": 0.25}
     assert rows["relations"]["correlations"][0][:2] == ["level", "depth"]
     assert rows["relations"]["correlations"][0][2] == pytest.approx(0.894, abs=0.02)
@@ -125,7 +129,7 @@ def test_the_two_features_that_changed_are_drawn(statistic):
     )
 
 
-def test_of_those_that_the_statistic_names():
+def test_the_farthest_pair_of_features_is_chosen():
     assert find_farthest_pair(together(0.1, 2), together(0.9), "pair b ~ c")[0].features == ("b", "c")
     assert find_farthest_pair(together(0.1, 2), together(0.9), "spread c")[0].features in {("a$", "c"), ("b", "c")}
     one = compute_relations({"a": np.arange(50.0)})
@@ -133,7 +137,7 @@ def test_of_those_that_the_statistic_names():
 
 
 @pytest.mark.parametrize(
-    ("worst", "told"),
+    ("worst", "message"),
     [
         ({"feature": "level"}, "distribution of the batch"),
         ({"feature": "kind"}, "shares of the batch"),
@@ -143,10 +147,10 @@ def test_of_those_that_the_statistic_names():
         ({"feature": "unheard of"}, None),
     ],
 )
-def test_each_kind_of_drift_has_its_picture(state, worst, told):
+def test_each_kind_of_drift_has_its_picture(state, worst, message):
     now = next((m for m in measured(99, shift=2.0) if m.key[0] == worst["feature"]), None)
     picture = draw_drift("t", {"stratum": None, **worst}, now, state.baseline)
-    assert picture is None if told is None else told in picture
+    assert picture is None if message is None else message in picture
     assert draw_drift("t", {"stratum": None, **worst}, now, BaselineState(SPEC).baseline) is None or "missing" in worst
 
 

@@ -47,7 +47,7 @@ HOSTILE = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 
 
 @HOSTILE
-def test_inert_spells_out_what_is_not_seen_and_leaves_the_rest(text):
+def test_escaping_spells_out_invisible_characters_alone(text):
     assert not CONTROLS.search(escape_controls(text))
     assert escape_controls(escape_controls(text)) == escape_controls(text)
     assert escape_controls("naïve 日本 😀\tx\ny") == "naïve 日本 😀\tx\ny"
@@ -69,12 +69,12 @@ def test_markdown_has_no_sign_left_that_does_anything(text):
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0.5, "0.5"), ("1.5 kPa", "1.5 kPa"), ("x.csv", "x.csv"), ("a: b", "a: b")])
-def test_what_is_harmless_stays_readable(value, shown):
+def test_harmless_text_stays_readable(value, shown):
     assert escape(value) == shown
 
 
 @HOSTILE
-def test_what_dagster_draws_of_a_decision(text):
+def test_dagster_shows_decisions_as_inert_text(text):
     decision = logbook.decided(1, reasons=(Reason(text, "critical", "failed", "rows", 1, text),))
     shown = str(decision_metadata(decision)["reasons"].value)
     assert not any(ACTIVE.search(line.strip("| ").replace("| ", "")) for line in shown.splitlines()[2:])
@@ -137,9 +137,9 @@ def test_the_pages_of_an_audit(text):
     plain = {path: Tags(html).tags for path, html in build_site(history(), strict(), {}, AT, ["silver/firms"]).items()}
     pages = build_site(records, strict(), beside, AT + timedelta(weeks=3), ["silver/firms", f"silver/{text}"])
     for path, html in pages.items():
-        seen = Tags(html)
-        assert not seen.attributes, path
-        assert not seen.tags & {"script", "img", "b", "link"} - plain.get(path, set()), path
+        tags = Tags(html)
+        assert not tags.attributes, path
+        assert not tags.tags & {"script", "img", "b", "link"} - plain.get(path, set()), path
         assert not CONTROLS.search(html), path
-    seen = Tags(pages[page_path("silver/firms")]).text
-    assert " ".join(escape_controls(text).split()) in " ".join(seen.split())
+    tags = Tags(pages[page_path("silver/firms")]).text
+    assert " ".join(escape_controls(text).split()) in " ".join(tags.split())

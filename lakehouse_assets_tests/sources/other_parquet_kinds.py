@@ -69,7 +69,7 @@ SPARK_NAMES = (
 def by_spark(spark: Any, home: Path) -> dict[str, Kind]:
     """Files that Spark writes: its own defaults, and what older versions wrote."""
 
-    def written(sql: str, **conf: str) -> Callable[[Path], object]:
+    def writer_of(sql: str, **conf: str) -> Callable[[Path], object]:
         def write(path: Path) -> None:
             before = {key: spark.conf.get(key, None) for key in conf}
             try:
@@ -88,7 +88,7 @@ def by_spark(spark: Any, home: Path) -> dict[str, Kind]:
     at = "timestamp '2024-03-01 12:00:00.123456'"
     return {
         "int96, Spark's default": Kind(
-            written(
+            writer_of(
                 f"select {at} v, named_struct('at', {at}, 'n', 1) s, array({at}, null) l, map('k', {at}) m, 1.25BD d",
                 **{f"{parquet_}outputTimestampType": "INT96"},
             ),
@@ -103,7 +103,7 @@ def by_spark(spark: Any, home: Path) -> dict[str, Kind]:
             ],
         ),
         "the format of Hive": Kind(
-            written(
+            writer_of(
                 "select 1.25BD d, 12345678901234567890.5BD e, array(1, null) l, array(named_struct('a', 1)) s,"
                 " map('k', array('x')) m",
                 **{f"{parquet_}writeLegacyFormat": "true"},
@@ -111,21 +111,21 @@ def by_spark(spark: Any, home: Path) -> dict[str, Kind]:
             [{"d": "1.25", "e": "12345678901234567890.5", "l": "[1,null]", "s": '[{"a":1}]', "m": '{"k":["x"]}'}],
         ),
         "the calendar of before 1582": Kind(
-            written(
+            writer_of(
                 "select date '1500-02-10' d, timestamp '1500-02-10 01:00:00' t, timestamp '1500-02-10 02:00:00' u",
                 **{f"{parquet_}datetimeRebaseModeInWrite": "LEGACY", f"{parquet_}int96RebaseModeInWrite": "LEGACY"},
             ),
             [{"d": "1500-02-10", "t": "1500-02-10T01:00:00.000000Z", "u": "1500-02-10T02:00:00.000000Z"}],
         ),
         "the calendar of before 1582, int96": Kind(
-            written(
+            writer_of(
                 "select timestamp '1500-02-10 01:00:00' t",
                 **{f"{parquet_}int96RebaseModeInWrite": "LEGACY", f"{parquet_}outputTimestampType": "INT96"},
             ),
             [{"t": "1500-02-10T01:00:00.000000Z"}],
         ),
         "intervals, variants, bytes": Kind(
-            written(
+            writer_of(
                 "select interval '1-2' year to month y, parse_json('{\"a\": [1, null]}') v, cast('x' as binary) b,"
                 " timestamp_ntz '2024-03-01 12:00:00' n",
             ),
@@ -147,16 +147,16 @@ BY_JAVA = {
 def by_java(spark: Any, home: Path) -> dict[str, Kind]:
     """Files of shapes that neither writes, by parquet-java: one value, the byte 7D (125)."""
     jvm = spark._jvm
-    found = {}
+    files = {}
     for number, (name, (column, expected)) in enumerate(BY_JAVA.items()):
         schema = jvm.org.apache.parquet.schema.MessageTypeParser.parseMessageType(f"message m {{ {column} }}")
         file = home / f"java-{number}.parquet"
-        place = jvm.org.apache.hadoop.fs.Path(file.as_uri())
-        writer = jvm.org.apache.parquet.hadoop.example.ExampleParquetWriter.builder(place).withType(schema).build()
+        hadoop_path = jvm.org.apache.hadoop.fs.Path(file.as_uri())
+        writer = jvm.org.apache.parquet.hadoop.example.ExampleParquetWriter.builder(hadoop_path).withType(schema).build()
         row = jvm.org.apache.parquet.example.data.simple.SimpleGroup(schema)
         value = jvm.org.apache.parquet.io.api.Binary.fromConstantByteArray(bytes([125]))
         (row.addGroup("v") if "group" in column else row).add("array" if "group" in column else "v", value)
         writer.write(row)
         writer.close()
-        found[name] = Kind(lambda path, file=file: path.write_bytes(file.read_bytes()), expected)
-    return found
+        files[name] = Kind(lambda path, file=file: path.write_bytes(file.read_bytes()), expected)
+    return files

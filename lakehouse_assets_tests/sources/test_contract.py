@@ -63,13 +63,13 @@ class Broken(FilesReader):
     """A source that breaks one promise."""
 
     promise = ""
-    asked = 0
+    calls = 0
 
     def fingerprints(self, windows):
         prints = dict(super().fingerprints(windows))
-        Broken.asked += 1
+        Broken.calls += 1
         if self.promise == "the same when asked again":
-            return {window: f"{text}{Broken.asked}" for window, text in prints.items()}
+            return {window: f"{text}{Broken.calls}" for window, text in prints.items()}
         if self.promise == "no others":
             return {**prints, ABSENT: "x"}
         if self.promise == "is a text that is not empty":

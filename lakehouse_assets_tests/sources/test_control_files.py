@@ -6,13 +6,13 @@ Belongs here: the reader on a real folder. Does not: what may stand in one (chec
 from pathlib import Path
 
 from lakehouse_assets.sources import FilesReader
-from lakehouse_assets_tests.sources.places import csv_source, day, land
+from lakehouse_assets_tests.sources.source_files import csv_source, day, land
 
 SOURCE = csv_source(control="c/{window:%Y-%m-%d}.json")
 DAYS = [day(1), day(2), day(3)]
 
 
-def test_a_control_file_is_part_of_what_has_arrived(tmp_path: Path) -> None:
+def test_a_control_file_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     def prints() -> dict[int, str]:
         return {w.start.day: text for w, text in FilesReader(SOURCE, str(tmp_path)).fingerprints(DAYS).items()}
 
@@ -29,15 +29,15 @@ def test_a_control_file_is_part_of_what_has_arrived(tmp_path: Path) -> None:
     assert prints() == changed
 
 
-def test_what_they_say(spark, tmp_path: Path) -> None:
+def test_control_files_give_totals(spark, tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     for window in DAYS:
         land(landing, f"t/{window.key}.csv", "a\n1\n")
     land(landing, "c/2024-03-01.json", '{"rows": 1}')
     secret = land(tmp_path, "secret.json", '{"rows": 1}')
     (landing / "c" / "2024-03-03.json").symlink_to(secret)
-    found = FilesReader(SOURCE, str(landing)).read(spark, DAYS).control
-    assert [(dict(found[w].figures), found[w].problem) for w in DAYS] == [
+    totals = FilesReader(SOURCE, str(landing)).read(spark, DAYS).control
+    assert [(dict(totals[w].figures), totals[w].problem) for w in DAYS] == [
         ({"rows": 1.0}, ""),
         ({}, "there is no c/2024-03-02.json"),
         ({}, "unreadable control file c/2024-03-03.json: it is a link that leads out of the landing folder"),

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.contracts.windows import calendar
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.files import FilesReader
-from lakehouse_assets_tests.sources.places import csv_source, day, land, rows
+from lakehouse_assets_tests.sources.source_files import csv_source, day, land, rows
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def read(spark: SparkSession, tmp_path: Path):
 
 
 def test_the_contract(read) -> None:
-    found = read("origin,temp\nEWR,39.02\nJFK,NA\n", nulls=("NA",))
-    assert dict(found.frame.dtypes) == {
+    extraction = read("origin,temp\nEWR,39.02\nJFK,NA\n", nulls=("NA",))
+    assert dict(extraction.frame.dtypes) == {
         "p_extracted_at": "timestamp",
         "_source_file": "string",
         "_columns": "array<string>",
@@ -42,37 +42,37 @@ def test_the_contract(read) -> None:
         "temp": "string",
     }
     midnight, columns = day(1).start.replace(tzinfo=None), ["origin", "temp"]
-    assert sorted(tuple(row) for row in found.frame.collect()) == [
+    assert sorted(tuple(row) for row in extraction.frame.collect()) == [
         (midnight, "t/2024-03-01.csv", columns, None, "EWR", "39.02"),
         (midnight, "t/2024-03-01.csv", columns, None, "JFK", "NA"),
     ]
-    assert (found.problems, found.columns) == ({}, {day(1): ("origin", "temp")})
+    assert (extraction.problems, extraction.columns) == ({}, {day(1): ("origin", "temp")})
 
 
 def test_columns_are_bound_by_name(read) -> None:
-    found = read("a,b\n1,2\n", "b,a\n4,3\n", "a,c\n5,6\n")
-    assert rows(found, "a", "b", "c", "_columns") == [
+    extraction = read("a,b\n1,2\n", "b,a\n4,3\n", "a,c\n5,6\n")
+    assert rows(extraction, "a", "b", "c", "_columns") == [
         ("1", "2", None, ["a", "b"]),
         ("3", "4", None, ["b", "a"]),
         ("5", None, "6", ["a", "c"]),
     ]
-    assert found.columns[day(2)] == ("b", "a")
+    assert extraction.columns[day(2)] == ("b", "a")
 
 
 def test_case_differs_between_files(read) -> None:
-    found = read("Temp,X\n1,2\n", "temp,x\n3,4\n", declared=["temp"])
-    assert rows(found, "temp", "X", "_columns") == [("1", "2", ["temp", "X"]), ("3", "4", ["temp", "X"])]
+    extraction = read("Temp,X\n1,2\n", "temp,x\n3,4\n", declared=["temp"])
+    assert rows(extraction, "temp", "X", "_columns") == [("1", "2", ["temp", "X"]), ("3", "4", ["temp", "X"])]
 
 
 BAD_LINES = ["1", "1,2,3", '1,"open', '8,"a""', '9,"a"",1', "1,2,", "d\ufffdj\ufffd,2", "," * 250_000]
 
 
-def test_a_bad_line_is_kept_as_text_and_spares_the_others(read) -> None:
-    found = read("\n".join(["a,b", "0,0", *BAD_LINES, "9,9"]))
-    assert rows(found, "_corrupt_record", "a", "b") == sorted(
+def test_a_bad_line_becomes_a_corrupt_record_alone(read) -> None:
+    extraction = read("\n".join(["a,b", "0,0", *BAD_LINES, "9,9"]))
+    assert rows(extraction, "_corrupt_record", "a", "b") == sorted(
         [(None, "0", "0"), (None, "9", "9"), *[(line, None, None) for line in BAD_LINES]], key=repr
     )
-    assert found.problems == {}
+    assert extraction.problems == {}
 
 
 def test_wrong_bytes_in_the_body(read) -> None:
@@ -106,17 +106,17 @@ def test_values_stay_as_they_came(read, line: str, value: str | None) -> None:
 
 
 def test_line_ends_blank_lines_and_a_repeated_header(read) -> None:
-    found = read(b"\xef\xbb\xbfa,b\r\n1,2\r\n\r\n   \r\na,b\r\n3,4", b"a,b\n5,6\n", b"a,b\r7,8\r")
-    assert rows(found, "a", "b") == [("1", "2"), ("3", "4"), ("a", "b"), ("5", "6"), ("7", "8")]
+    extraction = read(b"\xef\xbb\xbfa,b\r\n1,2\r\n\r\n   \r\na,b\r\n3,4", b"a,b\n5,6\n", b"a,b\r7,8\r")
+    assert rows(extraction, "a", "b") == [("1", "2"), ("3", "4"), ("a", "b"), ("5", "6"), ("7", "8")]
 
 
 def test_no_rows(read) -> None:
-    found = read("", "a,b\n", "a,b", b"\xef\xbb\xbf")
-    assert rows(found, "_corrupt_record") == []
-    assert found.columns == {day(1): (), day(2): ("a", "b"), day(3): ("a", "b"), day(4): ()}
+    extraction = read("", "a,b\n", "a,b", b"\xef\xbb\xbf")
+    assert rows(extraction, "_corrupt_record") == []
+    assert extraction.columns == {day(1): (), day(2): ("a", "b"), day(3): ("a", "b"), day(4): ()}
 
 
-def test_only_the_windows_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_the_requested_windows_are_read(spark: SparkSession, tmp_path: Path) -> None:
     land(tmp_path, "t/2024-03-01.csv", "a\n1\n")
     land(tmp_path, "t/2024-03-02.csv", "a\n2\n")
     reader = FilesReader(csv_source(), str(tmp_path))
@@ -143,11 +143,11 @@ HEADERS = [
 
 @pytest.mark.parametrize("multiline", [False, True])
 def test_headers_that_spark_or_delta_mind(read, tmp_path: Path, multiline: bool) -> None:
-    found = read(",".join(HEADERS) + ',"say ""hi"""\n' + ",".join(map(str, range(len(HEADERS) + 1))), multiline=multiline)
-    names = found.columns[day(1)]
-    assert rows(found, *names, "_corrupt_record") == [(*map(str, range(len(HEADERS) + 1)), None)]
-    place = str(tmp_path / "delta")
-    found.frame.write.format("delta").save(place)
+    extraction = read(",".join(HEADERS) + ',"say ""hi"""\n' + ",".join(map(str, range(len(HEADERS) + 1))), multiline=multiline)
+    names = extraction.columns[day(1)]
+    assert rows(extraction, *names, "_corrupt_record") == [(*map(str, range(len(HEADERS) + 1)), None)]
+    path = str(tmp_path / "delta")
+    extraction.frame.write.format("delta").save(path)
     assert {"wind_x20_speed_x20__x28_mph_x29_", "x5f_id", "x70__extracted_at"} <= set(names)
 
 
@@ -157,17 +157,17 @@ NAMES = [" x", "#1", "%41", "+", "[1]", "{a,b}", "é", "e\u0301", "\\", "(1)", "
 def test_file_names(read, spark: SparkSession, tmp_path: Path) -> None:
     for name in NAMES:
         land(tmp_path, f"t/2024-03-01{name}.csv", "a\n1\n")
-    found = FilesReader(csv_source(path="t/{window:%Y-%m-%d}*.csv"), str(tmp_path)).read(spark, [day(1)])
-    assert {row[0] for row in rows(found, "_source_file")} == {f"t/2024-03-01{name}.csv" for name in NAMES}
-    assert found.frame.count() == len(NAMES)
+    extraction = FilesReader(csv_source(path="t/{window:%Y-%m-%d}*.csv"), str(tmp_path)).read(spark, [day(1)])
+    assert {row[0] for row in rows(extraction, "_source_file")} == {f"t/2024-03-01{name}.csv" for name in NAMES}
+    assert extraction.frame.count() == len(NAMES)
 
 
-def test_folders_that_look_like_partitions(spark: SparkSession, tmp_path: Path) -> None:
+def test_folder_names_never_become_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
     for number in (1, 2):
         land(tmp_path, f"day=2024-03-0{number}/a b/x.csv", f"day,b\n{number},x\n")
     source = csv_source(path="day={window:%Y-%m-%d}/*/x.csv")
-    found = FilesReader(source, str(tmp_path)).read(spark, [day(1), day(2)])
-    assert rows(found, "day", "_source_file") == [("1", "day=2024-03-01/a b/x.csv"), ("2", "day=2024-03-02/a b/x.csv")]
+    extraction = FilesReader(source, str(tmp_path)).read(spark, [day(1), day(2)])
+    assert rows(extraction, "day", "_source_file") == [("1", "day=2024-03-01/a b/x.csv"), ("2", "day=2024-03-02/a b/x.csv")]
 
 
 def test_gzip_and_another_delimiter(spark: SparkSession, tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_gzip_and_another_delimiter(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_multiline(read) -> None:
-    found = read(b'a,b\r\n"x\r\ny",2\r\n1,2,3\r\n\r\n"",\r\n', multiline=True)
-    assert rows(found, "a", "b", "_corrupt_record") == [("", None, None), ("x\ny", "2", None), (None, None, "1,2,3")]
+    extraction = read(b'a,b\r\n"x\r\ny",2\r\n1,2,3\r\n\r\n"",\r\n', multiline=True)
+    assert rows(extraction, "a", "b", "_corrupt_record") == [("", None, None), ("x\ny", "2", None), (None, None, "1,2,3")]
 
 
 def test_a_line_break_in_quotes_without_multiline(read) -> None:
@@ -194,8 +194,8 @@ def test_a_year_of_files_needs_no_job_to_read_and_few_tasks_to_write(spark: Spar
     scheduler = context._jsc.sc().dagScheduler()
     before = scheduler.numTotalJobs()
     listing = spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.threshold")
-    found = FilesReader(csv_source(), str(tmp_path)).read(spark, windows)
+    extraction = FilesReader(csv_source(), str(tmp_path)).read(spark, windows)
     assert scheduler.numTotalJobs() == before
-    assert found.frame.rdd.getNumPartitions() <= 2
-    assert found.frame.select("p_extracted_at").distinct().count() == 366
+    assert extraction.frame.rdd.getNumPartitions() <= 2
+    assert extraction.frame.select("p_extracted_at").distinct().count() == 366
     assert spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.threshold") == listing

@@ -18,7 +18,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.jdbc import JdbcReader
 from lakehouse_assets.testing import verify_source
 from lakehouse_assets_tests.e2e.servers import Database, postgres_server
-from lakehouse_assets_tests.sources.places import day, rows
+from lakehouse_assets_tests.sources.source_files import day, rows
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +32,14 @@ def settings_of(database: Database, **connection: Any) -> Settings:
     return Settings(root="/nowhere", landing="/nowhere", dagster_home="/nowhere", jdbc=jdbc)  # type: ignore[arg-type]
 
 
-def source(**given: Any) -> JdbcSource:
-    return JdbcSource.model_validate({"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at"} | given)
+def source(**attributes: Any) -> JdbcSource:
+    return JdbcSource.model_validate({"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at"} | attributes)
 
 
 @pytest.fixture
 def reader(database):
-    def reader(**given: Any) -> JdbcReader:
-        return JdbcReader(source(**given), settings_of(database))
+    def reader(**attributes: Any) -> JdbcReader:
+        return JdbcReader(source(**attributes), settings_of(database))
 
     database.run("DROP TABLE IF EXISTS t")
     return reader
@@ -76,11 +76,11 @@ def test_values(spark, database, reader) -> None:
         f"CREATE TABLE t (at timestamptz, {columns})",
         f"INSERT INTO t VALUES ('2024-03-01T05:00Z', {', '.join(text for _, text, _ in VALUES)})",
     )
-    found = reader().read(spark, [day(1)])
-    [row] = found.frame.collect()
+    extraction = reader().read(spark, [day(1)])
+    [row] = extraction.frame.collect()
     assert [row[f"v{n}"] for n in range(len(VALUES))] == [text for *_, text in VALUES]
     assert (row["p_extracted_at"].date(), row["_source_file"], row["_corrupt_record"]) == (day(1).start.date(), "SHOP: t", None)
-    assert row["_columns"] == list(found.columns[day(1)]) == ["at", *(f"v{n}" for n in range(len(VALUES)))]
+    assert row["_columns"] == list(extraction.columns[day(1)]) == ["at", *(f"v{n}" for n in range(len(VALUES)))]
 
 
 def test_hostile_names(spark, database, reader) -> None:
@@ -90,9 +90,9 @@ def test_hostile_names(spark, database, reader) -> None:
         'CREATE TABLE "S; x"."t\'s" ("a""b`c" text, "_id" int, "select" int, "At $1" timestamptz, lakehouse_c0 int)',
         """INSERT INTO "S; x"."t's" VALUES ('x', 1, 2, '2024-03-02Z', 3)""",
     )
-    found = reader(table="S; x.t's", modified="At $1").read(spark, [day(2)])
-    assert [tuple(row)[4:] for row in found.frame.collect()] == [("x", "1", "2", "2024-03-02T00:00:00.000000Z", "3")]
-    assert found.columns[day(2)] == ('a"b`c', "x5f_id", "select", "At_x20_$1", "lakehouse_c0")
+    extraction = reader(table="S; x.t's", modified="At $1").read(spark, [day(2)])
+    assert [tuple(row)[4:] for row in extraction.frame.collect()] == [("x", "1", "2", "2024-03-02T00:00:00.000000Z", "3")]
+    assert extraction.columns[day(2)] == ('a"b`c', "x5f_id", "select", "At_x20_$1", "lakehouse_c0")
 
 
 def fill(database: Database, kind: str = "timestamptz") -> None:
@@ -112,31 +112,31 @@ def expected(*windows: Window, shift: timedelta = timedelta()) -> list[tuple[dat
     return sorted((w.start, str(n)) for n, at in times.items() for w in windows if w.start <= at < w.end)
 
 
-def taken(extraction) -> list[tuple[datetime, str]]:
+def read_rows(extraction) -> list[tuple[datetime, str]]:
     return sorted((row[0].astimezone(UTC), row[1]) for row in extraction.frame.select("p_extracted_at", "id").collect())
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_range_of_windows_is_asked_of_the_server_by_its_bounds(spark, database, reader, partitions) -> None:
+def test_a_range_of_windows_is_filtered_by_the_server(spark, database, reader, partitions) -> None:
     fill(database)
     windows = [day(1), day(2), day(4)]
     before = len(database.statements())
-    assert taken(reader(partitions=partitions).read(spark, windows)) == expected(*windows)
-    asked = [text for text in database.statements()[before:] if "lakehouse_c1" in text and "1=0" not in text]
-    assert len(asked) == 2 * partitions, "days 1 and 2 are one range, day 4 another"
-    assert all('("at" >= ' in text.partition(") q WHERE ")[2] and ' AND "at" < ' in text for text in asked), asked
+    assert read_rows(reader(partitions=partitions).read(spark, windows)) == expected(*windows)
+    queries = [text for text in database.statements()[before:] if "lakehouse_c1" in text and "1=0" not in text]
+    assert len(queries) == 2 * partitions, "days 1 and 2 are one range, day 4 another"
+    assert all('("at" >= ' in text.partition(") q WHERE ")[2] and ' AND "at" < ' in text for text in queries), queries
     # On the column itself: the server's plan is an index's.
     database.run("ANALYZE t")
-    query = asked[0].partition(": ")[2]
+    query = queries[0].partition(": ")[2]
     plan = database.run("SET enable_seqscan = off", f"EXPLAIN {query}")
     assert any("Index Cond" in line for (line,) in plan), plan
 
 
 def test_times_without_a_zone_are_the_source_s(spark, database, reader) -> None:
     fill(database, "timestamp")
-    found = reader(timezone="America/New_York").read(spark, [day(1), day(2)])
-    assert taken(found) == expected(day(1), day(2), shift=timedelta(hours=5))
-    assert rows(found, "at")[0] == ("2024-02-29T21:00:00.000000",), "as it stands there"
+    extraction = reader(timezone="America/New_York").read(spark, [day(1), day(2)])
+    assert read_rows(extraction) == expected(day(1), day(2), shift=timedelta(hours=5))
+    assert rows(extraction, "at")[0] == ("2024-02-29T21:00:00.000000",), "as it stands there"
 
 
 def test_each_hour_of_a_day_with_25_has_its_rows_once(spark, database, reader) -> None:
@@ -144,8 +144,8 @@ def test_each_hour_of_a_day_with_25_has_its_rows_once(spark, database, reader) -
     database.run("CREATE TABLE t (id int, at timestamp)")
     database.run("INSERT INTO t SELECT n, '2024-11-03'::timestamp + n * interval '30 minutes' FROM generate_series(0, 7) n")
     hours = [window_at(datetime(2024, 11, 3, hour, tzinfo=UTC), "hourly") for hour in range(3, 10)]
-    found = taken(reader(timezone="America/New_York", partitions=2).read(spark, hours))
-    assert sorted(int(number) for _, number in found) == list(range(8))
+    rows_by_hour = read_rows(reader(timezone="America/New_York", partitions=2).read(spark, hours))
+    assert sorted(int(number) for _, number in rows_by_hour) == list(range(8))
 
 
 def prints(reader, *days: int) -> dict[int, str]:
@@ -178,7 +178,7 @@ def test_fingerprints_follow_the_rows(database, reader, kind) -> None:
         last = now
 
 
-def test_all_windows_are_asked_after_in_one_query(database, reader) -> None:
+def test_one_query_fingerprints_all_windows(database, reader) -> None:
     fill(database)
     look = reader()
     prints(look, 1)
@@ -189,29 +189,29 @@ def test_all_windows_are_asked_after_in_one_query(database, reader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("attributes", "message"),
     [
         ({"table": "none"}, "no such table"),
         ({"modified": "when"}, "no column 'when'; it has id, at, v"),
         ({"modified": "v"}, "no time"),
     ],
 )
-def test_what_the_database_does_not_have(database, reader, given, said) -> None:
+def test_missing_tables_and_columns_are_named(database, reader, attributes, message) -> None:
     fill(database)
-    with pytest.raises(SourceError, match=said):
-        reader(**given).fingerprints([day(1)])
+    with pytest.raises(SourceError, match=message):
+        reader(**attributes).fingerprints([day(1)])
 
 
 def test_nothing_of_the_connection_is_shown(spark, database, reader, capfd) -> None:
     fill(database)
     plan = reader().read(spark, [day(1)]).frame
-    told = plan._jdf.queryExecution().toString()
+    text = plan._jdf.queryExecution().toString()
     errors = []
     for wrong in (settings_of(database, password="another-password"), settings_of(Database(1, database.log))):
         broken = JdbcReader(source(), wrong)
-        for act in (lambda r=broken: r.fingerprints([day(1)]), lambda r=broken: r.read(spark, [day(1)])):
+        for call in (lambda r=broken: r.fingerprints([day(1)]), lambda r=broken: r.read(spark, [day(1)])):
             with pytest.raises(SourceError) as caught:
-                act()
+                call()
             errors.append(f"{caught.value!r} {caught.value.__cause__} {caught.value.__suppress_context__}")
     # Reached when it was planned, and not when it is read.
     late = JdbcReader(source(), settings_of(database))
@@ -223,16 +223,16 @@ def test_nothing_of_the_connection_is_shown(spark, database, reader, capfd) -> N
         late.probe(spark, [day(1)])
     errors.append(str(caught.value))
     assert "SHOP: t: " in errors[0]
-    told += (
+    text += (
         " ".join(errors) + repr(settings_of(database)) + settings_of(database).model_dump_json() + repr(database.connection())
     )
-    told += "".join(capfd.readouterr())
+    text += "".join(capfd.readouterr())
     hidden = (database.password, "another-password", database.user, f"{database.port}/", "127.0.0.1")
-    assert not [value for value in hidden if value in told], told
+    assert not [value for value in hidden if value in text], text
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("postgresql://h/d", "is not written as jdbc:postgresql://"),
         ("jdbc:postgresql://h:5432", "is not written as"),
@@ -243,14 +243,14 @@ def test_nothing_of_the_connection_is_shown(spark, database, reader, capfd) -> N
         ("jdbc:postgresql://me:word@h/d", "holds a user or a password"),
     ],
 )
-def test_addresses_that_are_refused(url, said) -> None:
+def test_addresses_that_are_refused(url, message) -> None:
     settings = Settings.from_environment({"LAKEHOUSE_JDBC_SHOP_URL": url})
-    with pytest.raises(EnvironmentMissing, match=said) as caught:
+    with pytest.raises(EnvironmentMissing, match=message) as caught:
         JdbcReader(source(), settings).fingerprints([day(1)])
     assert "word@" not in str(caught.value) and "=word" not in str(caught.value)
 
 
-def test_who_waits_for_a_lock_waits_so_long_and_no_longer(database, reader) -> None:
+def test_waiting_for_a_lock_times_out(database, reader) -> None:
     reader()
     database.run("CREATE TABLE t (at timestamptz)", "INSERT INTO t VALUES ('2024-03-01')")
     settings = settings_of(database)
@@ -264,7 +264,7 @@ def test_who_waits_for_a_lock_waits_so_long_and_no_longer(database, reader) -> N
     assert hurried.fingerprints([day(1)]) == JdbcReader(source(), settings).fingerprints([day(1)])
 
 
-def test_an_answer_takes_so_long_and_no_longer(database, reader) -> None:
+def test_a_slow_query_times_out(database, reader) -> None:
     reader()
     database.run(
         "CREATE OR REPLACE FUNCTION slowly() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS "
@@ -276,13 +276,13 @@ def test_an_answer_takes_so_long_and_no_longer(database, reader) -> None:
     database.run("DROP VIEW slow")
 
 
-def test_a_connection_that_nobody_named() -> None:
+def test_an_unnamed_connection_is_refused() -> None:
     with pytest.raises(EnvironmentMissing, match="LAKEHOUSE_JDBC_SHOP_URL"):
         JdbcReader(source(), Settings.from_environment({})).fingerprints([day(1)])
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("attributes", "message"),
     [
         ({"connection": "jdbc:postgresql://h/d"}, "an address does not go here"),
         ({"table": 'a"b'}, "without quotes"),
@@ -291,12 +291,12 @@ def test_a_connection_that_nobody_named() -> None:
         ({"overlap_minutes": 5}, "history: watermark only"),
     ],
 )
-def test_what_yaml_may_not_say(given, said) -> None:
-    with pytest.raises(ValidationError, match=said):
-        source(**given)
+def test_invalid_yaml_is_refused(attributes, message) -> None:
+    with pytest.raises(ValidationError, match=message):
+        source(**attributes)
 
 
-def test_the_database_says_what_each_window_has(database, reader, spark) -> None:
+def test_the_database_gives_control_totals_of_each_window(database, reader, spark) -> None:
     database.run(
         'CREATE TABLE t (at timestamptz, amount numeric(12,2), "odd name" double precision, t text)',
         "INSERT INTO t VALUES ('2024-03-01T05:00Z', 1.50, 2, 'a'), ('2024-03-01T23:59:59Z', NULL, 'NaN', 'b'),"
@@ -310,9 +310,9 @@ def test_the_database_says_what_each_window_has(database, reader, spark) -> None
         "mean": "avg(amount)",
     }
     windows = [day(1), day(2), day(3)]
-    found = reader(control=control).read(spark, windows).control
-    assert [list(found[window].figures) for window in windows] == [list(control)] * 3
-    assert [list(found[window].figures.values()) for window in windows] == [
+    control_totals = reader(control=control).read(spark, windows).control
+    assert [list(control_totals[window].figures) for window in windows] == [list(control)] * 3
+    assert [list(control_totals[window].figures.values()) for window in windows] == [
         [2.0, 2.0, 1.5, 2.0, 1.5],
         [1.0, 0.0, 4.25, -1.0, 4.25],
         [0.0, 0.0, None, None, None],
@@ -320,15 +320,15 @@ def test_the_database_says_what_each_window_has(database, reader, spark) -> None
     assert reader().read(spark, windows).control == {}
 
 
-@pytest.mark.parametrize(("asked", "why"), [("sum(no)", "there is no column 'no'"), ("sum(v)", "v is text, and no number")])
-def test_what_the_database_could_not_say(spark, database, reader, asked, why) -> None:
+@pytest.mark.parametrize(("control", "why"), [("sum(no)", "there is no column 'no'"), ("sum(v)", "v is text, and no number")])
+def test_impossible_control_totals_are_refused(spark, database, reader, control, why) -> None:
     fill(database)
     with pytest.raises(SourceError, match=f"SHOP: t: source.control.figure: {why}"):
-        reader(control={"figure": asked}).read(spark, [day(1)])
+        reader(control={"figure": control}).read(spark, [day(1)])
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("attributes", "why"),
     [
         ({"control": {"rows": "count(*); drop table t"}}, "is not `count"),
         ({"control": {"rows": "sum(a + b)) from t --"}}, "is not `count"),
@@ -337,12 +337,12 @@ def test_what_the_database_could_not_say(spark, database, reader, asked, why) ->
         ({"control": {"rows": "count(*)"}, "history": "watermark", "overlap_minutes": 5}, "rows move on to other windows"),
     ],
 )
-def test_refused_control(given, why) -> None:
+def test_refused_control(attributes, why) -> None:
     with pytest.raises(ValidationError, match=why):
-        source(**given)
+        source(**attributes)
 
 
-def test_a_content_fingerprint_is_of_the_whole_row_whatever_a_column_is_called(database, reader) -> None:
+def test_a_content_fingerprint_covers_all_columns_of_any_name(database, reader) -> None:
     database.run("CREATE TABLE t (at timestamptz, t text, v text)", "INSERT INTO t VALUES ('2024-03-01T05:00Z', 'same', 'a')")
     before = reader(fingerprint="content").fingerprints([day(1)])
     database.run("UPDATE t SET v = 'b'")
@@ -358,3 +358,28 @@ def test_the_contract_of_a_source_kind(spark, database) -> None:
         database.run(f"INSERT INTO t VALUES (100, '{window.start.isoformat()}', 'late')")
 
     verify_source(spark, lambda _: JdbcReader(source(), settings), [day(1), day(2)], day(20), change)
+
+
+@pytest.mark.parametrize("personal", [True, False])
+def test_a_database_quotes_no_row_of_a_table_with_personal_columns(spark, database, personal) -> None:
+    database.run(
+        "DROP VIEW IF EXISTS misread",
+        "DROP TABLE IF EXISTS people",
+        "CREATE TABLE people (mail text, at timestamptz)",
+        "INSERT INTO people VALUES ('qzx7personal@example.com', '2024-03-01T05:00Z')",
+        "CREATE VIEW misread AS SELECT mail::int AS mail, at FROM people",
+    )
+    reader = JdbcReader(source(table="misread", fingerprint="content"), settings_of(database), personal=personal)
+    messages = []
+    for attempt in (lambda: reader.fingerprints([day(1)]), lambda: reader.probe(spark, [day(1)])):
+        with pytest.raises(SourceError, match="SHOP: misread: ") as caught:
+            attempt()
+        messages.append(str(caught.value))
+    if personal:
+        assert set(messages) == {"SHOP: misread: the database stops with SQLSTATE 22P02 (masked: pii)"}
+    else:
+        assert all('type integer: "qzx7personal@example.com"' in message for message in messages)
+    # What quotes no row is still told.
+    reader = JdbcReader(source(table="misread", modified="gone"), settings_of(database), personal=personal)
+    with pytest.raises(SourceError, match="there is no column 'gone'"):
+        reader.fingerprints([day(1)])

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.json_files import ADVICE
-from lakehouse_assets_tests.sources.places import day, json_source, land, rows
+from lakehouse_assets_tests.sources.source_files import day, json_source, land, rows
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ BAD = [
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_a_line_that_is_no_object_is_kept_as_text(read, line: str) -> None:
-    found = read(f'{{"a": 0}}\n{line}\n')
-    assert rows(found, "_corrupt_record", "a") == sorted([(None, "0"), (line, None)], key=repr)
-    assert found.problems == {}
+def test_a_line_that_is_no_object_becomes_a_corrupt_record(read, line: str) -> None:
+    extraction = read(f'{{"a": 0}}\n{line}\n')
+    assert rows(extraction, "_corrupt_record", "a") == sorted([(None, "0"), (line, None)], key=repr)
+    assert extraction.problems == {}
 
 
 def test_blank_lines_and_a_byte_order_mark(read) -> None:
@@ -76,14 +76,14 @@ def test_blank_lines_and_a_byte_order_mark(read) -> None:
 
 
 def test_wrong_bytes(read) -> None:
-    found = read('{"a": "é"}\n{"a": "x"}\n'.encode("latin-1"))
-    assert rows(found, "_corrupt_record", "a") == [('{"a": "\ufffd"}', None), (None, "x")]
+    extraction = read('{"a": "é"}\n{"a": "x"}\n'.encode("latin-1"))
+    assert rows(extraction, "_corrupt_record", "a") == [('{"a": "\ufffd"}', None), (None, "x")]
 
 
 def test_columns_are_those_of_each_file(read) -> None:
-    found = read('{"b": 1, "wind speed": 2}\n{"a": 3}\n', '{"a.b": 4, "_id": 5}\n', "", "{}\n")
-    assert found.columns == {day(1): ("a", "b", "wind_x20_speed"), day(2): ("x5f_id", "a.b"), day(3): (), day(4): ()}
-    assert rows(found, "a", "b", "wind_x20_speed", "x5f_id", "a.b") == [
+    extraction = read('{"b": 1, "wind speed": 2}\n{"a": 3}\n', '{"a.b": 4, "_id": 5}\n', "", "{}\n")
+    assert extraction.columns == {day(1): ("a", "b", "wind_x20_speed"), day(2): ("x5f_id", "a.b"), day(3): (), day(4): ()}
+    assert rows(extraction, "a", "b", "wind_x20_speed", "x5f_id", "a.b") == [
         ("3", None, None, None, None),
         (None, "1", "2", None, None),
         (None, None, None, "5", "4"),
@@ -92,8 +92,8 @@ def test_columns_are_those_of_each_file(read) -> None:
 
 
 def test_case_differs_between_files(read) -> None:
-    found = read('{"Temp": 1}\n', '{"temp": 2}\n', declared=["TEMP"])
-    assert rows(found, "TEMP", "_columns") == [("1", ["TEMP"]), ("2", ["TEMP"])]
+    extraction = read('{"Temp": 1}\n', '{"temp": 2}\n', declared=["TEMP"])
+    assert rows(extraction, "TEMP", "_columns") == [("1", ["TEMP"]), ("2", ["TEMP"])]
 
 
 @pytest.mark.parametrize(("content", "reason"), [('{"A": 1}\n{"a": 2}\n', "differ only in case"), ('{"": 1}\n', "no name")])
@@ -121,12 +121,12 @@ def test_a_document_over_several_lines_is_one_file_that_cannot_be_read(read) -> 
         '{"a": 1}\n',
         '{\n{"a": 2}\n',
     ]
-    found = read(*contents)
-    told = rows(found, "_source_file", "_corrupt_record", "a")
+    extraction = read(*contents)
+    values = rows(extraction, "_source_file", "_corrupt_record", "a")
     names = [f"t/2024-03-0{number}.json" for number in range(1, 7)]
     arrays = {names[1], names[2], names[3]}
     what = {name: "a JSON array" if name in arrays else "pretty-printed JSON" for name in names}
     expected = [(name, f"unreadable file {name}: it is {what[name]}; {ADVICE}", None) for name in names]
     last = "t/2024-03-08.json"
-    assert told == [*expected, ("t/2024-03-07.json", None, "1"), (last, "{", None), (last, None, "2")]
-    assert {len(texts) for texts in found.problems.values()} == {1}
+    assert values == [*expected, ("t/2024-03-07.json", None, "1"), (last, "{", None), (last, None, "2")]
+    assert {len(texts) for texts in extraction.problems.values()} == {1}

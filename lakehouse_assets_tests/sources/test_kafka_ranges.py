@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_contiguous, range_from_text, range_to_text
-from lakehouse_assets_tests.sources.places import day
+from lakehouse_assets_tests.sources.source_files import day
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 Log = dict[int, list[int]]
 
 
-def looked(log: Log, recorded: dict[datetime, Range], days: int, first: int = 1) -> dict[Window, Range]:
+def read_ranges(log: Log, recorded: dict[datetime, Range], days: int, first: int = 1) -> dict[Window, Range]:
     """``log``: the hours since START of each partition's messages, in the order in which they arrived."""
 
     def at(moment: datetime) -> dict[int, int]:
@@ -31,64 +31,64 @@ def looked(log: Log, recorded: dict[datetime, Range], days: int, first: int = 1)
 
 def test_a_window_begins_where_the_one_before_it_ended() -> None:
     log = {0: [1, 5, 30, 31, 80], 1: [2, 26, 3, 27, 79]}
-    first = looked(log, {}, 3)
+    first = read_ranges(log, {}, 3)
     assert first == {day(1): {0: (0, 2), 1: (0, 1)}, day(2): {0: (2, 4), 1: (1, 4)}}, (
         "nothing on the 3rd; a late one is the 2nd's"
     )
     # On record, a window has what it has; what comes late is the next one's.
-    recorded = {window.start: taken for window, taken in first.items()}
+    recorded = {window.start: interval for window, interval in first.items()}
     log[0].append(10)
-    assert looked(log, recorded, 4) == first | {day(4): {0: (4, 6), 1: (4, 5)}}
-    assert looked(log, recorded, 3) == first, "the 3rd ends before the first message of the 4th"
+    assert read_ranges(log, recorded, 4) == first | {day(4): {0: (4, 6), 1: (4, 5)}}
+    assert read_ranges(log, recorded, 3) == first, "the 3rd ends before the first message of the 4th"
 
 
 @given(
     st.dictionaries(st.integers(0, 2), st.lists(st.integers(-30, 400), max_size=12), min_size=1),
     st.integers(1, 12),
 )
-def test_windows_of_which_nobody_is_asked_end_where_they_would(log: Log, days: int) -> None:
-    found = looked(log, {}, days)
+def test_first_ranges_follow_the_message_times(log: Log, days: int) -> None:
+    ranges = read_ranges(log, {}, days)
     ends = {p: len(times) for p, times in log.items()}
     low = {p: next((n for n, t in enumerate(times) if t >= 0), ends[p]) for p, times in log.items()}
     for number in range(1, days + 1):
         high = {p: max(low[p], next((n for n, t in enumerate(times) if t >= 24 * number), ends[p])) for p, times in log.items()}
-        assert found.get(day(number)) == ({p: (low[p], high[p]) for p in sorted(log)} if high != low else None)
+        assert ranges.get(day(number)) == ({p: (low[p], high[p]) for p in sorted(log)} if high != low else None)
         low = high
 
 
-def test_years_without_a_message_are_a_few_questions() -> None:
-    asked = []
+def test_years_without_a_message_need_few_queries() -> None:
+    questions = []
     windows = [window_at(START + timedelta(days=n), "daily") for n in range(3000)]
 
     def at(moment: datetime) -> dict[int, int]:
-        asked.append(moment)
+        questions.append(moment)
         return {0: 0} if moment <= windows[2990].start else {0: 7} if moment <= windows[2994].end else {}
 
     assert assign_ranges(windows, {}, at, {0: 9}) == {windows[2990]: {0: (0, 7)}, windows[2995]: {0: (7, 9)}}
-    assert len(asked) < 40
+    assert len(questions) < 40
     # Of a topic that has nothing more, nobody is asked at all.
-    asked.clear()
+    questions.clear()
     assert list(assign_ranges(windows, {windows[0].start: {0: (0, 9)}}, at, {0: 9})) == [windows[0]]
-    assert asked == []
+    assert questions == []
 
 
 def test_a_new_partition_begins_at_its_beginning() -> None:
     recorded = {day(1).start: {0: (0, 2)}}
-    assert looked({0: [1, 2, 30], 1: [3, 30]}, recorded, 2)[day(2)] == {0: (2, 3), 1: (0, 2)}
+    assert read_ranges({0: [1, 2, 30], 1: [3, 30]}, recorded, 2)[day(2)] == {0: (2, 3), 1: (0, 2)}
 
 
 def test_a_partition_that_has_nothing_of_this_time() -> None:
-    assert looked({0: [-5, 1], 1: [-9, -8]}, {}, 2) == {day(1): {0: (1, 2), 1: (2, 2)}}, (
+    assert read_ranges({0: [-5, 1], 1: [-9, -8]}, {}, 2) == {day(1): {0: (1, 2), 1: (2, 2)}}, (
         "what is older than the start is nobody's"
     )
 
 
 def test_the_first_window_was_moved_back() -> None:
     log = {0: [1, 2, 25, 3, 49, 73]}
-    later = looked(log, {}, 4, first=3)
+    later = read_ranges(log, {}, 4, first=3)
     assert later == {day(3): {0: (4, 5)}, day(4): {0: (5, 6)}}
-    found = looked(log, {window.start: taken for window, taken in later.items()}, 4)
-    assert found == later | {day(1): {0: (0, 2)}, day(2): {0: (2, 4)}}
+    ranges = read_ranges(log, {window.start: interval for window, interval in later.items()}, 4)
+    assert ranges == later | {day(1): {0: (0, 2)}, day(2): {0: (2, 4)}}
 
 
 hours = st.lists(st.integers(0, 6 * 24 - 1), max_size=12)
@@ -104,19 +104,19 @@ def test_each_message_is_in_one_window(steps) -> None:
         log[1] += others
         before = dict(recorded)
         if read:
-            found = looked(log, recorded, max(read))
-            recorded |= {window.start: taken for window, taken in found.items()}
+            ranges = read_ranges(log, recorded, max(read))
+            recorded |= {window.start: interval for window, interval in ranges.items()}
         assert before.items() <= recorded.items()
-    found = looked(log, recorded, 6)
-    assert all(found[window_at(start, "daily")] == taken for start, taken in recorded.items())
+    ranges = read_ranges(log, recorded, 6)
+    assert all(ranges[window_at(start, "daily")] == interval for start, interval in recorded.items())
     for partition, times in log.items():
-        offsets = [n for taken in found.values() for n in range(*taken.get(partition, (0, 0)))]
+        offsets = [n for interval in ranges.values() for n in range(*interval.get(partition, (0, 0)))]
         assert offsets == sorted(set(offsets)), "once, and in order"
-        first = looked(log, {}, 6, first=1) if not recorded else found
-        begin = min((taken[partition][0] for taken in first.values() if partition in taken), default=0)
+        first = read_ranges(log, {}, 6, first=1) if not recorded else ranges
+        begin = min((interval[partition][0] for interval in first.values() if partition in interval), default=0)
         missing = set(range(begin, len(times))) - set(offsets)
         # Only where the newest window is on record may messages wait: for the window after it.
-        assert not missing or (recorded and min(missing) >= max(taken[partition][1] for taken in recorded.values()))
-    groups = group_contiguous(list(found), found)
-    assert sorted(window for group in groups for window in group) == list(found)
-    assert all(range_from_text(range_to_text(taken)) == taken for taken in found.values())
+        assert not missing or (recorded and min(missing) >= max(interval[partition][1] for interval in recorded.values()))
+    groups = group_contiguous(list(ranges), ranges)
+    assert sorted(window for group in groups for window in group) == list(ranges)
+    assert all(range_from_text(range_to_text(interval)) == interval for interval in ranges.values())

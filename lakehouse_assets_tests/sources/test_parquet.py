@@ -16,18 +16,18 @@ from pydantic import ValidationError
 
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.sources.files import FilesReader
-from lakehouse_assets_tests.sources.places import csv_source, day, rows
+from lakehouse_assets_tests.sources.source_files import csv_source, day, rows
 
 
-def source(**given) -> FilesSource:
-    return csv_source(**({"path": "t/{window:%Y-%m-%d}*.parquet", "format": "parquet"} | given))
+def source(**attributes) -> FilesSource:
+    return csv_source(**({"path": "t/{window:%Y-%m-%d}*.parquet", "format": "parquet"} | attributes))
 
 
-def land(place: Path, name: str, **columns) -> Path:
+def land(folder: Path, name: str, **columns) -> Path:
     """A file of these columns, each an array or a list."""
-    (place / "t").mkdir(exist_ok=True)
-    parquet.write_table(pa.table(columns), place / "t" / name)
-    return place / "t" / name
+    (folder / "t").mkdir(exist_ok=True)
+    parquet.write_table(pa.table(columns), folder / "t" / name)
+    return folder / "t" / name
 
 
 NOON = datetime(2024, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -59,11 +59,11 @@ VALUES = {
 
 def test_values(spark, tmp_path) -> None:
     land(tmp_path, "2024-03-01.parquet", **{name: values for name, (values, _) in VALUES.items()})
-    found = FilesReader(source(), str(tmp_path)).read(spark, [day(1)])
-    names = found.columns[day(1)]
+    extraction = FilesReader(source(), str(tmp_path)).read(spark, [day(1)])
+    names = extraction.columns[day(1)]
     assert names == tuple({"wind speed": "wind_x20_speed", "_id": "x5f_id"}.get(name, name) for name in VALUES)
-    assert dict(zip(VALUES, rows(found, *names)[0], strict=True)) == {name: text for name, (_, text) in VALUES.items()}
-    [row] = found.frame.collect()
+    assert dict(zip(VALUES, rows(extraction, *names)[0], strict=True)) == {name: text for name, (_, text) in VALUES.items()}
+    [row] = extraction.frame.collect()
     assert (row["p_extracted_at"].day, row["_source_file"], row["_corrupt_record"]) == (1, "t/2024-03-01.parquet", None)
 
 
@@ -72,32 +72,32 @@ def test_files_of_one_window_with_other_schemas(spark, tmp_path) -> None:
     land(tmp_path, "2024-03-01-b.parquet", v=pa.array(["x"]), ID=pa.array([2]), more=pa.array([[1]]))
     land(tmp_path, "2024-03-02.parquet", id=pa.array([], pa.int64()))
     reader = FilesReader(source(), str(tmp_path), ["id"])
-    found = reader.read(spark, [day(1), day(2)])
-    assert rows(found, "id", "v", "more", "_columns") == [
+    extraction = reader.read(spark, [day(1), day(2)])
+    assert rows(extraction, "id", "v", "more", "_columns") == [
         ("1", "1.5", None, ["id", "v"]),
         ("2", "x", "[1]", ["v", "id", "more"]),
     ]
-    assert found.columns == {day(1): ("id", "v", "more"), day(2): ("id",)}
-    assert found.lacking == {day(1): ("more",), day(2): ()}
+    assert extraction.columns == {day(1): ("id", "v", "more"), day(2): ("id",)}
+    assert extraction.lacking == {day(1): ("more",), day(2): ()}
     assert reader.columns(day(1)) == ("id", "v", "ID", "more")
 
 
 def test_files_that_cannot_be_read_are_a_row_each(spark, tmp_path) -> None:
     land(tmp_path, "2024-03-01-good.parquet", id=[1])
-    whole = land(tmp_path, "2024-03-01-torn.parquet", id=list(range(1000))).read_bytes()
-    (tmp_path / "t" / "2024-03-01-torn.parquet").write_bytes(whole[:-20])
+    content = land(tmp_path, "2024-03-01-torn.parquet", id=list(range(1000))).read_bytes()
+    (tmp_path / "t" / "2024-03-01-torn.parquet").write_bytes(content[:-20])
     (tmp_path / "t" / "2024-03-02-text.parquet").write_text("id\n1\n")
     (tmp_path / "t" / "2024-03-02-empty.parquet").touch()
     land(tmp_path, "2024-03-03.parquet", at=pa.array([1], pa.time64("us")))
     land(tmp_path, "2024-03-04.parquet", **{"a": [1], "A": [1]})
-    found = FilesReader(source(), str(tmp_path)).read(spark, [day(n) for n in (1, 2, 3, 4)])
-    told = rows(found, "_corrupt_record", "id", "_columns")
-    assert told[0] == (None, "1", ["id"])
+    extraction = FilesReader(source(), str(tmp_path)).read(spark, [day(n) for n in (1, 2, 3, 4)])
+    values = rows(extraction, "_corrupt_record", "id", "_columns")
+    assert values[0] == (None, "1", ["id"])
     expected = ["2024-03-01-torn", "2024-03-02-empty", "2024-03-02-text", "2024-03-03", "2024-03-04"]
-    assert [text.partition(":")[0] for text, *_ in told[1:]] == [f"unreadable file t/{name}.parquet" for name in expected]
-    assert all(row[1:] == (None, []) for row in told[1:])
-    assert "time64[us], which Spark does not read" in told[4][0]
-    assert {window.start.day: len(texts) for window, texts in found.problems.items()} == {1: 1, 2: 2, 3: 1, 4: 1}
+    assert [text.partition(":")[0] for text, *_ in values[1:]] == [f"unreadable file t/{name}.parquet" for name in expected]
+    assert all(row[1:] == (None, []) for row in values[1:])
+    assert "time64[us], which Spark does not read" in values[4][0]
+    assert {window.start.day: len(texts) for window, texts in extraction.problems.items()} == {1: 1, 2: 2, 3: 1, 4: 1}
 
 
 TWINS = pa.array([{"a": 1, "A": 2}], pa.struct([("a", pa.int64()), ("A", pa.int64())]))
@@ -105,22 +105,22 @@ LONG = pa.array([None], pa.decimal256(50, 2))
 
 
 @pytest.mark.parametrize(
-    ("cells", "says"),
+    ("cells", "message"),
     [
         (TWINS, "within column 'v': columns 'a' and 'A' differ only in case"),
         (LONG, "which Spark does not read"),
     ],
 )
-def test_types_within_that_spark_does_not_read_are_the_files_own_mistake(spark, tmp_path, cells, says) -> None:
+def test_types_within_that_spark_does_not_read_are_the_files_own_mistake(spark, tmp_path, cells, message) -> None:
     land(tmp_path, "2024-03-01.parquet", id=[1])
     land(tmp_path, "2024-03-02.parquet", id=[1], v=cells)
-    found = FilesReader(source(), str(tmp_path)).read(spark, [day(1), day(2)])
-    good, bad = (text for (text,) in rows(found, "_corrupt_record"))
+    extraction = FilesReader(source(), str(tmp_path)).read(spark, [day(1), day(2)])
+    good, bad = (text for (text,) in rows(extraction, "_corrupt_record"))
     assert good is None
-    assert says in bad
+    assert message in bad
 
 
-def test_a_page_that_is_broken_is_found_by_the_scan(spark, tmp_path) -> None:
+def test_the_scan_finds_a_damaged_page(spark, tmp_path) -> None:
     land(tmp_path, "2024-03-01.parquet", id=[1])
     broken = land(tmp_path, "2024-03-02.parquet", id=[f"text {n}" for n in range(1000)])
     content = bytearray(broken.read_bytes())
@@ -129,12 +129,12 @@ def test_a_page_that_is_broken_is_found_by_the_scan(spark, tmp_path) -> None:
     reader = FilesReader(source(), str(tmp_path))
     unreadable = reader.probe(spark, [day(1), day(2)])
     assert list(unreadable) == ["t/2024-03-02.parquet"]
-    found = reader.read(spark, [day(1), day(2)], unreadable)
-    assert [(text or "")[:15] for (text,) in rows(found, "_corrupt_record")] == ["", "unreadable file"]
+    extraction = reader.read(spark, [day(1), day(2)], unreadable)
+    assert [(text or "")[:15] for (text,) in rows(extraction, "_corrupt_record")] == ["", "unreadable file"]
 
 
 @pytest.mark.parametrize("option", [{"delimiter": ";"}, {"multiline": True}, {"encoding": "utf-8"}])
-def test_what_is_of_text_files_only(option) -> None:
+def test_text_file_options_are_refused_for_parquet(option) -> None:
     with pytest.raises(ValidationError, match="are of text files"):
         source(**option)
 
@@ -157,6 +157,6 @@ def test_appended_replaced_and_late_files_are_other_fingerprints(tmp_path) -> No
     replaced = prints()
     land(tmp_path, "2024-03-02-a.parquet", id=[5])
     late = prints()
-    assert [sorted(found) for found in (first, appended, replaced, late)] == [[1, 3], [1, 3], [1, 3], [1, 2, 3]]
+    assert [sorted(fingerprints) for fingerprints in (first, appended, replaced, late)] == [[1, 3], [1, 3], [1, 3], [1, 2, 3]]
     assert len({first[1], appended[1], replaced[1]}) == 3
     assert late[1] == replaced[1] and late[3] == first[3]

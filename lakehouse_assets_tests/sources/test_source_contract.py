@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.source import REFUSED_BY_DELTA, safe_name, source_name
-from lakehouse_assets_tests.sources.places import csv_source, json_source
+from lakehouse_assets_tests.sources.source_files import csv_source, json_source
 
 AWKWARD = st.text(st.sampled_from("_xX2057f8 a,peP\t\né."), min_size=1, max_size=12)
 

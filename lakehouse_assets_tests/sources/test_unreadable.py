@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.sources import SCAN_ERRORS
 from lakehouse_assets.sources.files import FilesReader
-from lakehouse_assets_tests.sources.places import csv_source, day, json_source, land, rows
+from lakehouse_assets_tests.sources.source_files import csv_source, day, json_source, land, rows
 
 BODY = b"".join(os.urandom(8).hex().encode() + b",2\n" for _ in range(20_000))
 TRUNCATED = gzip.compress(b"a,b\n" + BODY)[:150_000]
@@ -40,28 +40,28 @@ TRUNCATED = gzip.compress(b"a,b\n" + BODY)[:150_000]
 def test_headers_of_no_use(spark: SparkSession, tmp_path: Path, content: bytes, reason: str, multiline: bool) -> None:
     land(tmp_path, "t/2024-03-01.csv", content)
     land(tmp_path, "t/2024-03-02.csv", "a,b\n1,2\n")
-    found = FilesReader(csv_source(multiline=multiline), str(tmp_path)).read(spark, [day(1), day(2)])
-    (text, columns, a), good = rows(found, "_corrupt_record", "_columns", "a")
+    extraction = FilesReader(csv_source(multiline=multiline), str(tmp_path)).read(spark, [day(1), day(2)])
+    (text, columns, a), good = rows(extraction, "_corrupt_record", "_columns", "a")
     assert text.startswith("unreadable file t/2024-03-01.csv: ")
     assert reason in text
     assert (columns, a, good) == ([], None, (None, ["a", "b"], "1"))
-    assert found.problems == {day(1): [text]}
-    assert found.columns == {day(1): (), day(2): ("a", "b")}
+    assert extraction.problems == {day(1): [text]}
+    assert extraction.columns == {day(1): (), day(2): ("a", "b")}
 
 
 def test_only_unreadable_files(spark: SparkSession, tmp_path: Path) -> None:
     land(tmp_path, "t/2024-03-01.csv", "a,a\n1,2\n")
-    found = FilesReader(csv_source(), str(tmp_path)).read(spark, [day(1)])
-    assert found.frame.columns == ["p_extracted_at", "_source_file", "_columns", "_corrupt_record"]
-    assert found.frame.count() == 1
+    extraction = FilesReader(csv_source(), str(tmp_path)).read(spark, [day(1)])
+    assert extraction.frame.columns == ["p_extracted_at", "_source_file", "_columns", "_corrupt_record"]
+    assert extraction.frame.count() == 1
 
 
 def test_a_link_that_leads_out(spark: SparkSession, tmp_path: Path) -> None:
     secret = land(tmp_path, "secret.csv", "a\nSECRET\n")
     land(tmp_path, "landing/t/2024-03-01.csv", "a\n1\n")
     (tmp_path / "landing/t/2024-03-02.csv").symlink_to(secret)
-    found = FilesReader(csv_source(), str(tmp_path / "landing")).read(spark, [day(1), day(2)])
-    assert rows(found, "_corrupt_record", "a") == [
+    extraction = FilesReader(csv_source(), str(tmp_path / "landing")).read(spark, [day(1), day(2)])
+    assert rows(extraction, "_corrupt_record", "a") == [
         (None, "1"),
         ("unreadable file t/2024-03-02.csv: it is a link that leads out of the landing folder", None),
     ]
@@ -72,7 +72,7 @@ def gz(path: Path, number: int, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("multiline", [False, True])
-def test_a_truncated_gzip_is_found_by_the_probe(spark: SparkSession, tmp_path: Path, multiline: bool) -> None:
+def test_the_probe_finds_a_truncated_gzip(spark: SparkSession, tmp_path: Path, multiline: bool) -> None:
     for number in range(1, 6):
         gz(tmp_path, number, gzip.compress(b"a,b\n1,2\n"))
     gz(tmp_path, 2, TRUNCATED)
@@ -86,22 +86,22 @@ def test_a_truncated_gzip_is_found_by_the_probe(spark: SparkSession, tmp_path: P
             reader.read(spark, windows).frame.write.format("delta").save(str(tmp_path / "delta"))
         unreadable = reader.probe(spark, windows)
         assert sorted(unreadable) == ["t/2024-03-02.csv.gz", "t/2024-03-04.csv.gz"]
-    found = reader.read(spark, windows, unreadable=unreadable)
-    assert [(text, a) for text, a in rows(found, "_corrupt_record", "a")] == [
+    extraction = reader.read(spark, windows, unreadable=unreadable)
+    assert [(text, a) for text, a in rows(extraction, "_corrupt_record", "a")] == [
         (None, "1"),
         ("unreadable file t/2024-03-02.csv.gz: Unexpected end of input stream", None),
         (None, "1"),
         ("unreadable file t/2024-03-04.csv.gz: Unexpected end of input stream", None),
         (None, "1"),
     ]
-    assert set(found.problems) == {day(2), day(4)}
+    assert set(extraction.problems) == {day(2), day(4)}
 
 
 def test_a_gzip_that_is_none(spark: SparkSession, tmp_path: Path) -> None:
     gz(tmp_path, 1, b"a,b\n1,2\n")
     gz(tmp_path, 2, TRUNCATED[:20])
-    found = FilesReader(csv_source(path="t/{window:%Y-%m-%d}.csv.gz"), str(tmp_path)).read(spark, [day(1), day(2)])
-    assert rows(found, "_corrupt_record") == [
+    extraction = FilesReader(csv_source(path="t/{window:%Y-%m-%d}.csv.gz"), str(tmp_path)).read(spark, [day(1), day(2)])
+    assert rows(extraction, "_corrupt_record") == [
         ("unreadable file t/2024-03-01.csv.gz: zlib inflate failed: incorrect header check",),
         ("unreadable file t/2024-03-02.csv.gz: Truncated compressed stream",),
     ]
@@ -115,10 +115,10 @@ def test_a_good_range_has_nothing_to_find(spark: SparkSession, tmp_path: Path) -
 def test_a_file_replaced_between_reading_its_header_and_the_scan_fails_loudly(spark: SparkSession, tmp_path: Path) -> None:
     file = land(tmp_path, "t/2024-03-01.csv", "a,b\n1,2\n")
     reader = FilesReader(csv_source(), str(tmp_path))
-    found = reader.read(spark, [day(1)])
+    extraction = reader.read(spark, [day(1)])
     file.write_text("b,a\n2,1\n")
     with pytest.raises(SCAN_ERRORS):
-        found.frame.collect()
+        extraction.frame.collect()
     assert reader.probe(spark, [day(1)]) == {}
     assert rows(reader.read(spark, [day(1)]), "a", "b") == [("1", "2")]
 
@@ -138,8 +138,8 @@ def test_multiline_never_swallows_rows(spark: SparkSession, tmp_path: Path, cont
     windows = [day(1), day(2)]
     unreadable = reader.probe(spark, windows)
     assert sorted(unreadable) == ([] if reason else ["t/2024-03-01.csv"])
-    found = reader.read(spark, windows, unreadable=unreadable)
-    (text, a), good = rows(found, "_corrupt_record", "a")
+    extraction = reader.read(spark, windows, unreadable=unreadable)
+    (text, a), good = rows(extraction, "_corrupt_record", "a")
     assert text.startswith(f"unreadable file t/2024-03-01.csv: {reason or ''}")
     assert (a, good) == (None, (None, "7"))
 
@@ -149,8 +149,8 @@ def test_json_that_is_no_gzip_to_the_end(spark: SparkSession, tmp_path: Path) ->
     land(tmp_path, "t/2024-03-01.json.gz", gzip.compress(lines)[:150_000])
     land(tmp_path, "t/2024-03-02.json.gz", gzip.compress(b'{"a": 1}\n'))
     source = json_source(path="t/{window:%Y-%m-%d}.json.gz")
-    found = FilesReader(source, str(tmp_path)).read(spark, [day(1), day(2)])
-    assert rows(found, "_corrupt_record", "a") == [
+    extraction = FilesReader(source, str(tmp_path)).read(spark, [day(1), day(2)])
+    assert rows(extraction, "_corrupt_record", "a") == [
         ("unreadable file t/2024-03-01.json.gz: Unexpected end of input stream", None),
         (None, "1"),
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakehouse_assets.sources import jdbc
 from lakehouse_assets.sources.jdbc import assign_intervals, interval_from_text, interval_to_text
-from lakehouse_assets_tests.sources.places import day
+from lakehouse_assets_tests.sources.source_files import day
 
 HOUR = timedelta(hours=1)
 
@@ -21,17 +21,17 @@ def test_the_example() -> None:
 
 
 @given(st.lists(st.sets(st.integers(1, 9), min_size=1), min_size=1, max_size=6))
-def test_all_since_the_last_taking_and_an_overlap_of_it(runs) -> None:
+def test_each_window_reads_since_the_last_ingestion_with_an_overlap(runs) -> None:
     recorded: dict[datetime, str] = {}
     spans: list[tuple[datetime | None, datetime]] = []
     for days in runs:
         before = dict(recorded)
-        found = assign_intervals([day(n) for n in days], recorded, HOUR)
-        assert sorted(found) == [day(n) for n in sorted(days)]
-        assert all(interval_from_text(before[w.start]) == span for w, span in found.items() if w.start in before), (
+        intervals = assign_intervals([day(n) for n in days], recorded, HOUR)
+        assert sorted(intervals) == [day(n) for n in sorted(days)]
+        assert all(interval_from_text(before[w.start]) == span for w, span in intervals.items() if w.start in before), (
             "once and for all"
         )
-        fresh = {w: span for w, span in found.items() if w.start not in before}
+        fresh = {w: span for w, span in intervals.items() if w.start not in before}
         spans += [span for _, span in sorted(fresh.items()) if span[0] != span[1]]
         recorded |= {w.start: interval_to_text(*span) for w, span in fresh.items()}
     assert spans[0][0] is None, "the first has everything"

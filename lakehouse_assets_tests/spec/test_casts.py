@@ -102,8 +102,8 @@ def cast(spark, spec: TableSpec, texts: list[str | None]) -> list[tuple[Any, boo
     rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n int, v string")
     [column] = [column for column in typed_columns(spec, ["v"]) if column.name == "v"]
     typed = rows.selectExpr("n", f"{column.value} AS v", f"{column.raw} AS _raw_v")
-    found = typed.selectExpr("n", "v", f"coalesce({column.failed}, FALSE) AS failed").orderBy("n").toArrow().to_pylist()
-    return [(row["v"], row["failed"]) for row in found]
+    cells = typed.selectExpr("n", "v", f"coalesce({column.failed}, FALSE) AS failed").orderBy("n").toArrow().to_pylist()
+    return [(row["v"], row["failed"]) for row in cells]
 
 
 def called(case: dict[str, Any]) -> str:
@@ -117,11 +117,11 @@ def test_texts_as_a_type(spark, column, texts):
         columns={"id": "int", "v": column}, key=["id"], last_modified=None, checks=[],
     )  # fmt: skip
     empty = [] if column["type"] in ("string", "binary") else ["", "  "]
-    found = dict(zip([*texts, *NO_VALUE, *empty], cast(spark, spec, [*texts, *NO_VALUE, *empty]), strict=True))
+    by_text = dict(zip([*texts, *NO_VALUE, *empty], cast(spark, spec, [*texts, *NO_VALUE, *empty]), strict=True))
     wanted = {text: (None, True) if value is BAD else (value, False) for text, value in texts.items()}
     wanted |= dict.fromkeys([*NO_VALUE, *empty], (None, False))
     approximate = {t: (pytest.approx(v) if isinstance(v, float) else v, f) for t, (v, f) in wanted.items()}
-    assert found == approximate
+    assert by_text == approximate
 
 
 @pytest.mark.parametrize(

@@ -152,16 +152,15 @@ ROWS = [
     ({"check": "exactly_one_of", "columns": ["v", "none"]}, "int", [1], [None]),
     ({"check": "exactly_one_of", "columns": ["v", "v2"]}, "int", [None], [1]),
 ]
-OF_A_COLUMN = {"sql", "conditional", "expression", "at_least_one_of", "exactly_one_of"}
 
 
-@pytest.mark.parametrize(("given", "kind", "passing", "failing"), ROWS, ids=lambda v: str(v)[:60])
-def test_rows(given, kind, passing, failing, spark):
-    verify_row_check(spark, given, kind, passing, failing, {"v2": ("int", 1), "none": ("int", None)})
+@pytest.mark.parametrize(("parameters", "kind", "passing", "failing"), ROWS, ids=lambda v: str(v)[:60])
+def test_rows(parameters, kind, passing, failing, spark):
+    verify_row_check(spark, parameters, kind, passing, failing, {"v2": ("int", 1), "none": ("int", None)})
 
 
 @pytest.mark.parametrize(
-    ("given", "values", "status"),
+    ("parameters", "values", "status"),
     [
         ({"check": "not_empty"}, {"rows": 1}, "passed"),
         ({"check": "not_empty"}, {}, "failed"),
@@ -177,12 +176,12 @@ def test_rows(given, kind, passing, failing, spark):
     ],
     ids=str,
 )
-def test_batches(given, values, status):
-    assert ANY.validate_python(given).judge(values, CONTEXT).status == status
+def test_batches(parameters, values, status):
+    assert ANY.validate_python(parameters).judge(values, CONTEXT).status == status
 
 
 @pytest.mark.parametrize(
-    ("given", "own", "source", "status"),
+    ("parameters", "own", "source", "status"),
     [
         ({}, 24.0, 24.0, "passed"),
         ({}, 23.0, 24.0, "failed"),
@@ -207,22 +206,22 @@ def test_batches(given, values, status):
     ],
     ids=str,
 )
-def test_control_totals(given, own, source, status):
-    check = ANY.validate_python({"check": "control_total", "figure": "f", **given})
-    told = replace(CONTEXT, control=ControlTotals({"f": source, "other": 1.0}))
-    judged = check.judge({} if own is None and check.measure == "count(*)" else {"own": own}, told)
+def test_control_totals(parameters, own, source, status):
+    check = ANY.validate_python({"check": "control_total", "figure": "f", **parameters})
+    context = replace(CONTEXT, control=ControlTotals({"f": source, "other": 1.0}))
+    judged = check.judge({} if own is None and check.measure == "count(*)" else {"own": own}, context)
     assert judged.status == status
     assert bool(judged.message) == (status == "failed")
     json.dumps(judged.observed, allow_nan=False)
 
 
-def test_what_the_source_does_not_say_is_no_pass():
+def test_a_missing_control_total_never_passes():
     check = ANY.validate_python({"check": "control_total", "figure": "f"})
-    told = replace(CONTEXT, control=ControlTotals({"rows": 1.0, "amount": 2.0}))
+    with_totals = replace(CONTEXT, control=ControlTotals({"rows": 1.0, "amount": 2.0}))
     nothing = replace(CONTEXT, control=ControlTotals({}, "there is no x.json"))
-    found = [check.judge({"own": 1.0}, context) for context in (told, nothing, CONTEXT)]
-    assert [f.status for f in found] == ["failed", "failed", "error"]
-    assert [f.message for f in found[:2]] == ["the source says nothing of 'f'; it says amount, rows", "there is no x.json"]
+    outcomes = [check.judge({"own": 1.0}, context) for context in (with_totals, nothing, CONTEXT)]
+    assert [f.status for f in outcomes] == ["failed", "failed", "error"]
+    assert [f.message for f in outcomes[:2]] == ["the source says nothing of 'f'; it says amount, rows", "there is no x.json"]
 
 
 HOURS = [START + timedelta(hours=hour) for hour in (3, 0, 1, 2, 2)]
@@ -268,12 +267,11 @@ BATCHES = [
     ({"check": "metric", "name": "m", "sql": "max(v) - min(v)", "max": 3}, "int", [[1, 4]], [[1, 5], []]),
     ({"check": "metric", "name": "m", "sql": "count(*)", "min": 1}, "int", [[None]], [[]]),
 ]
-WHOLE = {"distinct_count", "metric"}
 
 
-@pytest.mark.parametrize(("given", "kind", "passing", "failing"), BATCHES, ids=lambda v: str(v)[:60])
-def test_batches_on_spark(given, kind, passing, failing, spark):
-    verify_batch_check(spark, given, kind, passing, failing)
+@pytest.mark.parametrize(("parameters", "kind", "passing", "failing"), BATCHES, ids=lambda v: str(v)[:60])
+def test_batches_on_spark(parameters, kind, passing, failing, spark):
+    verify_batch_check(spark, parameters, kind, passing, failing)
 
 
 @pytest.mark.parametrize("name", kinds())
@@ -282,7 +280,7 @@ def test_the_contract_of_every_kind(name):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "parameters",
     [
         {"check": "statistic", "column": "v", "of": "mean"},
         {"check": "statistic", "column": "v", "of": "mean", "min": 2, "max": 1},
@@ -308,9 +306,9 @@ def test_the_contract_of_every_kind(name):
     ],
     ids=str,
 )
-def test_contradictory_parameters_are_refused(given):
+def test_contradictory_parameters_are_refused(parameters):
     with pytest.raises(ValidationError):
-        ANY.validate_python(given)
+        ANY.validate_python(parameters)
 
 
 @given(st.one_of(st.ip_addresses().map(str), st.text("0123456789abcdef:./%", max_size=45)))
@@ -318,15 +316,15 @@ def test_contradictory_parameters_are_refused(given):
 def test_addresses_are_those_of_the_standard_library(text):
     """The pattern that Java gets, read by Python: both read what is used here alike."""
     try:
-        known = "%" not in text and bool(ipaddress.ip_address(text))
+        is_address = "%" not in text and bool(ipaddress.ip_address(text))
     except ValueError:
-        known = False
-    assert bool(re.search(ip_pattern(None), text)) == known
+        is_address = False
+    assert bool(re.search(ip_pattern(None), text)) == is_address
 
 
 @pytest.mark.parametrize("kind", ["url", "email", "uuid", "ip"])
-def test_a_form_is_known_quickly_whatever_the_text(kind, spark):
-    """Nearly right texts, as long as the form allows, are told within a second for a thousand rows."""
+def test_formats_are_checked_quickly_for_any_text(kind, spark):
+    """Nearly right texts, as long as the form allows, are rejected within a second for a thousand rows."""
     check = ANY.validate_python({"check": kind, "column": "v"})
     assert isinstance(check, RowCheck)
     near = [
@@ -351,7 +349,7 @@ def test_metrics_are_sql_that_spark_runs(spark):
     assert row["age_seconds"] == 4 * 3600
 
 
-def test_uniqueness_of_other_columns_ignores_nulls_and_does_not_look_across_windows(spark):
+def test_uniqueness_of_other_columns_ignores_nulls_and_other_windows(spark):
     rows = [(1, START), (1, START), (2, START), (None, START), (None, START), (2, START + timedelta(days=1))]
     spark.createDataFrame(rows, "v int, p_extracted_at timestamp").createOrReplaceTempView("batch")
     unique = ANY.validate_python({"check": "unique", "columns": ["v"]})

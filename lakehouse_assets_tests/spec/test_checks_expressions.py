@@ -124,8 +124,10 @@ def test_an_expression_that_was_read_and_written_again_means_the_same(spark):
     for texts in (EXPRESSIONS, written):
         columns = [F.expr(text).cast("string").alias(f"c{i}") for i, text in enumerate(texts)]
         both.append(frame.select("a", "b", *columns).orderBy("b", "a").collect())
-    wanted, found = ([row.asDict() for row in rows] for rows in both)
+    wanted, actual = ([row.asDict() for row in rows] for rows in both)
     changed = [
-        (EXPRESSIONS[i], written[i]) for i in range(len(written)) if [r[f"c{i}"] for r in wanted] != [r[f"c{i}"] for r in found]
+        (EXPRESSIONS[i], written[i])
+        for i in range(len(written))
+        if [r[f"c{i}"] for r in wanted] != [r[f"c{i}"] for r in actual]
     ]
     assert not changed

@@ -150,13 +150,13 @@ def test_plain_filters_ride_along_under_any_name(query, failing, frame):
         ("select * from batch where a > 99 limit 1", 0),
     ],
 )
-def test_whole_batch_queries_run_over_the_view_that_they_are_given(query, rows, spark, frame):
+def test_batch_queries_run_over_their_view(query, rows, spark, frame):
     frame.createOrReplaceTempView(CONTEXT.batch_view)
     check = ANY.validate_python({"check": "sql", "name": "s", "sql": query})
     assert check.scope == "batch"
-    found = spark.sql(check.query(BOUND)).count()
-    assert found == rows
-    assert check.judge({"failing": found}, BOUND).status == ("failed" if rows else "passed")
+    count = spark.sql(check.query(BOUND)).count()
+    assert count == rows
+    assert check.judge({"failing": count}, BOUND).status == ("failed" if rows else "passed")
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_unique(columns, rows, duplicates, spark):
     )
     frame.createOrReplaceTempView(CONTEXT.batch_view)
     check = ANY.validate_python({"check": "unique", "columns": columns})
-    found = spark.sql(check.query_by_window(CONTEXT)).collect()
-    assert [row["duplicates"] for row in found] == ([duplicates] if duplicates else [])
+    result = spark.sql(check.query_by_window(CONTEXT)).collect()
+    assert [row["duplicates"] for row in result] == ([duplicates] if duplicates else [])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What is said of Spark before it is started, against Spark itself: its functions, and the types that it compares or casts.
 
-Belongs here: knowledge that is kept as data, and must be Spark's own. Does not: how a mistake is told (test_bad_config).
+Belongs here: knowledge that is kept as data, and must be Spark's own. Does not: how a mistake is reported (test_bad_config).
 """
 
 import re
@@ -89,16 +89,16 @@ def analyzed(spark, check, frame) -> bool:
     return True
 
 
-@pytest.mark.parametrize("given", OF_ONE_COLUMN, ids=str)
-def test_a_column_is_refused_where_spark_refuses_it(given, spark):
+@pytest.mark.parametrize("parameters", OF_ONE_COLUMN, ids=str)
+def test_a_column_is_refused_where_spark_refuses_it(parameters, spark):
     """And besides only where the check could never be met, or never missed: `POINTLESS`."""
-    check = ANY.validate_python({"column": "v", **given})
-    said, found = {}, {}
+    check = ANY.validate_python({"column": "v", **parameters})
+    expected, actual = {}, {}
     for kind in TYPES:
         frame = spark.createDataFrame([], f"v {kind}, p_extracted_at timestamp, _clean boolean")
-        said[kind] = not check.type_problem({"v": kind})
-        found[kind] = analyzed(spark, check, frame) and kind not in POINTLESS.get(str(given), ())
-    assert said == found
+        expected[kind] = not check.type_problem({"v": kind})
+        actual[kind] = analyzed(spark, check, frame) and kind not in POINTLESS.get(str(parameters), ())
+    assert expected == actual
 
 
 def test_two_columns_are_compared_where_spark_compares_them(spark):

@@ -34,8 +34,8 @@ def number(name: str, values, **more) -> Profile:
     sketch = kll_doubles_sketch(256)
     sketch.update(np.asarray(values, dtype=float))
     mean, std = float(np.mean(values)), float(np.std(values, ddof=1))
-    kept = {"minimum": min(values), "maximum": max(values), "sketch": bytes(sketch.serialize())}
-    return Profile(name, **{"stratum": None, "rows": len(values), "mean": mean, "std": std, **kept, **more})
+    stored = {"minimum": min(values), "maximum": max(values), "sketch": bytes(sketch.serialize())}
+    return Profile(name, **{"stratum": None, "rows": len(values), "mean": mean, "std": std, **stored, **more})
 
 
 def measured(day: int) -> list:
@@ -48,14 +48,14 @@ def measured(day: int) -> list:
 
 def decided(day: int, **changes):
     drift = {"statistics": [["value", None, {"ks": 0.1 * day, "tail": 0.2}], ["relations", None, {"means": 0.3}]]}
-    given = {"ruleset": SPEC.ruleset(), "teaches": True, "drift": drift, "profiles": tuple(m.to_dict() for m in measured(day))}
-    return logbook.decided(day, **{**given, **changes})
+    fields = {"ruleset": SPEC.ruleset(), "teaches": True, "drift": drift, "profiles": tuple(m.to_dict() for m in measured(day))}
+    return logbook.decided(day, **{**fields, **changes})
 
 
 def learnt(settings, *days: int):
-    made = logbook.write(settings, [decided(day) for day in days])
-    write_profiles(settings, "readings", made)
-    return made
+    decisions = logbook.write(settings, [decided(day) for day in days])
+    write_profiles(settings, "readings", decisions)
+    return decisions
 
 
 def event(kind, after: int, number: int, **extra) -> BaselineEvent:
@@ -69,55 +69,55 @@ def described(state):
     return {key: (baseline.windows(key), repr(baseline.shape(key))) for key in baseline.keys} | {"history": len(state.history)}
 
 
-def test_what_is_written_is_what_is_read(settings):
-    made = learnt(settings, 1)
-    (entry,) = read_entries(settings, SPEC, made, 1)
+def test_profiles_read_back_as_written(settings):
+    decisions = learnt(settings, 1)
+    (entry,) = read_entries(settings, SPEC, decisions, 1)
     assert list(entry.measured) == measured(1)
     assert entry.statistics == {("value", None): {"ks": 0.1, "tail": 0.2}, ("relations", None): {"means": 0.3}}
     assert (entry.number, entry.seeded) == (1, False)
 
 
 def test_relations_of_a_feature_whose_meaning_changed_are_left_out(settings):
-    made = learnt(settings, 1)
+    decisions = learnt(settings, 1)
     changed = readings(checks=[], drift={"features": [{"name": "value", "expr": "value * 2"}, "hour", "sensor"]})
-    (entry,) = read_entries(settings, changed, made, 1)
+    (entry,) = read_entries(settings, changed, decisions, 1)
     assert [one.key[0] for one in entry.measured] == ["hour", "sensor"]
     assert entry.statistics == {}
     assert not any(isinstance(one, Relations) for one in entry.measured)
 
 
-def test_a_version_knows_what_was_done_up_to_it(settings):
+def test_a_baseline_version_contains_the_operations_up_to_it(settings):
     """Learnt 1 and 2, pinned, learnt 3, reset, learnt 4, let go: each version is what it was then."""
-    made = learnt(settings, 1, 2)
+    decisions = learnt(settings, 1, 2)
     log_baseline_event(settings, event("pin", 2, 1))
-    made += learnt(settings, 3)
+    decisions += learnt(settings, 3)
     log_baseline_event(settings, event("reset", 3, 2))
-    made += learnt(settings, 4)
+    decisions += learnt(settings, 4)
     log_baseline_event(settings, event("unpin", 4, 3))
-    made += learnt(settings, 5)
+    decisions += learnt(settings, 5)
     key = ("value", None)
-    told = {}
+    states = {}
     for version in range(1, 6):
-        state = read_baseline(settings, SPEC, made, version)
-        told[version] = (state.baseline.windows(key), state.baseline.pinned)
-    assert told == {1: (1, False), 2: (2, True), 3: (0, True), 4: (1, False), 5: (2, False)}
+        state = read_baseline(settings, SPEC, decisions, version)
+        states[version] = (state.baseline.windows(key), state.baseline.pinned)
+    assert states == {1: (1, False), 2: (2, True), 3: (0, True), 4: (1, False), 5: (2, False)}
     assert [e.kind for e in baseline_events(settings, "readings", 3)] == ["pin", "reset"]
-    pinned = read_baseline(settings, SPEC, made, 3).baseline.reference[key]
+    pinned = read_baseline(settings, SPEC, decisions, 3).baseline.reference[key]
     assert sorted(pinned.values) == sorted({float(day + i) for day in (1, 2) for i in range(9)})
 
 
-def test_what_was_pinned_stays_when_a_window_of_it_is_replaced(settings):
-    made = learnt(settings, 1, 2)
+def test_a_pinned_baseline_survives_the_replacement_of_a_window(settings):
+    decisions = learnt(settings, 1, 2)
     log_baseline_event(settings, event("pin", 2, 1))
-    again = decided(3, p_extracted_at=made[0].p_extracted_at, extraction_seq=2)
-    made += logbook.write(settings, [again])
+    again = decided(3, p_extracted_at=decisions[0].p_extracted_at, extraction_seq=2)
+    decisions += logbook.write(settings, [again])
     write_profiles(settings, "readings", [again])
     superseded = decided(
-        3, p_extracted_at=made[0].p_extracted_at, extraction_seq=1, superseded_by=again.decision_id, teaches=False
+        3, p_extracted_at=decisions[0].p_extracted_at, extraction_seq=1, superseded_by=again.decision_id, teaches=False
     )
-    made += logbook.write(settings, [superseded], applied=False)
-    state = read_baseline(settings, SPEC, made, 3)
-    assert [entry.number for entry in read_entries(settings, SPEC, made, 3)] == [2, 3]
+    decisions += logbook.write(settings, [superseded], applied=False)
+    state = read_baseline(settings, SPEC, decisions, 3)
+    assert [entry.number for entry in read_entries(settings, SPEC, decisions, 3)] == [2, 3]
     assert min(state.baseline.reference["value", None].values) == 1.0
     assert min(state.baseline.shape(("value", None)).values) == 2.0
 
@@ -130,43 +130,43 @@ def test_a_seed_counts_once_it_is_logged_and_until_the_window_itself_is_accepted
     assert read_entries(settings, SPEC, [], 0) == []
     log_baseline_event(settings, seeded)
     assert read_entries(settings, SPEC, [], 0) == entries
-    made = learnt(settings, 2)
-    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 2)] == [(1, True), (2, False)]
-    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 1)] == [(1, True), (2, True)]
+    decisions = learnt(settings, 2)
+    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, decisions, 2)] == [(1, True), (2, False)]
+    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, decisions, 1)] == [(1, True), (2, True)]
     log_baseline_event(settings, event("reset", 2, 2))
-    assert read_entries(settings, SPEC, made, 2) == []
+    assert read_entries(settings, SPEC, decisions, 2) == []
 
 
-def test_a_window_that_is_held_again_does_not_bring_its_seed_back(settings):
+def test_quarantining_a_window_again_does_not_restore_its_seed(settings):
     """Seeded 1 and 2; then 1 is accepted, and held; then both are seeded once more."""
     days = [datetime(2024, 1, day, tzinfo=UTC) for day in (1, 2)]
     entries = [Entry(at, 0, tuple(measured(day)), {}, True) for day, at in enumerate(days, 1)]
     first = event("seed", 0, 1, ruleset=SPEC.ruleset(), source="x")
     write_seed(settings, first, entries)
     log_baseline_event(settings, first)
-    made = learnt(settings, 1)
-    made += logbook.write(settings, [decided(2, p_extracted_at=days[0], verdict="quarantined", teaches=False)])
-    assert [e.window.day for e in read_entries(settings, SPEC, made, 2)] == [2]
+    decisions = learnt(settings, 1)
+    decisions += logbook.write(settings, [decided(2, p_extracted_at=days[0], verdict="quarantined", teaches=False)])
+    assert [e.window.day for e in read_entries(settings, SPEC, decisions, 2)] == [2]
     log_baseline_event(settings, event("reset", 2, 2))
     again = event("seed", 2, 3, ruleset=SPEC.ruleset(), source="x")
     write_seed(settings, again, entries)
     log_baseline_event(settings, again)
-    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, made, 2)] == [(1, True), (2, True)]
+    assert [(e.window.day, e.seeded) for e in read_entries(settings, SPEC, decisions, 2)] == [(1, True), (2, True)]
 
 
 def test_profiles_and_seeds_are_written_once(settings):
-    made = learnt(settings, 1)
-    write_profiles(settings, "readings", made)
+    decisions = learnt(settings, 1)
+    write_profiles(settings, "readings", decisions)
     write_profiles(settings, "readings", [])
     assert len(delta.read_arrow(settings.path("baseline", "readings"))) == len(measured(1))
-    made += logbook.write(settings, [decided(2)])
-    write_profiles(settings, "readings", made)
+    decisions += logbook.write(settings, [decided(2)])
+    write_profiles(settings, "readings", decisions)
     assert len(delta.read_arrow(settings.path("baseline", "readings"))) == len(measured(1)) + len(measured(2))
     entries = [Entry(datetime(2023, 12, 1, tzinfo=UTC), 0, tuple(measured(3)), {}, True)]
     for run in (1, 2):
         write_seed(settings, event("seed", 2, run, ruleset=SPEC.ruleset(), source="x", operation="same"), entries)
-    found = delta.read_arrow(settings.path("baseline", "readings"))["decision_id"].to_pylist()
-    assert found.count("seed-same") == len(measured(3))
+    decision_ids = delta.read_arrow(settings.path("baseline", "readings"))["decision_id"].to_pylist()
+    assert decision_ids.count("seed-same") == len(measured(3))
 
 
 SHORT = readings(
@@ -195,16 +195,16 @@ def long_ago(rng, day: int) -> list:
 
 def a_long_history(settings, seed: int):
     """Some windows are held, some come twice. Returns the decisions."""
-    rng, made = np.random.default_rng(seed), []
+    rng, decisions = np.random.default_rng(seed), []
     for day in range(1, DAYS):
-        found = long_ago(rng, day)
-        drift = {"statistics": [[*m.key, {"ks": rng.uniform(), "tail": rng.uniform()}] for m in found]}
+        profiles = long_ago(rng, day)
+        drift = {"statistics": [[*m.key, {"ks": rng.uniform(), "tail": rng.uniform()}] for m in profiles]}
         more = {"ruleset": SHORT.ruleset(), "teaches": day % 17 != 0, "drift": drift}
-        again = {"p_extracted_at": made[day // 2].p_extracted_at, "extraction_seq": day} if day % 11 == 0 else {}
-        made.append(decided(day, profiles=tuple(m.to_dict() for m in found), **more, **again))
+        again = {"p_extracted_at": decisions[day // 2].p_extracted_at, "extraction_seq": day} if day % 11 == 0 else {}
+        decisions.append(decided(day, profiles=tuple(m.to_dict() for m in profiles), **more, **again))
     for first, last in ((0, 40), (40, 80), (80, DAYS)):
-        write_profiles(settings, "readings", made[first:last])
-    return logbook.write(settings, made)
+        write_profiles(settings, "readings", decisions[first:last])
+    return logbook.write(settings, decisions)
 
 
 def contents(state):
@@ -223,53 +223,53 @@ def contents(state):
 
 
 def vectors(shape):
-    found = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(shape).items()}
-    return type(shape).__name__, found
+    fields = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(shape).items()}
+    return type(shape).__name__, fields
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_long_history_is_as_if_all_of_it_were_read(settings, seed):
-    made = a_long_history(settings, seed)
+    decisions = a_long_history(settings, seed)
     if seed == 1:
         log_baseline_event(settings, event("pin", 75, 1))
     if seed == 2:
         log_baseline_event(settings, event("reset", 15, 1))
     full = BaselineState(SHORT.drift_in_units)
-    for entry in read_entries(settings, SHORT, made, DAYS):
+    for entry in read_entries(settings, SHORT, decisions, DAYS):
         full.learn(entry.window, entry.measured, entry.statistics)
-    state = read_baseline(settings, SHORT, made, DAYS, spare=4)
+    state = read_baseline(settings, SHORT, decisions, DAYS, spare=4)
     if seed == 1:
         at_75 = BaselineState(SHORT.drift_in_units)
-        for entry in read_entries(settings, SHORT, made, 75):
+        for entry in read_entries(settings, SHORT, decisions, 75):
             at_75.learn(entry.window, entry.measured, entry.statistics)
         full.pin({key: at_75.baseline.shape(key) for key in at_75.baseline.keys})
     assert contents(state) == contents(full)
-    for gone in [made[place].p_extracted_at for place in (-1, -5, -30, 3)]:
-        assert [len(part) for part in state.without_window(gone)] == [len(part) for part in full.without_window(gone)]
-        state.forget(gone)
-        full.forget(gone)
+    for start in [decisions[index].p_extracted_at for index in (-1, -5, -30, 3)]:
+        assert [len(part) for part in state.without_window(start)] == [len(part) for part in full.without_window(start)]
+        state.forget(start)
+        full.forget(start)
         assert contents(state) == contents(full)
 
 
 def test_of_texts_that_are_all_rare_nothing_counts(settings):
     """Before they came there were others, which the baseline still holds however long ago that was."""
-    made = []
+    decisions = []
     for day in range(1, DAYS):
         rows = {"counts": (("a", 30),)} if day % 5 == 0 or day < 30 else {"counts": (), "others": 30}
         profile = Profile("hour", None, 30, kind="category", **rows)
         more = {"ruleset": SHORT.ruleset(), "drift": {"statistics": []}, "profiles": (profile.to_dict(),)}
-        made.append(decided(day, **more))
-    write_profiles(settings, "readings", logbook.write(settings, made))
+        decisions.append(decided(day, **more))
+    write_profiles(settings, "readings", logbook.write(settings, decisions))
     full = BaselineState(SHORT.drift_in_units)
-    for entry in read_entries(settings, SHORT, made, DAYS):
+    for entry in read_entries(settings, SHORT, decisions, DAYS):
         full.learn(entry.window, entry.measured, entry.statistics)
     for spare in (1, 9):
-        assert contents(read_baseline(settings, SHORT, made, DAYS, spare)) == contents(full)
+        assert contents(read_baseline(settings, SHORT, decisions, DAYS, spare)) == contents(full)
 
 
-def test_what_has_left_the_baseline_is_not_read(settings):
+def test_windows_beyond_the_baseline_are_not_read(settings):
     """Sketches that nobody could read, of windows that no longer count: no error says that they are not touched."""
-    made = a_long_history(settings, 0)
+    decisions = a_long_history(settings, 0)
     path = settings.path("baseline", "readings")
     rows = delta.read_arrow(path).to_pylist()
     # Of sixty windows some teach nothing, or have no value.
@@ -279,8 +279,8 @@ def test_what_has_left_the_baseline_is_not_read(settings):
             row["sketch"] = row["sketch"] and b"worn out"
     delta.append_arrow(pa.Table.from_pylist(rows, PROFILES), settings.path("baseline", "worn"))
     worn = readings(name="worn", checks=[], drift=SHORT.drift.model_dump())
-    state = read_baseline(settings, worn, made, DAYS)
-    assert contents(state) == contents(read_baseline(settings, SHORT, made, DAYS))
+    state = read_baseline(settings, worn, decisions, DAYS)
+    assert contents(state) == contents(read_baseline(settings, SHORT, decisions, DAYS))
     with pytest.raises(ValueError, match="sketch"):
-        for entry in read_entries(settings, worn, made, DAYS):
+        for entry in read_entries(settings, worn, decisions, DAYS):
             state.learn(entry.window, entry.measured, entry.statistics)

@@ -33,14 +33,14 @@ def test_real_decisions_have_a_row_for_each_check_passes_included(spark, setting
     heal(spark, settings, [1, 2], spec)
     land(settings, 1, ["a,1,2,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1], spec)
-    known = logs.decisions(settings, "readings", evidence=True)
-    assert [d.superseded_by is not None for d in known] == [False, False, False, True]
+    decisions = logs.decisions(settings, "readings", evidence=True)
+    assert [d.superseded_by is not None for d in decisions] == [False, False, False, True]
     rows = projected(settings)
-    expected = {(d.number, d.extraction_seq, c["check"], c["status"]) for d in known for c in d.checks}
+    expected = {(d.number, d.extraction_seq, c["check"], c["status"]) for d in decisions for c in d.checks}
     assert {(r["number"], r["extraction_seq"], r["check"], r["status"]) for r in rows} == expected
     assert len(rows) == len(expected)
-    (held,) = [r for r in rows if r["status"] == "failed" and r["effect"] == "batch"]
-    assert (held["check"], held["p_extracted_at"], held["kind"]) == ("not_empty", window(2).start, "not_empty")
+    (blocking,) = [r for r in rows if r["status"] == "failed" and r["effect"] == "batch"]
+    assert (blocking["check"], blocking["p_extracted_at"], blocking["kind"]) == ("not_empty", window(2).start, "not_empty")
     (bad,) = [r for r in rows if r["effect"] == "rows"]
     assert (bad["check"], bad["failed_rows"], bad["waived"]) == ("in_range_value", 1, False)
     assert '"failed": 1' in bad["observed"]
@@ -48,7 +48,7 @@ def test_real_decisions_have_a_row_for_each_check_passes_included(spark, setting
     assert "anna" not in str(rows)
 
 
-def test_a_release_is_projected_with_what_it_waived(spark, settings):
+def test_a_release_is_projected_with_its_waived_checks(spark, settings):
     land(settings, 1, ["a,1,500,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1])
     released = release(runner(spark, settings), window(1).start, None, waived=["in_range_value"], by="me", because="so")
@@ -56,7 +56,7 @@ def test_a_release_is_projected_with_what_it_waived(spark, settings):
     assert (row["decision_id"], row["check"], row["effect"]) == (released.decision_id, "in_range_value", "none")
 
 
-def test_twice_adds_nothing_and_a_deleted_table_is_made_again(settings):
+def test_repetition_adds_nothing_and_a_deleted_table_is_recreated(settings):
     write(settings, [decided(n) for n in (1, 2)])
     write(settings, [decided(1, "gold_days")])
     assert find_lagging_tables(settings) == ["gold_days", "readings"]
@@ -75,7 +75,7 @@ def test_twice_adds_nothing_and_a_deleted_table_is_made_again(settings):
     assert projected(settings) == before
 
 
-def test_what_is_applied_out_of_order_is_not_missed(settings):
+def test_decisions_applied_out_of_order_are_not_missed(settings):
     early, late = decided(1), decided(2)
     write(settings, [early], applied=False)
     write(settings, [late])
@@ -135,23 +135,23 @@ def test_killed_at_the_commit_the_next_call_completes_it(settings, kill, there):
     assert len(projected(settings)) == 4
 
 
-def test_its_failure_fails_no_step_and_is_made_up_for_by_the_sensor(spark, settings, monkeypatch):
+def test_a_failed_projection_fails_no_step_and_the_sensor_completes_it(spark, settings, monkeypatch):
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
 
     def full(*_, **__):
         raise OSError("no space left on device")
 
-    said: list[str] = []
+    messages: list[str] = []
     with monkeypatch.context() as patched:
         patched.setattr(log_table.delta, "append_arrow", _only("check_results", full))
-        run = runner(spark, settings, step=said.append)
+        run = runner(spark, settings, step=messages.append)
         from lakehouse_assets.pipeline.extract import extract
         from lakehouse_assets.pipeline.silver import publish
 
         extract(run, [window(1)])
         assert publish(run, [window(1)]).current[window(1)].verdict == "published"
         full_disk = "No space left on device. Make room, and run again"
-        assert any(step.startswith(f"check results are left to the next run: {full_disk}") for step in said)
+        assert any(step.startswith(f"check results are left to the next run: {full_disk}") for step in messages)
         (trouble,) = complete_check_results(settings)
         assert trouble.startswith(f"readings: check results are not complete: {full_disk}")
     assert projected(settings) == []

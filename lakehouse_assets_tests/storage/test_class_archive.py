@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.settings import PROJECT_ROOT
 from lakehouse_assets.storage import session
-from lakehouse_assets_tests.support import FAST_COMPILER
+from lakehouse_assets_tests.support import FAST_COMPILER, PROJECT_ROOT
 
 COUNT = """
 import sys
@@ -59,6 +58,6 @@ def test_a_session_takes_its_classes_from_an_archive_of_such_a_session(tmp_path)
 
 
 @pytest.mark.parametrize("content", [pytest.param("no archive", marks=pytest.mark.exhaustive(seconds=15)), ""])
-def test_what_is_no_archive_is_left_aside_in_silence(tmp_path, content):
+def test_an_invalid_class_archive_is_ignored_silently(tmp_path, content):
     (tmp_path / "classes.jsa").write_text(content)
     assert counted(tmp_path, tmp_path / "classes.jsa") == "3\n"

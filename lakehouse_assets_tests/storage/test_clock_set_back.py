@@ -1,4 +1,4 @@
-"""A clock that was set back by a day between two acts: the logs keep the order in which things were done. No JVM.
+"""A clock that was set back by a day between two operations: the logs keep the order in which things were done. No JVM.
 
 Belongs here: what is ordered by time in `ops/`. Does not: what waits for a time to come (decisions/test_healing).
 """
@@ -18,19 +18,19 @@ NOW = datetime(2024, 6, 2, 12, tzinfo=UTC)
 BEFORE = NOW - timedelta(days=1)
 
 
-def test_a_rewritten_extraction_stands_as_it_is_now(settings):
+def test_the_latest_record_of_a_rewritten_extraction_is_current(settings):
     for at, version, rows in ((NOW, 3, 10), (BEFORE, 4, 12)):
         record = ExtractionRecord("t", DAY, 1, f"print-{version}", rows, ("a",), version, f"run-{version}", at)
         record_extractions(settings, [record])
-    [found] = extractions(settings, "t")
-    assert (found.rows, found.fingerprint) == (12, "print-4")
+    [newest] = extractions(settings, "t")
+    assert (newest.rows, newest.fingerprint) == (12, "print-4")
 
 
-def test_the_newest_record_counts_after_bronze_was_made_anew(settings):
+def test_the_newest_record_counts_after_bronze_was_recreated(settings):
     for version, rows in ((50, 10), (0, 12)):
         record_extractions(settings, [ExtractionRecord("t", DAY, 1, f"print-{version}", rows, ("a",), version, "run", NOW)])
-    [found] = extractions(settings, "t")
-    assert (found.rows, found.bronze_version) == (12, 0)
+    [newest] = extractions(settings, "t")
+    assert (newest.rows, newest.bronze_version) == (12, 0)
 
 
 def test_a_windows_first_position_counts(settings):
@@ -41,7 +41,7 @@ def test_a_windows_first_position_counts(settings):
 
 
 @pytest.mark.parametrize("second", [BEFORE, NOW])
-def test_acts_on_a_baseline_are_in_the_order_in_which_they_were_done(settings, second):
+def test_baseline_operations_keep_their_order(settings, second):
     log_baseline_event(settings, BaselineEvent("t", "pin", 7, NOW, "anna", "as it is", "run-1"))
     log_baseline_event(settings, BaselineEvent("u", "pin", 7, BEFORE, "anna", "as it is", "run-1"))
     log_baseline_event(settings, BaselineEvent("t", "reset", 7, second, "anna", "moved", "run-2"))

@@ -1,4 +1,4 @@
-"""Which errors are a disk's, whoever raised them, and what a person is told. No disk is filled here (laws/test_full_disk)."""
+"""Which errors are a disk's, whoever raised them, and the message. No disk is filled here (laws/test_full_disk)."""
 
 import sqlite3
 from types import SimpleNamespace
@@ -64,19 +64,19 @@ OF_A_DISK = {
 
 @pytest.mark.parametrize("name", OF_A_DISK)
 def test_an_error_of_a_disk(name, settings):
-    error, said = OF_A_DISK[name]
-    assert find_disk_fault(error) == said
-    told = as_disk_error(error, settings)
-    assert isinstance(told, DiskError)
-    assert told.exit_code == 3
-    assert str(told).startswith(said)
-    assert ", and run again: " in str(told)
-    assert f"Now the lake {settings.root}: " in str(told)
-    assert "MB free" in str(told)
-    assert "\n" not in str(told)
+    error, message = OF_A_DISK[name]
+    assert find_disk_fault(error) == message
+    disk_error = as_disk_error(error, settings)
+    assert isinstance(disk_error, DiskError)
+    assert disk_error.exit_code == 3
+    assert str(disk_error).startswith(message)
+    assert ", and run again: " in str(disk_error)
+    assert f"Now the lake {settings.root}: " in str(disk_error)
+    assert "MB free" in str(disk_error)
+    assert "\n" not in str(disk_error)
 
 
-def test_what_sqlite_calls_an_error_of_the_disk_may_be_a_full_one(settings, monkeypatch):
+def test_a_sqlite_disk_error_may_be_a_full_disk(settings, monkeypatch):
     error = sqlite3.OperationalError("disk I/O error")
     assert "Have the disk looked at" in str(as_disk_error(error, settings))
     monkeypatch.setattr(disk_errors, "_free_space", lambda _: (0, 10_000_000, True))
@@ -92,12 +92,12 @@ def test_what_sqlite_calls_an_error_of_the_disk_may_be_a_full_one(settings, monk
         OSError(2, "No such file or directory"),
     ],
 )
-def test_a_value_with_these_words_is_no_disk(error, settings):
+def test_a_value_with_this_text_is_no_disk_error(error, settings):
     assert find_disk_fault(error) is None
     assert as_disk_error(error, settings) is None
 
 
-def test_what_is_written_under_a_tables_lock(settings):
+def test_disk_errors_under_a_table_lock_are_recognized(settings):
     with (
         pytest.raises(DiskError, match=r"No space left on device \(/lake/x\)"),
         table_lock(settings, "t"),

@@ -11,7 +11,7 @@ from lakehouse_assets.storage import delta_files, evidence, logs
 from lakehouse_assets_tests import logbook
 
 
-def test_entries_are_what_the_log_has_and_each_file_is_read_once(settings, tmp_path, monkeypatch):
+def test_entries_equal_the_log_and_each_file_is_read_once(settings, tmp_path, monkeypatch):
     """A folder's name may have a space; files that are read already are not read again, and new ones are."""
     here = settings.model_copy(update={"root": str(tmp_path / "a lake of mine")})
     for number in range(1, 4):
@@ -35,9 +35,9 @@ AT = datetime(2024, 1, 1, tzinfo=UTC)
 
 def test_the_same_row_twice_is_one_decision(settings):
     """The reply to a commit was lost, and it was made once more."""
-    made = logbook.decided(1)
-    logbook.write(settings, [made])
-    logs.log_decisions(settings, [made])
+    decision = logbook.decided(1)
+    logbook.write(settings, [decision])
+    logs.log_decisions(settings, [decision])
     assert len(logs.decisions(settings, "readings")) == 1
     assert len(evidence.measure_evidence(settings, "readings", drift=False)[0].decisions) == 1
     logs.log_decisions(settings, [logbook.decided(1, run_id="another")])
@@ -46,9 +46,9 @@ def test_the_same_row_twice_is_one_decision(settings):
 
 def test_recorded_twice_is_without_another_content_between():
     def rows(*prints):
-        given = {"p_extracted_at": AT, "extraction_seq": 1}
+        fields = {"p_extracted_at": AT, "extraction_seq": 1}
         return [
-            {**given, "fingerprint": name, "run_id": f"run-{index}", "extracted_at": AT + timedelta(seconds=index)}
+            {**fields, "fingerprint": name, "run_id": f"run-{index}", "extracted_at": AT + timedelta(seconds=index)}
             for index, name in enumerate(prints)
         ]
 

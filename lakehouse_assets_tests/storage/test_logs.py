@@ -72,7 +72,7 @@ def test_processes_that_append_at_once_lose_nothing(settings):
         assert [record.bronze_version for record in logs.extractions(settings, name)] == list(range(10))
 
 
-def test_a_record_is_later_than_those_before_it_and_comes_back_whole(settings):
+def test_records_are_ordered_and_read_back_completely(settings):
     """Types, spellings and what a batch added to the contract are read as they were written."""
     record = ExtractionRecord("readings", MOMENT, 1, "print", 1, ("a",), 0, "run", MOMENT)
     later = replace(record, extraction_seq=2, types={"a": "int"}, respelled={"a": "A"})
@@ -80,28 +80,28 @@ def test_a_record_is_later_than_those_before_it_and_comes_back_whole(settings):
         logs.record_extractions(settings, [each])
     later = replace(later, extracted_at=MOMENT + timedelta(microseconds=1))
     assert logs.extractions(settings, "readings") == [record, later]
-    made = logbook.decided(1)
-    logs.log_decisions(settings, [made])
-    logs.log_decisions(settings, [replace(made, number=2, evolved={"b": "date"})])
+    decision = logbook.decided(1)
+    logs.log_decisions(settings, [decision])
+    logs.log_decisions(settings, [replace(decision, number=2, evolved={"b": "date"})])
     assert [d.evolved for d in logs.decisions(settings, "readings")] == [{}, {"b": "date"}]
 
 
-def test_the_evidence_of_a_few_is_what_the_whole_log_says(settings):
-    """One without any, one that was superseded, one whose later checks were told afterwards, two tables."""
+def test_evidence_of_some_decisions_equals_the_full_log(settings):
+    """One without any, one that was superseded, one whose deferred checks were logged afterwards, two tables."""
     full = {"drift": {"action": "hold"}, "profiles": ({"feature": "value"},)}
     first, second = logbook.decided(1, **full), logbook.decided(2, checks=())
     superseded = replace(first, number=2, superseded_by=second.decision_id, checks=(), drift=None, profiles=())
     late = logbook.decided(3, **full)
-    made = [first, second, superseded, late, logbook.decided(4)]
-    logbook.write(settings, made, applied=False)
+    decisions = [first, second, superseded, late, logbook.decided(4)]
+    logbook.write(settings, decisions, applied=False)
     logbook.write(settings, [logbook.decided(1, "others", **full)])
     outcome = Outcome("freshness", "freshness", "info", "failed", "none", 2, "old")
     logs.log_checked(settings, [(late, [outcome])])
     logbook.apply(settings, [first, second, late])
-    whole = logs.decisions(settings, "readings", evidence=True)
+    all_decisions = logs.decisions(settings, "readings", evidence=True)
     plain = logs.decisions(settings, "readings")
     assert [bool(d.checks or d.drift or d.profiles) for d in plain] == [False] * 5
-    assert logs.with_evidence(settings, "readings", plain) == whole
-    assert logs.with_evidence(settings, "readings", [plain[3], plain[0]]) == [whole[3], whole[0]]
-    assert [check["check"] for check in whole[3].checks] == ["not_empty", "value_in_range", "freshness"]
+    assert logs.with_evidence(settings, "readings", plain) == all_decisions
+    assert logs.with_evidence(settings, "readings", [plain[3], plain[0]]) == [all_decisions[3], all_decisions[0]]
+    assert [check["check"] for check in all_decisions[3].checks] == ["not_empty", "value_in_range", "freshness"]
     assert logs.with_evidence(settings, "readings", []) == []

@@ -35,7 +35,7 @@ def test_a_server_of_ones_own():
     assert "AWS_ALLOW_HTTP" not in (secure.options("s3a://bucket/lake") or {})
 
 
-def test_a_folder_is_told_nothing():
+def test_a_local_folder_gets_no_store_properties():
     store = ObjectStore.from_environment(LOCAL_SERVER)
     assert store.options("/lake") is None
     assert store.arrow_uri("/lake") == "file:///lake"
@@ -55,12 +55,12 @@ def test_keys_are_in_no_setting_and_no_property(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "JARS_FOR_S3", tmp_path)
     settings = Settings.from_environment({**LOCAL_SERVER, "LAKEHOUSE_ROOT": "s3a://bucket/lake"})
     properties = session.spark_properties(settings)
-    told = repr(settings) + settings.model_dump_json() + repr(ObjectStore.from_environment()) + repr(properties)
-    assert not [value for value in KEYS.values() if value in told]
+    shown_text = repr(settings) + settings.model_dump_json() + repr(ObjectStore.from_environment()) + repr(properties)
+    assert not [value for value in KEYS.values() if value in shown_text]
     assert properties["spark.jars"].endswith("hadoop-aws.jar")
 
 
-def test_without_the_jars_the_message_says_how_to_get_them(monkeypatch, tmp_path):
+def test_without_the_jars_the_message_names_the_fix(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "JARS_FOR_S3", tmp_path / "none")
     settings = Settings(root="s3a://bucket/lake", landing=str(tmp_path), dagster_home=tmp_path)
     with pytest.raises(EnvironmentMissing, match=r"-m lakehouse_assets\.storage\.session"):
@@ -85,7 +85,7 @@ def test_each_lake_on_a_store_has_locks_of_its_own(tmp_path):
     assert one.model_copy(update={"root": "s3a://bucket/one/"}).locks == one.locks
 
 
-def test_removing_a_folder_says_whether_it_was_there(tmp_path: Path):
+def test_removing_a_folder_returns_whether_it_existed(tmp_path: Path):
     (tmp_path / "staging" / "run").mkdir(parents=True)
     assert delta.remove_folder(str(tmp_path / "staging"))
     assert not delta.remove_folder(str(tmp_path / "staging"))

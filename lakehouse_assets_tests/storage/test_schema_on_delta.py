@@ -19,7 +19,7 @@ from lakehouse_assets_tests.decisions.schema.cases import ATOMS
 
 
 @pytest.fixture
-def place(tmp_path):
+def path(tmp_path):
     return str(tmp_path / "table")
 
 
@@ -40,9 +40,9 @@ def read(spark, path, version: int | None = None) -> list[dict]:
 @pytest.mark.exhaustive(seconds=60)
 def test_the_widenings_are_those_that_delta_does(spark, tmp_path):
     """Every pair of types: one table for each old type, with a column for each new one."""
-    found, wanted = set(), set()
-    for place, old in enumerate(ATOMS):
-        path = str(tmp_path / f"t{place}")
+    widened, wanted = set(), set()
+    for index, old in enumerate(ATOMS):
+        path = str(tmp_path / f"t{index}")
         columns = ", ".join(f"c{n} {old}" for n, _ in enumerate(ATOMS))
         features = {"delta.enableTypeWidening": "true", "delta.feature.timestampNtz": "supported"}
         spark.createDataFrame([], columns).write.format("delta").options(**features).save(path)
@@ -53,37 +53,37 @@ def test_the_widenings_are_those_that_delta_does(spark, tmp_path):
                 wanted.add((old, new))
             try:
                 alter(spark, path, f"CHANGE COLUMN c{n} TYPE {new}")
-                found.add((old, new))
+                widened.add((old, new))
             except PySparkException:
                 pass
-    assert found == wanted
-    assert len(found) >= 20
+    assert widened == wanted
+    assert len(widened) >= 20
 
 
-def test_a_schema_is_enforced_unless_a_write_says_otherwise(spark, place):
-    write(spark, place, "SELECT CAST(1 AS BIGINT) AS id, 'a' AS name, named_struct('x', 1) AS s")
+def test_a_schema_is_enforced_unless_a_write_overrides_it(spark, path):
+    write(spark, path, "SELECT CAST(1 AS BIGINT) AS id, 'a' AS name, named_struct('x', 1) AS s")
     for wrong in (
         "SELECT CAST(2 AS BIGINT) AS id, 'b' AS name, named_struct('x', 2) AS s, 1.0D AS amount",
         "SELECT CAST(2 AS BIGINT) AS id, 'b' AS name, 'no struct' AS s",
         "SELECT CAST(2 AS BIGINT) AS id, 'b' AS name, 'B' AS Name",
     ):
         with pytest.raises(PySparkException):
-            write(spark, place, wrong)
-    assert delta.version(place) == 0
-    write(spark, place, "SELECT CAST(2 AS BIGINT) AS id")
-    assert {row["id"]: row["name"] for row in read(spark, place)} == {1: "a", 2: None}
+            write(spark, path, wrong)
+    assert delta.version(path) == 0
+    write(spark, path, "SELECT CAST(2 AS BIGINT) AS id")
+    assert {row["id"]: row["name"] for row in read(spark, path)} == {1: "a", 2: None}
     # New columns at the end, nested ones at the end of their struct; nothing but this write is evolved.
     more = "SELECT CAST(3 AS BIGINT) AS id, 'c' AS name, 2.5D AS amount, named_struct('y', 'n', 'x', 3) AS s"
-    write(spark, place, more, mergeSchema="true")
-    assert delta.schema_types(place) == [
+    write(spark, path, more, mergeSchema="true")
+    assert delta.schema_types(path) == [
         ("id", "bigint"), ("name", "string"), ("s", "struct<x: int, y: string>"), ("amount", "double")
     ]  # fmt: skip
-    assert {row["id"]: row["s"] for row in read(spark, place)}[3] == {"x": 3, "y": "n"}
+    assert {row["id"]: row["s"] for row in read(spark, path)}[3] == {"x": 3, "y": "n"}
     with pytest.raises(PySparkException):
-        write(spark, place, "SELECT CAST(4 AS BIGINT) AS id, 1 AS another")
+        write(spark, path, "SELECT CAST(4 AS BIGINT) AS id, 1 AS another")
 
 
-def test_what_merge_schema_makes_of_types_with_and_without_widening(spark, tmp_path):
+def test_merge_schema_changes_types_only_with_widening(spark, tmp_path):
     def after(name: str, old: str, new: str, widening: str) -> str:
         path = str(tmp_path / f"{name}-{widening}")
         features = {"delta.enableTypeWidening": widening, "delta.feature.timestampNtz": "supported"}
@@ -104,42 +104,42 @@ def test_what_merge_schema_makes_of_types_with_and_without_widening(spark, tmp_p
     assert after("h", "date", "timestamp_ntz", "false") == "refused"
 
 
-def test_a_table_takes_times_without_a_zone_once_that_was_said(spark, place):
-    write(spark, place, "SELECT 1 AS id")
-    delta.allow_types(spark, place, ["array<timestamp_ntz>"])
-    version = delta.version(place)
-    delta.allow_types(spark, place, ["timestamp_ntz"])
-    assert delta.version(place) == version == 1
-    write(spark, place, "SELECT 2 AS id, TIMESTAMP_NTZ '2024-01-01 00:00:00' AS at", mergeSchema="true")
-    assert LightTable(place).to_pyarrow_table().num_rows == 2
+def test_a_table_accepts_timestamps_without_zone_after_the_feature_is_enabled(spark, path):
+    write(spark, path, "SELECT 1 AS id")
+    delta.allow_types(spark, path, ["array<timestamp_ntz>"])
+    version = delta.version(path)
+    delta.allow_types(spark, path, ["timestamp_ntz"])
+    assert delta.version(path) == version == 1
+    write(spark, path, "SELECT 2 AS id, TIMESTAMP_NTZ '2024-01-01 00:00:00' AS at", mergeSchema="true")
+    assert LightTable(path).to_pyarrow_table().num_rows == 2
 
 
-def test_a_column_of_nulls_fits_any_type(spark, place):
-    write(spark, place, "SELECT 1 AS id, 'a' AS name")
-    write(spark, place, "SELECT 2 AS id, NULL AS name")
-    assert {row["id"]: row["name"] for row in read(spark, place)} == {1: "a", 2: None}
+def test_a_column_of_nulls_fits_any_type(spark, path):
+    write(spark, path, "SELECT 1 AS id, 'a' AS name")
+    write(spark, path, "SELECT 2 AS id, NULL AS name")
+    assert {row["id"]: row["name"] for row in read(spark, path)} == {1: "a", 2: None}
 
 
-def test_overwrite_schema_drops_retypes_and_renames(spark, place):
-    write(spark, place, "SELECT 1 AS id, '7' AS amount, 'x' AS note")
+def test_overwrite_schema_drops_retypes_and_renames(spark, path):
+    write(spark, path, "SELECT 1 AS id, '7' AS amount, 'x' AS note")
     with pytest.raises(PySparkException):
-        write(spark, place, "SELECT 1 AS id, 7 AS Amount, DATE '2024-01-01' AS day", mode="overwrite")
-    write(spark, place, "SELECT 1 AS id, 7 AS Amount, DATE '2024-01-01' AS day", mode="overwrite", overwriteSchema="true")
-    assert delta.schema_types(place) == [("id", "int"), ("Amount", "int"), ("day", "date")]
-    assert read(spark, place, 0) == [{"id": 1, "amount": "7", "note": "x"}]
+        write(spark, path, "SELECT 1 AS id, 7 AS Amount, DATE '2024-01-01' AS day", mode="overwrite")
+    write(spark, path, "SELECT 1 AS id, 7 AS Amount, DATE '2024-01-01' AS day", mode="overwrite", overwriteSchema="true")
+    assert delta.schema_types(path) == [("id", "int"), ("Amount", "int"), ("day", "date")]
+    assert read(spark, path, 0) == [{"id": 1, "amount": "7", "note": "x"}]
 
 
-def test_alter_table_adds_comments_reorders_and_sets_properties_without_touching_rows(spark, place):
-    write(spark, place, "SELECT 1 AS id, named_struct('x', 1) AS s")
-    delta.add_columns(spark, place, {"odd`name": "struct<`a.b`: int>", "amount": "decimal(10,2)"})
-    assert delta.version(place) == 1
-    alter(spark, place, "ADD COLUMNS (s.y STRING, first INT FIRST)")
-    alter(spark, place, "CHANGE COLUMN amount COMMENT 'in EUR'")
-    delta.set_property(spark, place, "delta.logRetentionDuration", "interval 40 days")
-    assert [name for name, _ in delta.schema_types(place)] == ["first", "id", "s", "odd`name", "amount"]
-    assert read(spark, place)[0]["s"] == {"x": 1, "y": None}
-    assert DeltaTable.forPath(spark, place).toDF().schema["amount"].metadata == {"comment": "in EUR"}
-    assert len(spark.read.format("delta").load(place).inputFiles()) == 1
+def test_alter_table_adds_comments_reorders_and_sets_properties_without_touching_rows(spark, path):
+    write(spark, path, "SELECT 1 AS id, named_struct('x', 1) AS s")
+    delta.add_columns(spark, path, {"odd`name": "struct<`a.b`: int>", "amount": "decimal(10,2)"})
+    assert delta.version(path) == 1
+    alter(spark, path, "ADD COLUMNS (s.y STRING, first INT FIRST)")
+    alter(spark, path, "CHANGE COLUMN amount COMMENT 'in EUR'")
+    delta.set_property(spark, path, "delta.logRetentionDuration", "interval 40 days")
+    assert [name for name, _ in delta.schema_types(path)] == ["first", "id", "s", "odd`name", "amount"]
+    assert read(spark, path)[0]["s"] == {"x": 1, "y": None}
+    assert DeltaTable.forPath(spark, path).toDF().schema["amount"].metadata == {"comment": "in EUR"}
+    assert len(spark.read.format("delta").load(path).inputFiles()) == 1
 
 
 def test_readers_without_spark_lose_renamed_columns_and_cannot_open_widened_tables(spark, tmp_path):

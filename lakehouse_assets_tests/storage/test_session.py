@@ -23,10 +23,10 @@ def before_java(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("before_java")
-def test_local_files_are_made_without_a_process_for_each(settings, tmp_path):
-    given = session.spark_properties(settings)
-    assert given[session.CLASS_PATH] == str(tmp_path / "local.jar")
-    assert given[FILE_SYSTEM] == session.LOCAL_FILE_SYSTEM
+def test_local_files_are_created_without_child_processes(settings, tmp_path):
+    properties = session.spark_properties(settings)
+    assert properties[session.CLASS_PATH] == str(tmp_path / "local.jar")
+    assert properties[FILE_SYSTEM] == session.LOCAL_FILE_SYSTEM
 
 
 @pytest.mark.usefixtures("before_java")
@@ -52,12 +52,12 @@ def test_the_tests_themselves_run_on_it(spark, tmp_path):
     if not list(session.JARS_FOR_LOCAL.glob("*.jar")):
         pytest.fail("the environment has no jar of the local file system: run scripts/setup.sh")
     assert spark.sparkContext.getConf().get(FILE_SYSTEM) == session.LOCAL_FILE_SYSTEM
-    place = tmp_path / "t"
-    spark.createDataFrame([("a", 1), ("b", 2)], "p string, v int").write.partitionBy("p").json(str(place))
-    made = [path for path in place.rglob("*") if not path.name.startswith((".", "_"))]
+    table_path = tmp_path / "t"
+    spark.createDataFrame([("a", 1), ("b", 2)], "p string, v int").write.partitionBy("p").json(str(table_path))
+    files = [path for path in table_path.rglob("*") if not path.name.startswith((".", "_"))]
     mask = os.umask(0)
     os.umask(mask)
-    assert {oct(path.stat().st_mode & 0o777) for path in made if path.is_file()} == {oct(0o666 & ~0o022 & ~mask)}
+    assert {oct(path.stat().st_mode & 0o777) for path in files if path.is_file()} == {oct(0o666 & ~0o022 & ~mask)}
     link = tmp_path / "link.json"
-    link.symlink_to(next(path for path in made if path.is_file()))
+    link.symlink_to(next(path for path in files if path.is_file()))
     assert len(spark.read.json(str(link)).collect()) == 1

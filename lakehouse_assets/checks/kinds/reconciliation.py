@@ -36,6 +36,7 @@ class Reconcile(BatchCheck):
     window: a batch that lacks a whole group passes.
     """
 
+    quoting = ("worst",)
     summary = "a figure of the batch equals a figure of another table, by group"
     example = (
         "{check: reconcile, measure: sum(departures), table: flights, against: count_if(departed_at is not null),"

@@ -4,7 +4,7 @@ Belongs here: counts by category, merged, and their distances. Does not: what is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lakehouse_assets.decisions.drift.distances import tail_weight
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
+from lakehouse_assets.decisions.drift.pseudonyms import is_pseudonym, spell_alike
 
 # Half a row for a new category: the usual continuity correction, so that it is far off, not infinitely.
 UNSEEN = 0.5
@@ -27,11 +28,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Rows by category, in ``windows`` windows; ``others``: rows of categories that are not kept one by one."""
+    """Rows by category, in ``windows`` windows; ``others``: rows of categories that are not kept one by one. ``masked``: some
+    names are pseudonyms.
+    """
 
     counts: Mapping[str, float]
     others: float = 0.0
     windows: int = 1
+    masked: bool = False
 
     @property
     def total(self) -> float:
@@ -40,15 +44,31 @@ class Categories:
 
     def plus(self, other: "Categories") -> "Categories":
         """Both together; beyond `MOST_CATEGORIES` the rarest are no longer kept one by one."""
-        merged = dict(self.counts)
+        one, other = spelled_alike(self, other)
+        merged = dict(one.counts)
         for name, rows in other.counts.items():
             merged[name] = merged.get(name, 0.0) + rows
-        others = self.others + other.others
+        others = one.others + other.others
         if len(merged) > MOST_CATEGORIES:
             ranked = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
             others += sum(rows for _, rows in ranked[MOST_CATEGORIES:])
             merged = dict(ranked[:MOST_CATEGORIES])
-        return Categories(merged, others, self.windows + other.windows)
+        return Categories(merged, others, one.windows + other.windows, one.masked or other.masked)
+
+    def renamed(self, names: Mapping[str, str]) -> "Categories":
+        """The same rows under other names."""
+        counts: dict[str, float] = {}
+        for name, rows in self.counts.items():
+            renamed = names.get(name, name)
+            counts[renamed] = counts.get(renamed, 0.0) + rows
+        return replace(self, counts=counts)
+
+
+def spelled_alike(one: Categories, other: Categories) -> tuple[Categories, Categories]:
+    """Both, with one spelling of each name: where one has a pseudonym, so has the other."""
+    if not (one.masked or other.masked) or not (names := spell_alike(one.counts, other.counts)):
+        return one, other
+    return one.renamed(names), other.renamed(names)
 
 
 class CategoryDistance(NamedTuple):
@@ -84,11 +104,13 @@ def read_categories(profile: Profile) -> Categories | None:
     """The profile's counts; None where it has no value."""
     if not profile.counts:
         return None
-    return Categories({str(value): float(rows) for value, rows in profile.counts}, float(profile.others))
+    counts = {str(value): float(rows) for value, rows in profile.counts}
+    return Categories(counts, float(profile.others), masked=any(map(is_pseudonym, counts)))
 
 
 def align(batch: Categories, baseline: Categories, *, batch_is_inside: bool = False) -> Aligned:
     """Both by the same names. ``batch_is_inside``: the baseline holds the batch, which is subtracted."""
+    batch, baseline = spelled_alike(batch, baseline)
     names = sorted(set(batch.counts) | set(baseline.counts))
     now = np.array([batch.counts.get(name, 0.0) for name in names] + [batch.others])
     before = np.array([baseline.counts.get(name, 0.0) for name in names] + [baseline.others])

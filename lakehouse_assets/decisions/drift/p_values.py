@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import scipy  # it loads what is used, when it is used
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaincinv, kolmogorov
 
 from lakehouse_assets.decisions.drift.categories import Categories, Floats, align
 from lakehouse_assets.decisions.drift.distances import Ecdf, tail_weight
@@ -30,7 +30,7 @@ LEAST_P = 1e-12
 def naive_p_value(ks: float, rows: float, baseline_rows: float) -> float:
     """Kolmogorov's and Smirnov's asymptotic two-sample p-value, as if rows were independent: shown, and not judged by."""
     effective = rows * baseline_rows / (rows + baseline_rows)
-    return float(kolmogorov(ks * np.sqrt(effective)))
+    return float(scipy.special.kolmogorov(ks * np.sqrt(effective)))
 
 
 def monte_carlo(batch: Ecdf, baseline: Ecdf, key: Key) -> tuple[float, float]:
@@ -132,8 +132,8 @@ def missing_surprisal(missing: int, rows: int, past: ArrayLike) -> float:
     size = max(binomial / variance - 1.0, 1e-6)
     a, b = mean * size, (1.0 - mean) * size
     # The usual half row either way: a count stands for an interval.
-    low = betainc(a, b, min(1.0, (missing + 0.5) / rows))
-    high = betainc(b, a, 1.0 - max(0.0, (missing - 0.5) / rows))
+    low = scipy.special.betainc(a, b, min(1.0, (missing + 0.5) / rows))
+    high = scipy.special.betainc(b, a, 1.0 - max(0.0, (missing - 0.5) / rows))
     return round(float(-np.log10(max(LEAST_P, min(1.0, 2.0 * min(low, high))))), 9)
 
 
@@ -141,8 +141,8 @@ def nearest_likely_share(missing: int, rows: int, share: float) -> float:
     """The share without a value that is nearest to ``share`` and still likely to give so many, by the one-sided 95 % interval
     (Clopper and Pearson, 1934). One missing row of twenty is next to nothing, 5 % of a million is 5 %.
     """
-    low = float(betaincinv(missing, rows - missing + 1, 0.05)) if missing else 0.0
-    high = float(betaincinv(missing + 1, rows - missing, 0.95)) if missing < rows else 1.0
+    low = float(scipy.special.betaincinv(missing, rows - missing + 1, 0.05)) if missing else 0.0
+    high = float(scipy.special.betaincinv(missing + 1, rows - missing, 0.95)) if missing < rows else 1.0
     return min(max(share, low), high)
 
 

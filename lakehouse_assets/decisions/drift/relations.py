@@ -11,8 +11,8 @@ from math import isfinite, log
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # it loads what is used, when it is used
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from lakehouse_assets.contracts.drift import RELATIONS
 from lakehouse_assets.decisions.drift.distances import tail_weight
@@ -205,8 +205,8 @@ def find_farthest_pair(
 
 def normal_tail_distance(shift: float, deviation: float) -> float:
     """sup|G - F| / √max(F(1 - F), 0.01) of G = N(shift, deviation²) from F = N(0, 1)."""
-    below = ndtr(_GRID)
-    return float((np.abs(ndtr((_GRID - shift) / deviation) - below) / tail_weight(below)).max())
+    below = scipy.special.ndtr(_GRID)
+    return float((np.abs(scipy.special.ndtr((_GRID - shift) / deviation) - below) / tail_weight(below)).max())
 
 
 # A batch of twenty features looks up hundreds of distances.

@@ -6,50 +6,30 @@ finding (pipeline, operations).
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence import findings
-from lakehouse_assets.decisions.evidence.findings import Finding, Inventory, Kind, Layer, LoggedEvidence, TableState
+from lakehouse_assets.decisions.evidence.differences import find_damage, make_count_finding, make_finding, state_of
+from lakehouse_assets.decisions.evidence.findings import UNNAMED, Finding, Inventory, Kind, LoggedEvidence
+from lakehouse_assets.decisions.evidence.log_entries import compare_entries
+from lakehouse_assets.decisions.evidence.silver import compare_silver
 
 
 def compare_evidence(table: str, record: LoggedEvidence, inventory: Inventory) -> list[Finding]:
     """Return every difference. If a log is damaged, return only that: nothing else can be compared without it."""
-    damage = _find_damage(table, inventory, "ops/decisions", "ops/extractions")
-    logs = [*damage, *_find_lost_entries(table, record, inventory)]
+    damage = find_damage(table, inventory, "ops/decisions", "ops/extractions")
+    logs = [*damage, *_find_lost_entries(table, record, inventory), *compare_entries(table, record, inventory)]
     if logs:
         return logs
     return [
         *_find_double_entries(table, record),
+        *_compare_rows_in(table, record),
         *_compare_bronze(table, record, inventory),
         *_compare_quarantine(table, record, inventory),
-        *_compare_silver(table, record, inventory),
+        *compare_silver(table, record, inventory),
         *compare_baseline(table, record, inventory),
     ]
-
-
-def _finding(table: str, place: Layer, kind: Kind, message: str, batch: Batch | None = None, mend: str = "") -> Finding:
-    window, seq = batch or (None, None)
-    return Finding(table, place, kind, message, mend or findings.describe_mend(table, place), window, seq)
-
-
-def _state(inventory: Inventory, place: Layer) -> TableState:
-    return inventory.tables.get(place, TableState())
-
-
-def _find_damage(table: str, inventory: Inventory, *places: Layer) -> Iterator[Finding]:
-    """Yield tables whose log or data files cannot be read."""
-    for place in places:
-        state = _state(inventory, place)
-        if state.unreadable:
-            first = "" if place == "silver" else f"move {place if place in findings.LOGS else f'{place}/{table}'} away; then "
-            text = f"its Delta log cannot be read: {state.unreadable}"
-            yield _finding(table, place, "unreadable", text, mend=first + findings.describe_mend(table, place))
-        elif state.absent:
-            names = ", ".join(state.absent[:3]) + (", …" if len(state.absent) > 3 else "")
-            yield _finding(table, place, "files", f"{len(state.absent)} data file(s) are missing or damaged: {names}")
 
 
 def _find_lost_entries(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
@@ -59,12 +39,13 @@ def _find_lost_entries(table: str, record: LoggedEvidence, inventory: Inventory)
     mend = findings.describe_mend(table, "ops/decisions")
     if missing := find_unknown_decisions(record, inventory):
         text = f"{len(missing)} decision(s) that the commits and rows of silver, quarantine or baseline name are not in it"
+        text = f"silver/{table} is there, and no decision on it" if UNNAMED in missing else text
         last = f'; what no commit keeps: `lakehouse verify --table {table} --restore-logs --accept-loss --because "…"`'
-        yield _finding(table, "ops/decisions", kind, text, mend=f"{mend}{last}, after which their windows are judged again")
+        yield make_finding(table, "ops/decisions", kind, text, mend=f"{mend}{last}, after which their windows are judged again")
         return
     if orphans := find_orphaned_profiles(inventory.profiles, ids):
         text = f"{len(orphans)} decision(s) that profiles in baseline/{table} name are not in it, nor in commits of silver"
-        yield _finding(table, "ops/decisions", kind, text, mend=f"{mend}, which takes these profiles out of the baseline")
+        yield make_finding(table, "ops/decisions", kind, text, mend=f"{mend}, which takes these profiles out of the baseline")
         return
     recorded = {r.batch for r in record.extractions}
     newest = {start: r.extraction_seq for start, r in ledger.latest_extractions(record.extractions).items()}
@@ -73,13 +54,17 @@ def _find_lost_entries(table: str, record: LoggedEvidence, inventory: Inventory)
     logged_batches = {batch for batch in inventory.bronze if batch[1] <= newest.get(batch[0], 0)}  # type: ignore[call-overload]
     for batch in sorted((decided | logged_batches) - recorded, key=str):
         text = "the extraction is decided or in bronze, and not on record"
-        yield _finding(table, "ops/extractions", "older" if record.extractions else "lost", text, batch)
+        yield make_finding(table, "ops/extractions", "older" if record.extractions else "lost", text, batch)
 
 
 def find_unknown_decisions(record: LoggedEvidence, inventory: Inventory) -> set[str]:
-    """Return ids that commits of silver and quarantine, or quarantined rows, name, and that are neither logged nor given up."""
+    """Return ids that commits of silver and quarantine, or quarantined rows, name, and that are neither logged nor given up.
+    `UNNAMED` alone if nothing names any, and silver is there without a decision: each write of silver is logged before.
+    """
     ids = {decision.decision_id for decision in record.decisions} | set(record.given_up)
-    return {*inventory.named, *inventory.quarantine} - ids
+    unknown = {*inventory.named, *inventory.quarantine} - ids
+    unlogged = not ids and record.silver is None and state_of(inventory, "silver").version is not None
+    return unknown or ({UNNAMED} if unlogged else set())
 
 
 def find_orphaned_profiles(profiles: Iterable[str], decisions: Collection[str]) -> set[str]:
@@ -90,7 +75,8 @@ def find_orphaned_profiles(profiles: Iterable[str], decisions: Collection[str]) 
 def find_executed(
     missing: Sequence[Decision], every: Sequence[Decision], named: Collection[str], *, snapshot: bool
 ) -> list[Decision]:
-    """Return those lost decisions that may be marked as applied. ``every``: all decisions of the table, these included.
+    """Return those of the ``missing`` decisions, or of decisions whose marks are missing, that may be marked as applied.
+    ``every``: all decisions of the table, these included.
 
     A decision that changes silver (published, replaced or withdrawn rows, or an accepted snapshot) was executed once a commit
     of silver names it. The others have nothing left to do.
@@ -123,25 +109,26 @@ def _find_double_entries(table: str, record: LoggedEvidence) -> Iterator[Finding
     for d in own:
         text = f"decision number {d.number} is there more than once: two processes wrote this lake without a common lock"
         if times[d.decision_id] > 1 or numbers[d.number] > 1:
-            yield _finding(table, "ops/decisions", "doubled", text, d.batch, mend)
+            yield make_finding(table, "ops/decisions", "doubled", text, d.batch, mend)
     for batch in sorted(record.recorded_twice, key=str):
         text = "the extraction is recorded twice: two processes read the same source content without a common lock"
-        yield _finding(table, "ops/extractions", "doubled", text, batch, mend)
+        yield make_finding(table, "ops/extractions", "doubled", text, batch, mend)
 
 
-def _wrong_count(
-    table: str, place: Layer, state: TableState, rows: int, expected: int, why: str, batch: Batch | None = None, of: str = ""
-) -> Finding:
-    """``why``: the cause, if it is known and the table is there. ``of``: the id of the rows' decision."""
-    kind: Kind = "lost" if state.version is None else "fewer" if rows < expected else "more"
-    why = "; the table is not there" if state.version is None else why
-    text = f"{rows} rows{f' of decision {of}' if of else ''} are there, {expected} are on record{why}"
-    return replace(_finding(table, place, kind, text, batch), decision_id=of or None)
+def _compare_rows_in(table: str, record: LoggedEvidence) -> Iterator[Finding]:
+    """Yield decisions on another number of rows than their extraction has on record: one of the logs is from another time."""
+    rows = {extraction.batch: extraction.rows for extraction in record.extractions}
+    mend = "put ops/extractions and ops/decisions back from one backup"
+    for batch, decision in ledger.current_decisions(record.decisions).items():
+        if batch in rows and rows[batch] != decision.counts.rows_in:
+            kind: Kind = "fewer" if rows[batch] < decision.counts.rows_in else "more"
+            text = f"{rows[batch]} rows of the extraction are on record, and its decision counted {decision.counts.rows_in}"
+            yield make_finding(table, "ops/extractions", kind, text, batch, mend)
 
 
 def _compare_bronze(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
-    yield from _find_damage(table, inventory, "bronze")
-    state = _state(inventory, "bronze")
+    yield from find_damage(table, inventory, "bronze")
+    state = state_of(inventory, "bronze")
     if state.unreadable:
         return
     current = ledger.current_decisions(record.decisions)
@@ -153,9 +140,9 @@ def _compare_bronze(table: str, record: LoggedEvidence, inventory: Inventory) ->
         rows, decision = inventory.bronze.get(batch, 0), current.get(batch)
         if rows == extraction.rows or (rows == 0 and decision is not None and _is_replaced(decision)):
             continue
-        if decision is None and rows and inventory.written.get(batch, extraction.extracted_at) > extraction.extracted_at:
+        if decision is None and batch in inventory.unrecorded:
             continue  # killed between its second commit and the record of it: the window is extracted once more
-        yield _wrong_count(table, "bronze", state, rows, extraction.rows, why, batch)
+        yield make_count_finding(table, "bronze", state, rows, extraction.rows, why, batch)
 
 
 def _is_replaced(decision: Decision) -> bool:
@@ -164,8 +151,8 @@ def _is_replaced(decision: Decision) -> bool:
 
 
 def _compare_quarantine(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
-    yield from _find_damage(table, inventory, "quarantine")
-    state = _state(inventory, "quarantine")
+    yield from find_damage(table, inventory, "quarantine")
+    state = state_of(inventory, "quarantine")
     if state.unreadable:
         return
     needed = _required_in_quarantine(record.decisions)
@@ -174,7 +161,7 @@ def _compare_quarantine(table: str, record: LoggedEvidence, inventory: Inventory
         rows = inventory.quarantine.get(decision.decision_id, 0)
         may_be_gone = decision.applied_at is None or decision.decision_id not in needed
         if rows != expected and not (rows == 0 and may_be_gone):
-            yield _wrong_count(table, "quarantine", state, rows, expected, "", decision.batch, decision.decision_id)
+            yield make_count_finding(table, "quarantine", state, rows, expected, "", decision.batch, decision.decision_id)
 
 
 def _required_in_quarantine(decisions: Sequence[Decision]) -> set[str]:
@@ -189,54 +176,27 @@ def _required_in_quarantine(decisions: Sequence[Decision]) -> set[str]:
     return needed | {link.decision.decision_id for chain in chains for link in chain}
 
 
-def _compare_silver(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
-    yield from _find_damage(table, inventory, "silver")
-    state = _state(inventory, "silver")
-    if record.silver is None or state.unreadable:
-        return
-    version, rows = record.silver
-    if state.version is None:
-        yield _finding(table, "silver", "lost", f"the table is not there; version {version} is on record")
-    elif state.version < version:
-        text = f"it is at version {state.version}, and was at {version}: commits are lost, or an older copy was put back"
-        yield _finding(table, "silver", "older", text)
-    else:
-        expected = _expected_rows(rows, inventory.changes)
-        if expected is not None and state.rows is not None and state.rows != expected:
-            foreign = [f"{c.version} ({c.operation})" for c in inventory.changes or () if not c.ours and c.rows != 0]
-            why = f"; another program made version {', '.join(foreign[:3])}" if foreign else ""
-            yield _wrong_count(table, "silver", state, state.rows, expected, why)
-
-
-def _expected_rows(rows: int | None, changes: Sequence[findings.Change] | None) -> int | None:
-    """Return the rows after all commits of ours since they were counted; None if unknown."""
-    if changes is None:
-        return None
-    for change in changes:
-        if not change.ours:
-            continue
-        if change.rows is None or (rows is None and not change.whole):
-            return None
-        rows = change.rows if change.whole else (rows or 0) + change.rows
-    return rows
-
-
 def compare_baseline(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
-    """Yield missing profiles of windows that join the baseline, and missing seeds."""
-    state = _state(inventory, "baseline")
+    """Yield missing or doubled profiles of windows that join the baseline, and of seeds."""
+    state = state_of(inventory, "baseline")
     if record.teaching or record.seeds:
-        yield from _find_damage(table, inventory, "baseline")
+        yield from find_damage(table, inventory, "baseline")
     by_id = {d.decision_id: d for d in record.decisions}
     if not state.unreadable:
         for decision_id in record.teaching:
             if not inventory.profiles.get(decision_id) and decision_id not in record.unmeasured:
                 text = "the window teaches, and its profiles are not there"
-                yield _finding(table, "baseline", "fewer", text, by_id[decision_id].batch)
+                yield make_finding(table, "baseline", "fewer", text, by_id[decision_id].batch)
+            elif decision_id in inventory.doubled:
+                text = "profiles of the window are there more than once"
+                yield make_finding(table, "baseline", "doubled", text, by_id[decision_id].batch)
         for seed, windows in record.seeds.items():
             if inventory.profiles.get(seed, 0) < windows:
                 text = f"{inventory.profiles.get(seed, 0)} windows of the seed are there, {windows} are on record"
-                yield _finding(table, "baseline", "fewer", text)
-    yield from _find_damage(table, inventory, "ops/baselines")
+                yield make_finding(table, "baseline", "fewer", text)
+            elif seed in inventory.doubled:
+                yield make_finding(table, "baseline", "doubled", "profiles of the seed are there more than once")
+    yield from find_damage(table, inventory, "ops/baselines")
     if inventory.last_event and (record.last_event is None or record.last_event < inventory.last_event):
         text = f"a seed, pin or reset of {inventory.last_event:%Y-%m-%d %H:%M:%S} is not in it"
-        yield _finding(table, "ops/baselines", "older" if record.last_event else "lost", text)
+        yield make_finding(table, "ops/baselines", "older" if record.last_event else "lost", text)

@@ -11,12 +11,16 @@ from typing import Literal
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 
-Layer = Literal["bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/baselines"]
-Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled"]
-LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/baselines")
+Layer = Literal[
+    "bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/positions", "ops/baselines"
+]
+Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled", "foreign"]
+LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/positions", "ops/baselines")
 # Only the drift check needs these: without them windows are quarantined, and nothing else stops.
 DRIFT_LAYERS: tuple[Layer, ...] = ("baseline", "ops/baselines")
 SHOWN = 10
+# Stands for the lost decisions of a silver table whose commits name none any more.
+UNNAMED = "unnamed"
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,9 @@ class TableState:
 
 @dataclass(frozen=True)
 class Change:
-    """One commit of silver. ``ours``: this project made it. ``rows``: how many it added by its own metrics (None: unknown).
-    ``whole``: they are all rows of the table after it.
+    """One commit of silver, or all those that the log no longer has (as one of ours, with unknown rows). ``ours``: this project
+    made it. ``rows``: how many it added by its own metrics; 0 if it changed none, None if that is unknown. ``whole``: they are
+    all rows of the table after it.
     """
 
     version: int
@@ -65,19 +70,24 @@ class LoggedEvidence:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The content of the tables. ``written``: when each batch's newest bronze file was written. ``changes``: of silver since
-    the version on record; None where its log has lost some. ``profiles``: windows by decision or seed. ``named``: decisions
-    that the newest commits name. ``last_event``: of `ops/baselines`, when profiles were last written.
+    """The content of the tables. ``unrecorded``: undecided extractions that this project has written to bronze once more since
+    their record. ``changes``: of silver since the version on record. ``profiles``: windows by decision or seed. ``doubled``:
+    decisions and seeds that have a profile more than once. ``named``: decisions that the newest commits name. ``last_event``:
+    of `ops/baselines`, when profiles were last written. ``positions``: windows with one. ``in_silver``: those of ``named`` that
+    commits of silver name.
     """
 
     tables: Mapping[Layer, TableState] = field(default_factory=dict)
     bronze: Mapping[Batch, int] = field(default_factory=dict)
-    written: Mapping[Batch, datetime] = field(default_factory=dict)
+    unrecorded: Collection[Batch] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
     profiles: Mapping[str, int] = field(default_factory=dict)
-    changes: Sequence[Change] | None = ()
+    doubled: Collection[str] = ()
+    changes: Sequence[Change] = ()
     named: Collection[str] = ()
     last_event: datetime | None = None
+    positions: Collection[datetime] = ()
+    in_silver: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,7 @@ def describe_mend(table: str, place: Layer) -> str:
         "baseline": f"{backup}; or {reset}, after which it learns anew",
         "ops/decisions": restore,
         "ops/extractions": restore,
+        "ops/positions": restore,
         "ops/baselines": f"{backup}; or say it again: {reset}, then seed or pin it",
     }[place]
 

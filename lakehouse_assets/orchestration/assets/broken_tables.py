@@ -24,9 +24,9 @@ def asset_of(broken: BrokenTable) -> str:
     return "configuration_" + re.sub(r"[^A-Za-z0-9_]", "_", broken.name)
 
 
-def broken_definitions(broken: Sequence[BrokenTable]) -> dg.Definitions:
+def broken_definitions(broken: Sequence[BrokenTable], asset_prefix: Sequence[str] = ()) -> dg.Definitions:
     """Return an asset with a failing check for each table that stops, and a sensor that reports the failure. Logs the mistakes
-    as errors.
+    as errors. ``asset_prefix``: the first parts of the assets' keys.
     """
     by_asset: dict[str, list[BrokenTable]] = {}
     for each in broken:
@@ -35,16 +35,20 @@ def broken_definitions(broken: Sequence[BrokenTable]) -> dg.Definitions:
             logging.getLogger(LOG).error("%s stops: %s", each.name, escape_controls(line))
     assets = [
         dg.AssetSpec(
-            asset,
+            _key(asset_prefix, asset),
             description=f"{several[0].name} stops: `lakehouse check validate` shows its mistakes. All other tables go on.",
             group_name=asset.removeprefix("configuration_"),
             kinds={"yaml"},
         )
         for asset, several in by_asset.items()
     ]
-    checks = [_check(asset, several) for asset, several in by_asset.items()]
-    sensors = [_sensor(asset, several) for asset, several in by_asset.items()]
+    checks = [_check(_key(asset_prefix, asset), several) for asset, several in by_asset.items()]
+    sensors = [_sensor(asset, _key(asset_prefix, asset), several) for asset, several in by_asset.items()]
     return dg.Definitions(assets=assets, asset_checks=checks, sensors=sensors)
+
+
+def _key(asset_prefix: Sequence[str], asset: str) -> dg.AssetKey:
+    return dg.AssetKey([*asset_prefix, asset])
 
 
 def _result(several: Sequence[BrokenTable]) -> dg.AssetCheckResult:
@@ -53,15 +57,15 @@ def _result(several: Sequence[BrokenTable]) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.ERROR, description=lines[0], metadata=metadata)
 
 
-def _check(asset: str, several: Sequence[BrokenTable]) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=asset, name=CHECK, description="The table's YAML and SQL are right: `lakehouse check validate`.")
+def _check(key: dg.AssetKey, several: Sequence[BrokenTable]) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=key, name=CHECK, description="The table's YAML and SQL are right: `lakehouse check validate`.")
     def valid() -> dg.AssetCheckResult:
         return _result(several)
 
     return valid
 
 
-def _sensor(asset: str, several: Sequence[BrokenTable]) -> dg.SensorDefinition:
+def _sensor(asset: str, key: dg.AssetKey, several: Sequence[BrokenTable]) -> dg.SensorDefinition:
     lines = "\n".join(line for each in several for line in each.mistakes)
     digest = hashlib.sha256(lines.encode()).hexdigest()
 
@@ -74,6 +78,6 @@ def _sensor(asset: str, several: Sequence[BrokenTable]) -> dg.SensorDefinition:
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         if context.cursor == digest:
             return dg.SkipReason("these mistakes are reported")
-        return dg.SensorResult(asset_events=[evaluation(dg.AssetKey(asset), CHECK, _result(several))], cursor=digest)
+        return dg.SensorResult(asset_events=[evaluation(key, CHECK, _result(several))], cursor=digest)
 
     return report

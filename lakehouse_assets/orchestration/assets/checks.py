@@ -16,12 +16,13 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.naming import examples_of, first_of
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
 from lakehouse_assets.pipeline.gold import GoldPublished
 from lakehouse_assets.queries.drift_evidence import plot_drift
 from lakehouse_assets.queries.quarantine import failing_values
-from lakehouse_assets.reports.markdown import table
+from lakehouse_assets.reports.markdown import escape_controls, table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -35,7 +36,7 @@ BUILT_IN = {
 }
 DRIFT = "The batch is distributed like the accepted windows before it. The gate has already quarantined one that is not."
 # A decision records these only where they fail.
-SILENT = ("source_columns", "supersede", "key", "grain")
+SILENT = ("source_columns", "supersede", "key", "grain", "calendar")
 SHOWN = 50
 Plot = Callable[[Decision], str | None]
 Advice = Callable[[str, Sequence[str]], str]  # a check and its failed windows → what to do
@@ -44,7 +45,7 @@ Outcome = tuple[str, Mapping[str, Any]]  # a window's key, and a check's recorde
 
 def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
     """Return the checks of `silver_<table>`: built-in, declared, drift. None is blocking in Dagster: the gate itself blocks."""
-    asset = f"silver_{spec.name}"
+    asset = asset_key(spec, f"silver_{spec.name}")
     absent = {"key_not_null"} if not spec.key else set()
     absent |= {"delete_when"} if not spec.extraction.delete_when else set()
     named = [(name, text) for name, text in BUILT_IN.items() if name not in absent]
@@ -58,9 +59,10 @@ def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     """Return the checks of `gold_<name>`."""
     named = [(check.id, _describe(check)) for check in gold.checks]
     named.append(("key", f"One row per ({', '.join(gold.key)})."))
+    named.append(("calendar", "Every date and time is in the years 1 to 9999."))
     if gold.grain:
         named.append(("grain", f"Every row belongs to a part ({gold.grain.column}) that one of its inputs has."))
-    return [dg.AssetCheckSpec(name, asset=f"gold_{gold.name}", description=text) for name, text in named]
+    return [dg.AssetCheckSpec(name, asset=asset_key(gold, f"gold_{gold.name}"), description=text) for name, text in named]
 
 
 def silver_check_results(
@@ -167,6 +169,7 @@ def check_results(
                 metadata["diff"] = diff_table(rows)
             if plot and spec.name == "drift" and (picture := plot(decisions[failed[-1]])):
                 metadata["plot"] = dg.MetadataValue.md(picture)
+        text = _sentence(failed, bad, f"{len(judged)} {unit}") + _skipped(skipped) + _not_judged(not_judged) + note
         is_severe = any(o["severity"] == "critical" for _, o in bad)
         yield dg.AssetCheckResult(
             check_name=spec.name,
@@ -174,7 +177,7 @@ def check_results(
             # A check that judged no window has not passed.
             passed=not bad and len(judged) > len({window for window, _ in skipped}),
             severity=dg.AssetCheckSeverity.ERROR if is_severe else dg.AssetCheckSeverity.WARN,
-            description=_sentence(failed, bad, f"{len(judged)} {unit}") + _skipped(skipped) + _not_judged(not_judged) + note,
+            description=escape_controls(text),
             metadata=metadata,
         )
 

@@ -4,7 +4,7 @@ Belongs here: YAML files → components, and errors with file, line and key. Doe
 a table may declare (contracts).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -13,17 +13,16 @@ from pydantic import BaseModel
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.gold_rules import personal_columns, silver_schemas
+from lakehouse_assets.contracts.gold_rules import input_schemas, personal_columns
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
 from lakehouse_assets.contracts.mistakes import Keys
 from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.broken_tables import broken_definitions
-from lakehouse_assets.orchestration.assets.table_assets import table_definitions
-from lakehouse_assets.orchestration.assets.table_attributes import TABLES, RawAttributes, TableScaffolder, tables_folder
-from lakehouse_assets.orchestration.assets.table_files import BrokenTable, LoadedTables, read_table, read_tables
-from lakehouse_assets.settings import PROJECT_ROOT, Settings
+from lakehouse_assets.orchestration.assets.table_attributes import RawAttributes, TableScaffolder
+from lakehouse_assets.orchestration.assets.table_files import BrokenTable, LoadedTables, read_table, read_tables, tables_folder
+from lakehouse_assets.orchestration.project_definitions import ProjectDefinitions, project_definitions
+from lakehouse_assets.settings import Settings, template_variables
 
 
 @dg.scaffold_with(TableScaffolder)
@@ -45,7 +44,7 @@ class LakehouseTable(dg.Component):
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file}:1: the file cannot be read as UTF-8: {type(error).__name__}") from None
-        query = read_gold(text, str(file), silver_schemas([self.spec, *specs]))
+        query = read_gold(text, str(file), input_schemas(gold, [self.spec, *specs]))
         for index, check in enumerate(gold.checks):
             location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
             if why := check.unfit_reason(query.types):
@@ -71,6 +70,11 @@ class LakehouseTable(dg.Component):
                 f"{self._location(gold, 'grain')}: gold.{gold.name}.grain: its values are kept with each decision and shown;"
                 f" {grain.column} derives from a column marked pii; choose another grain, or none"
             )
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.spec.name
 
     @property
     def file(self) -> Path:
@@ -109,26 +113,47 @@ class LakehouseTable(dg.Component):
             # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
             documents = [each for each in read_documents(file) if isinstance(each.data, dict)]
             named = [each for each in documents if (each.data.get("attributes") or {}).get("name") == name]
-            shared = read_shared_files(folder, Settings.from_environment().variables)
-            spec, source_map = read_table((named or documents)[0], shared)
+            spec, source_map = read_table((named or documents)[0], read_shared_files(folder, template_variables()))
         except ConfigError as error:
             return _BrokenComponent(BrokenTable(str(name or folder.name), file, tuple(str(error).split("\n"))))
         return cls(spec, folder, source_map)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return this table's assets alone; `build_definitions` adds what all tables share."""
-        golds = {gold.name: self.query_of(gold, []) for gold in self.spec.gold}
-        return table_definitions(self.spec, golds, Settings.from_environment())
+        """Return this table's assets; none if it stops. The project's first table also brings what all tables share, and the
+        reports of all mistakes.
+        """
+        tree, settings = context.component_tree, Settings.from_environment(start=self.folder)
+        if not self.folder.resolve().is_relative_to(tables_folder(settings)):
+            raise ConfigError(
+                f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
+                f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
+            )
+        of_project = _definitions_of(tree, settings)
+        own = of_project.of_tables.get(self.name, dg.Definitions())
+        is_first = self is tree.get_all_components(of_type=LakehouseTable)[0]
+        return dg.Definitions.merge(own, of_project.shared) if is_first else own
+
+
+# Of the last component tree: all tables are read once for it.
+_last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
+
+
+def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
+    if not _last or _last[0][0] is not tree:
+        loaded = _read_project(settings)
+        _last[:] = [(tree, project_definitions(settings, loaded.tables, loaded.broken))]
+    return _last[0][1]
 
 
 class _BrokenComponent(LakehouseTable):
-    """A table with mistakes, where Dagster itself loads the folder: its definitions only report them."""
+    """A table with mistakes, where Dagster itself loads the folder: it has no contract, and no assets of its own."""
 
     def __init__(self, broken: BrokenTable) -> None:
-        self.broken = broken
+        self.broken, self.folder, self.source_map = broken, broken.file.parent, SourceMap()
 
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        return broken_definitions([self.broken])
+    @property
+    def name(self) -> str:
+        return self.broken.name
 
 
 def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
@@ -138,21 +163,30 @@ def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: S
         )
 
 
-def load_tables(package: str = TABLES, project: Path = PROJECT_ROOT) -> list[LakehouseTable]:
-    """Return every table, by name. Raises ConfigError: one line per mistake, each with file, line and key."""
-    loaded = find_tables(package)
+def load_tables(folder: Path | None = None, asset_prefix: tuple[str, ...] = ()) -> list[LakehouseTable]:
+    """Return every table below a folder (default: the project's, with its prefix), by name. Raises ConfigError: one line per
+    mistake, each with file, line and key. No module of the project is imported, except its extensions.
+    """
+    if folder is None:
+        loaded = find_tables(Settings.from_environment())
+    else:
+        loaded = _read_folder(folder, asset_prefix, template_variables())
     if loaded.broken:
         raise ConfigError("\n".join(loaded.mistakes))
     return list(loaded.tables)
 
 
-def find_tables(package: str = TABLES) -> LoadedTables:
-    """Return the tables without mistakes, and those that stop for one. Raises ConfigError if all of them do."""
-    loaded = read_tables(tables_folder(package), Settings.from_environment().variables, LakehouseTable)
-    return loaded.require_some()
+def find_tables(settings: Settings) -> LoadedTables:
+    """Return the project's tables without mistakes, and those that stop for one. Raises ConfigError if all of them do."""
+    return _read_project(settings).require_some()
 
 
-def golds_of(tables: Sequence[LakehouseTable]) -> dict[str, GoldQuery]:
-    """Return the query of every gold table, by the gold table's name."""
-    specs = [table.spec for table in tables]
-    return {gold.name: table.query_of(gold, specs) for table in tables for gold in table.spec.gold}
+def _read_project(settings: Settings) -> LoadedTables:
+    return _read_folder(tables_folder(settings), settings.asset_prefix, settings.variables)
+
+
+def _read_folder(folder: Path, asset_prefix: tuple[str, ...], variables: Mapping[str, str]) -> LoadedTables:
+    def make(spec: TableSpec, folder: Path, source_map: SourceMap) -> LakehouseTable:
+        return LakehouseTable(spec.with_asset_prefix(asset_prefix), folder, source_map)
+
+    return read_tables(folder, variables, make)

@@ -13,10 +13,12 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.evidence.findings import Finding, format_findings
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.events.alerts import alert_channels, send_message
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import findings_of
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
 
@@ -27,7 +29,7 @@ SHOWN = 50
 
 def report_findings(context: Any, settings: Settings, spec: TableSpec, findings: Sequence[Finding]) -> None:
     """Report the check's result from a step that is not the check, and send alerts."""
-    asset = dg.AssetKey(f"silver_{spec.name}")
+    asset = asset_key(spec, f"silver_{spec.name}")
     context.instance.report_runless_asset_event(evaluation(asset, CHECK, _result(findings)))
     _send_alerts(context, settings, spec, findings)
 
@@ -55,7 +57,8 @@ def _result(findings: Sequence[Finding]) -> dg.AssetCheckResult:
     if findings:
         cells = [(f.where, f.message, f.mend) for f in findings]
         metadata["evidence"] = dg.MetadataValue.md(markdown_table(("where", "finding", "mend"), cells, SHOWN))
-    return dg.AssetCheckResult(passed=not findings, severity=dg.AssetCheckSeverity.ERROR, description=text, metadata=metadata)
+    shown = escape_controls(text)
+    return dg.AssetCheckResult(passed=not findings, severity=dg.AssetCheckSeverity.ERROR, description=shown, metadata=metadata)
 
 
 def evidence_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefinition:
@@ -67,15 +70,16 @@ def evidence_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefinit
         return _result(findings)
 
     description = "Bronze, silver, quarantine and baseline hold what the logs say: `lakehouse verify`."
-    return masked_check(f"silver_{spec.name}", CHECK, description, bool(spec.pii_columns), result)
+    return masked_check(asset_key(spec, f"silver_{spec.name}"), CHECK, description, bool(spec.pii_columns), result)
 
 
 def evidence_schedule(specs: Sequence[TableSpec]) -> dg.ScheduleDefinition:
     """Return `verify_nightly`, on by default: one run that evaluates the check of every table."""
-    keys = [dg.AssetCheckKey(dg.AssetKey(f"silver_{spec.name}"), CHECK) for spec in specs]
+    keys = [dg.AssetCheckKey(asset_key(spec, f"silver_{spec.name}"), CHECK) for spec in specs]
     job = dg.define_asset_job(
         "verify_evidence",
         selection=dg.AssetSelection.checks(*keys),
+        executor_def=dg.in_process_executor,
         description="Compares each table's logs with its data: `lakehouse verify`.",
     )
     return dg.ScheduleDefinition(

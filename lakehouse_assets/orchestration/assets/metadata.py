@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.windows import KEY_FORMATS
+from lakehouse_assets.orchestration.asset_keys import input_key
 from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
 
@@ -71,11 +72,13 @@ def gold_schema(gold: GoldSpec, query: GoldQuery) -> dg.TableSchema:
     return dg.TableSchema([_column(name, kind, None, gold.units.get(name)) for name, kind in query.types.items()])
 
 
-def gold_lineage(query: GoldQuery) -> dg.TableColumnLineage:
+def gold_lineage(gold: GoldSpec, query: GoldQuery) -> dg.TableColumnLineage:
     """Return the input columns that each column derives from."""
     return dg.TableColumnLineage(
         {
-            name: [dg.TableColumnDep(asset_key=dg.AssetKey(source), column_name=column) for source, column in sorted(origins)]
+            name: [
+                dg.TableColumnDep(asset_key=input_key(gold, source), column_name=column) for source, column in sorted(origins)
+            ]
             for name, origins in query.lineage.items()
         }
     )

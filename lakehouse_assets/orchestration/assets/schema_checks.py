@@ -16,8 +16,10 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.schema.comparison import HOLDING
 from lakehouse_assets.decisions.schema.gate import differences_of, rejected
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.queries.schema_status import read_schema_history, read_schema_status, table_differences
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
@@ -34,7 +36,8 @@ def diff_table(rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
 
 def _table(header: Sequence[str], rows: Iterable[dict[str, Any]]) -> dg.TableMetadataValue:
     schema = dg.TableSchema([dg.TableColumn(name, "int" if name == "version" else "string") for name in header])
-    return dg.MetadataValue.table([dg.TableRecord(row) for row in rows], schema)
+    shown = [{name: escape_controls(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows]
+    return dg.MetadataValue.table([dg.TableRecord(row) for row in shown], schema)
 
 
 def _row(where: str, difference: Mapping[str, Any]) -> dict[str, str]:
@@ -65,7 +68,8 @@ def schema_failure(name: str, by_window: Mapping[str, Decision]) -> dg.Failure:
              for r in rows[:20]]  # fmt: skip
     more = [f"… and {len(rows) - 20} more"] if len(rows) > 20 else []
     text = f"{name}: schema rejected in {', '.join(by_window)}; the rows are in quarantine"
-    return dg.Failure("\n".join([text, *lines, *more]), metadata={"diff": diff_table(rows)}, allow_retries=False)
+    shown = escape_controls("\n".join([text, *lines, *more]))
+    return dg.Failure(shown, metadata={"diff": diff_table(rows)}, allow_retries=False)
 
 
 def silver_schema_check(settings: Settings, spec: TableSpec, readers: Readers) -> dg.AssetChecksDefinition:
@@ -73,7 +77,11 @@ def silver_schema_check(settings: Settings, spec: TableSpec, readers: Readers) -
     description = f"Silver and the last extraction have the declared columns: `lakehouse schema diff {spec.name}`."
     personal = bool(spec.pii_columns)
     return masked_check(
-        f"silver_{spec.name}", CHECK, description, personal, lambda: silver_schema_result(settings, spec, readers)
+        asset_key(spec, f"silver_{spec.name}"),
+        CHECK,
+        description,
+        personal,
+        lambda: silver_schema_result(settings, spec, readers),
     )
 
 
@@ -105,7 +113,7 @@ def gold_schema_check(settings: Settings, gold: GoldSpec, personal: bool) -> dg.
         return _result(settings.path("gold", gold.name), text, not failing, rows, {})
 
     description = "The SQL yields the columns and types that the table has."
-    return masked_check(f"gold_{gold.name}", CHECK, description, personal, result)
+    return masked_check(asset_key(gold, f"gold_{gold.name}"), CHECK, description, personal, result)
 
 
 def _result(
@@ -113,7 +121,8 @@ def _result(
 ) -> dg.AssetCheckResult:
     metadata |= {"diff": diff_table(rows)} if rows else {}
     metadata |= {"schema_versions": _history_table(path)} if delta.exists(path) else {}
-    return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, description=text, metadata=metadata)
+    shown = escape_controls(text)
+    return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, description=shown, metadata=metadata)
 
 
 def _history_table(path: str) -> dg.TableMetadataValue:

@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.schema.gate import rejected
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_check
@@ -25,7 +26,7 @@ from lakehouse_assets.orchestration.healing.automation import gold_follows, heal
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
 from lakehouse_assets.orchestration.healing.source_sensor import overdue_check
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_asset
-from lakehouse_assets.orchestration.spark import run_values, table_run
+from lakehouse_assets.orchestration.spark import SPARK, run_values, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
@@ -61,7 +62,7 @@ def table_definitions(
 
 def _common(spec: TableSpec, layer: str) -> dict[str, Any]:
     return {
-        "group_name": spec.name,
+        "group_name": spec.group or spec.name,
         "owners": list(spec.owners) or None,
         "tags": {**spec.tags, "layer": layer, "table": spec.name},
     }
@@ -69,7 +70,7 @@ def _common(spec: TableSpec, layer: str) -> dict[str, Any]:
 
 def _source(spec: TableSpec) -> Any:
     return dg.AssetSpec(
-        f"source_{spec.name}",
+        asset_key(spec, f"source_{spec.name}"),
         partitions_def=partitions_of(spec.extraction),
         description=f"{spec.description} As it arrives at `{spec.source.location}`; `watch_sources` reports each window.",
         metadata={"path": spec.source.location, "format": spec.source.medium},
@@ -80,8 +81,8 @@ def _source(spec: TableSpec) -> Any:
 
 def _bronze(spec: TableSpec, settings: Settings) -> Any:
     @dg.asset(
-        name=f"bronze_{spec.name}",
-        deps=[f"source_{spec.name}"],
+        key=asset_key(spec, f"bronze_{spec.name}"),
+        deps=[asset_key(spec, f"source_{spec.name}")],
         partitions_def=partitions_of(spec.extraction),
         backfill_policy=dg.BackfillPolicy.single_run(),
         automation_condition=heal_windows(spec.extraction),
@@ -94,7 +95,7 @@ def _bronze(spec: TableSpec, settings: Settings) -> Any:
         kinds={"bronze", "pyspark", "delta"},
         pool=f"table_{spec.name}",
         **_common(spec, "bronze"),
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
     )
     @step_of(bool(spec.pii_columns))
     def bronze(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
@@ -113,19 +114,21 @@ def _bronze(spec: TableSpec, settings: Settings) -> Any:
 
 
 def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[str]]) -> Any:
-    silver, baseline = f"silver_{spec.name}", f"baseline_{spec.name}"
+    silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
     referenced = tables_read(spec.checks)
     # A window may refer to any row of another table, whatever window brought it.
-    deps: list[Any] = [f"bronze_{spec.name}"]
-    deps += [dg.AssetDep(f"silver_{table}", partition_mapping=dg.AllPartitionMapping()) for table in referenced]
+    deps: list[Any] = [asset_key(spec, f"bronze_{spec.name}")]
+    deps += [
+        dg.AssetDep(asset_key(spec, f"silver_{table}"), partition_mapping=dg.AllPartitionMapping()) for table in referenced
+    ]
     common: dict[str, Any] = {
         "deps": deps,
         "partitions_def": partitions_of(spec.extraction),
-        "automation_condition": heal_windows(spec.extraction, referenced),
+        "automation_condition": heal_windows(spec.extraction, referenced, spec.asset_prefix),
     }
 
     @dg.multi_asset(
-        name=silver,
+        name=silver.to_python_identifier(),
         specs=[
             dg.AssetSpec(
                 silver,
@@ -147,7 +150,7 @@ def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[
         check_specs=checks.silver_check_specs(spec),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=f"table_{spec.name}",
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
     )
     @step_of(bool(spec.pii_columns))
     def gate(context: dg.AssetExecutionContext) -> Iterator[Any]:
@@ -158,7 +161,7 @@ def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[
         results = checks.silver_check_results(spec, settings, windows, published.samples)
         if by_key:
             yield from results
-            raise schema_checks.schema_failure(silver, by_key)
+            raise schema_checks.schema_failure(f"silver_{spec.name}", by_key)
         columns = {"dagster/column_schema": show.silver_schema(effective_spec(settings, spec))}
         yield dg.MaterializeResult(asset_key=silver, metadata=columns)
         yield dg.MaterializeResult(asset_key=baseline)
@@ -181,8 +184,8 @@ def _report_windows(
         decision = published.current.get(window)
         joins_baseline = bool(decision and decision.accepted and decision.teaches)
         metadata = {
-            f"silver_{spec.name}": show.decision_metadata(decision),
-            f"baseline_{spec.name}": {"teaches": joins_baseline},
+            asset_key(spec, f"silver_{spec.name}"): show.decision_metadata(decision),
+            asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
         }
         for asset, values in metadata.items():
             if not by_key:
@@ -195,13 +198,13 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
     name, pii, is_personal = f"gold_{gold.name}", personal_columns(query, specs), reads_personal(query, specs)
 
     @dg.asset(
-        name=name,
-        deps=inputs_of(gold, query),
+        key=asset_key(gold, name),
+        deps=[input_key(gold, each) for each in inputs_of(gold, query)],
         automation_condition=gold_follows(),
         description=f"{gold.description}\n\n```sql\n{query.sql}\n```",
         metadata={
             "dagster/column_schema": show.gold_schema(gold, query),
-            "dagster/column_lineage": show.gold_lineage(query),
+            "dagster/column_lineage": show.gold_lineage(gold, query),
             "dagster/uri": settings.path("gold", gold.name),
         },
         check_specs=checks.gold_check_specs(gold),
@@ -209,7 +212,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         kinds={"gold", "sql", "delta"},
         pool=f"table_{name}",
         **_common(spec, "gold"),
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
     )
     @step_of(is_personal)
     def derive(context: dg.AssetExecutionContext) -> Iterator[Any]:
@@ -217,7 +220,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         published = publish_gold(GoldRun(spec=gold, query=query, pii=pii, reads_personal=is_personal, **values))
         is_rejected = rejected(published.judged)
         if not is_rejected:
-            yield dg.MaterializeResult(asset_key=name, metadata=_gold_metadata(gold, settings, published))
+            yield dg.MaterializeResult(asset_key=asset_key(gold, name), metadata=_gold_metadata(gold, settings, published))
         yield from checks.gold_check_results(gold, published, f"tables/{spec.name}/defs.yaml")
         if is_rejected:
             raise schema_checks.schema_failure(name, {"whole table": published.judged})

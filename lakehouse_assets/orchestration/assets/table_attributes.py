@@ -3,7 +3,6 @@
 Belongs here: `get_model_cls` and the scaffolder. Does not: validating a table (contracts), or loading it (component).
 """
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from lakehouse_assets.contracts.mistakes import NAME
 from lakehouse_assets.contracts.schema_file import defaults_of, schema_line, write_schema
 from lakehouse_assets.contracts.table_schema import table_schema
 from lakehouse_assets.errors import ConfigError, LakehouseError
+from lakehouse_assets.orchestration.assets.table_files import tables_folder
+from lakehouse_assets.settings import Settings
 
-TABLES = "lakehouse_assets.tables"
 DRAFT = """\
 {schema}type: {kind}
 
@@ -49,7 +49,7 @@ class RawAttributes(BaseModel):
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the schema of `attributes`, as shared defaults, packs and variables allow them to be written."""
         try:
-            defaults = defaults_of(tables_folder())
+            defaults = defaults_of(tables_folder(Settings.from_environment()))
         except LakehouseError:
             defaults = None  # no project: `dg` asks for components of an environment, too
         return table_schema(defaults)
@@ -65,7 +65,7 @@ class TableScaffolder(dg.Scaffolder):
         name = request.target_path.name
         if not NAME.fullmatch(name):
             raise ConfigError(f"{name!r} is no table name: lower-case letters, digits and _, beginning with a letter")
-        tables = request.target_path.parent
+        tables = _tables_above(request.target_path)
         text = DRAFT.format(schema=schema_line(request.target_path, tables), kind=request.type_name, name=name)
         target = request.target_path / "defs.yaml"
         with target.open("a" if request.append else "w", encoding="utf-8") as file:
@@ -73,6 +73,10 @@ class TableScaffolder(dg.Scaffolder):
         write_schema(tables)
 
 
-def tables_folder(package: str = TABLES) -> Path:
-    """Return the folder of a package of tables."""
-    return Path(next(iter(importlib.import_module(package).__path__)))
+def _tables_above(folder: Path) -> Path:
+    """Return the project's folder of tables if this one is below it, else the folder above."""
+    try:
+        tables = tables_folder(Settings.from_environment(start=folder))
+    except LakehouseError:
+        return folder.parent  # a Dagster project that has no [tool.lakehouse] yet
+    return tables if folder.resolve().is_relative_to(tables.resolve()) else folder.parent

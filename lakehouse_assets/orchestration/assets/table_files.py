@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.sharing import Shared, resolve_attributes
 from lakehouse_assets.contracts.source_map import SourceMap, read_shared_files, table_mistakes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.settings import Settings
 
 if TYPE_CHECKING:
     from lakehouse_assets.orchestration.assets.component import LakehouseTable
@@ -55,10 +56,20 @@ class LoadedTables:
         return self
 
 
+def tables_folder(settings: Settings) -> Path:
+    """Return the folder of the project's tables. Raises ConfigError where there is none."""
+    folder, project = settings.tables, settings.project
+    if folder is None or project is None:
+        raise ConfigError("these settings are of no project: they have no folder of tables")
+    if not folder.is_dir():
+        raise ConfigError(f"{project / 'pyproject.toml'}: tool.lakehouse.tables: there is no folder {folder}")
+    return folder
+
+
 def read_tables(
     folder: Path, variables: Mapping[str, str], make: Callable[[TableSpec, Path, SourceMap], LakehouseTable]
 ) -> LoadedTables:
-    """Return every table below a folder. ``variables``: for `${NAME}`. ``make``: the component's class.
+    """Return every table below a folder. ``variables``: for `${NAME}`. ``make``: makes the component.
 
     A mistake stops its table, and tables whose checks read that one. A mistake in gold stops the gold table alone. Tables of
     one name stop each other. No mistake raises.
@@ -94,8 +105,8 @@ class _Sorting:
     mistakes: dict[tuple[str, Path], list[str]] = field(default_factory=dict)
 
     def stop(self, name: str, file: Path, lines: Sequence[str]) -> None:
-        known = self.mistakes.setdefault((name, file), [])
-        known += [line for line in lines if line not in known]
+        reported = self.mistakes.setdefault((name, file), [])
+        reported += [line for line in lines if line not in reported]
 
     def stop_table(self, table: LakehouseTable, lines: Sequence[str]) -> None:
         self.tables = [each for each in self.tables if each is not table]
@@ -163,10 +174,11 @@ def _stop_namesakes(sorting: _Sorting) -> None:
 def _stop_readers(sorting: _Sorting) -> bool:
     """Stop each table and gold table that cannot read another; return whether there was one, as others may read these."""
     tables, specs = list(sorting.tables), [table.spec for table in sorting.tables]
+    by_name = {spec.name: spec for spec in specs}
     why = {name: lines[0] for (name, _), lines in sorting.mistakes.items()}
     for table in tables:
         lines: dict[str, list[str]] = {}
-        for owner, line in _lines_between(table, specs, why):
+        for owner, line in _lines_between(table, by_name, why):
             lines.setdefault(owner, []).append(line)
         if "" in lines:
             sorting.stop_table(table, lines.pop(""))
@@ -179,12 +191,15 @@ def _stop_readers(sorting: _Sorting) -> bool:
     return sorting.tables != tables
 
 
-def _lines_between(table: LakehouseTable, specs: Sequence[TableSpec], why: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _lines_between(
+    table: LakehouseTable, by_name: Mapping[str, TableSpec], why: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield each mistake that only other tables show, with the gold table that it stops; "" for the table itself.
 
     ``why``: the first mistake of each table that stops.
     """
     queries: list[GoldQuery] = []
+    specs = list(by_name.values())
     for gold in table.spec.gold:
         try:
             queries.append(table.query_of(gold, specs))
@@ -194,7 +209,7 @@ def _lines_between(table: LakehouseTable, specs: Sequence[TableSpec], why: Mappi
             yield from ((gold.name, f"{table.file}: silver_{name} stops for this: {why[name]}") for name in unreadable)
     if len(queries) < len(table.spec.gold):
         queries = []  # the gold tables that are right are compared in the next round, without the others
-    for keys, text in reference_mistakes(table.spec, {spec.name: spec for spec in specs}, queries):
+    for keys, text in reference_mistakes(table.spec, by_name, queries):
         check = _check_at(table.spec, keys)
         location, name = table.source_map.locate(table.written_keys(keys))
         other = check.reads.table if check.reads else ""

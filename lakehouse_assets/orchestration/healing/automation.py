@@ -4,7 +4,7 @@ Belongs here: when Dagster requests a materialization, and how a killed tick is 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +21,9 @@ MAX_CONDITIONS = 500
 _STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}
 
 
-def heal_windows(extraction: ExtractionSpec, referenced: Sequence[str] = ()) -> dg.AutomationCondition:
+def heal_windows(
+    extraction: ExtractionSpec, referenced: Sequence[str] = (), prefix: Sequence[str] = ()
+) -> dg.AutomationCondition:
     """Return the condition that requests a window once when it has arrived and is missing, or its source (or bronze) changed.
 
     `on_missing` and `eager` see the latest window only, so a gap would stay; bare `missing` requests a failed window at every
@@ -29,10 +31,10 @@ def heal_windows(extraction: ExtractionSpec, referenced: Sequence[str] = ()) -> 
     became a run. A window that has not arrived has a missing dependency and is never requested.
 
     ``referenced``: other tables that checks read (foreign keys). Their pending windows go first, unless they have failed. A
-    change or a gap in them is no reason to judge anything again, or to wait.
+    change or a gap in them is no reason to judge anything again, or to wait. ``prefix``: of the assets' keys.
     """
     ac = dg.AutomationCondition
-    others = dg.AssetSelection.assets(*(f"silver_{table}" for table in referenced))
+    others = dg.AssetSelection.assets(*(dg.AssetKey([*prefix, f"silver_{table}"]) for table in referenced))
     own = {"any_deps_updated": ac.any_deps_updated(), "any_deps_missing": ac.any_deps_missing()}
     if referenced:
         own = {name: condition.ignore(others) for name, condition in own.items()}
@@ -41,7 +43,9 @@ def heal_windows(extraction: ExtractionSpec, referenced: Sequence[str] = ()) -> 
     wanted = (ac.missing() & arrived.since(done)) | own["any_deps_updated"].since(done)
     condition = wanted & ~ac.in_progress() & ~own["any_deps_missing"] & ~ac.any_deps_in_progress()
     for table in referenced:
-        bronze, silver = (dg.AssetSelection.assets(f"{layer}_{table}") for layer in ("bronze", "silver"))
+        bronze, silver = (
+            dg.AssetSelection.assets(dg.AssetKey([*prefix, f"{layer}_{table}"])) for layer in ("bronze", "silver")
+        )
         # `will_be_requested` does not cover assets with other partitions: their state says what they are about to do.
         pending = ac.missing() & ~ac.execution_failed()
         arrived = pending & ~ac.any_deps_missing()
@@ -99,7 +103,8 @@ def automation_sensor(settings: Settings, definitions: Sequence[dg.Definitions])
     """
     options: dict[str, Any] = {
         "name": HEALS,
-        "target": dg.AssetSelection.all(),
+        # Other assets of the code location have a sensor of their own.
+        "target": dg.AssetSelection.assets(*(key for each in definitions for key in _asset_keys(each))),
         "default_status": dg.DefaultSensorStatus.RUNNING,
         "minimum_interval_seconds": 30,
         "description": "Requests windows that are missing or stale, and gold after its inputs.",
@@ -117,6 +122,12 @@ def automation_is_on(instance: dg.DagsterInstance) -> bool:
     if instance.schedule_storage is None:
         return True  # an instance without a daemon
     return all(state.is_running for state in instance.all_instigator_state() if state.instigator_name == HEALS)
+
+
+def _asset_keys(definitions: dg.Definitions) -> Iterator[dg.AssetKey]:
+    parts: list[Any] = list(definitions.assets or ())
+    for part in parts:
+        yield from [part.key] if isinstance(part, dg.AssetSpec) else part.keys
 
 
 def _count_conditions(definitions: dg.Definitions) -> int:

@@ -20,6 +20,7 @@ from lakehouse_assets.decisions.failure_isolation import FailureIsolation
 from lakehouse_assets.decisions.healing import WindowStatus, plan_ranges, settled_windows, split_range
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError, LockedError, RunFailedError
 from lakehouse_assets.measures.error_text import plain_text
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
 from lakehouse_assets.orchestration.healing.retries import gold_is_current, range_tags, stopped_evaluation
@@ -134,7 +135,7 @@ class ForegroundRun:
             if gold_is_current(self.settings, self.instance, gold, table.query_of(gold, specs)):
                 continue
             self.progress(f"{name}: rewriting")
-            if error := execute_assets(self.definitions, self.instance, [dg.AssetKey(name)], {}):
+            if error := execute_assets(self.definitions, self.instance, [asset_key(gold, name)], {}):
                 self.failures.append((name, error))
             else:
                 self.report.gold.append(name)

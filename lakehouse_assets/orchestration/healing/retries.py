@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import WindowStatus, due_ranges
 from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets.checks import silver_check_specs
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, UNFINISHED
@@ -26,7 +27,9 @@ from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
+from lakehouse_assets.pipeline.gold_rows import input_path
 from lakehouse_assets.reports.healing_status import status_rows
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
@@ -45,7 +48,7 @@ def range_tags(windows: Sequence[Window]) -> dict[str, str]:
 
 def window_check_keys(spec: TableSpec) -> list[dg.AssetCheckKey]:
     """Return the checks of a window's run. The audit is not among them: it reads the whole table on a schedule of its own."""
-    silver = dg.AssetKey(f"silver_{spec.name}")
+    silver = asset_key(spec, f"silver_{spec.name}")
     return [dg.AssetCheckKey(silver, name) for name in [*(check.name for check in silver_check_specs(spec)), CHECK]]
 
 
@@ -113,7 +116,7 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
     """Return the sensor `retry_failed`, on by default."""
     requested = window_state.window_asset_selection(specs)
     if golds:
-        requested |= dg.AssetSelection.assets(*(f"gold_{gold.name}" for gold, _ in golds))
+        requested |= dg.AssetSelection.assets(*(asset_key(gold, f"gold_{gold.name}") for gold, _ in golds))
 
     @dg.sensor(
         name="retry_failed",
@@ -164,12 +167,13 @@ def _stopped_result(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.Ass
         "no window has used up its tries"
     )  # fmt: skip
     text += f"; {retried} that failed are tried again" if retried else ""
-    return dg.AssetCheckResult(passed=not stopped, severity=dg.AssetCheckSeverity.ERROR, description=text, metadata=metadata)
+    shown = escape_controls(text)
+    return dg.AssetCheckResult(passed=not stopped, severity=dg.AssetCheckSeverity.ERROR, description=shown, metadata=metadata)
 
 
 def stopped_evaluation(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.AssetCheckEvaluation:
     """Return the result of `no_window_left_failed` as an event."""
-    return evaluation(dg.AssetKey(f"silver_{spec.name}"), CHECK, _stopped_result(spec, statuses))
+    return evaluation(asset_key(spec, f"silver_{spec.name}"), CHECK, _stopped_result(spec, statuses))
 
 
 def stopped_windows_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefinition:
@@ -179,7 +183,7 @@ def stopped_windows_check(settings: Settings, spec: TableSpec) -> dg.AssetChecks
         return _stopped_result(spec, window_state.read_statuses(context.instance, settings, spec, datetime.now(UTC)))
 
     description = f"No window has stopped after {spec.extraction.retries + 1} failed tries: `lakehouse heal status`."
-    return masked_check(f"silver_{spec.name}", CHECK, description, bool(spec.pii_columns), result)
+    return masked_check(asset_key(spec, f"silver_{spec.name}"), CHECK, description, bool(spec.pii_columns), result)
 
 
 def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds: Golds) -> list[dg.RunRequest]:
@@ -191,10 +195,10 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
     busy = {key for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)) for key in run.asset_selection or ()}
     requests = []
     for gold, query in golds:
-        key, inputs = dg.AssetKey(f"gold_{gold.name}"), inputs_of(gold, query)
-        if busy & {key, *map(dg.AssetKey, inputs)} or gold_is_current(settings, instance, gold, query):
+        key, inputs = asset_key(gold, f"gold_{gold.name}"), inputs_of(gold, query)
+        if busy & {key, *(input_key(gold, name) for name in inputs)} or gold_is_current(settings, instance, gold, query):
             continue
-        versions = " ".join(f"{name} {delta.version(settings.path(*name.split('_', 1)))}" for name in inputs)
+        versions = " ".join(f"{name} {delta.version(input_path(settings, gold, name))}" for name in inputs)
         run_key = f"gold_{gold.name} {ruleset_hash(gold, query)} {versions}"
         requests.append(dg.RunRequest(run_key=run_key, asset_selection=[key]))
     return requests
@@ -203,11 +207,11 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
 def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
     """Whether gold was judged on today's input versions by today's rules and recorded, or an input does not exist yet."""
     name = f"gold_{gold.name}"
-    paths = {i: settings.path(*i.split("_", 1)) for i in inputs_of(gold, query)}
+    paths = {i: input_path(settings, gold, i) for i in inputs_of(gold, query)}
     if not all(delta.exists(path) for path in paths.values()):
         return True
     last = max(logs.decisions(settings, name), key=lambda d: d.number, default=None)
-    if last is None or last.applied_at is None or instance.get_latest_materialization_event(dg.AssetKey(name)) is None:
+    if last is None or last.applied_at is None or instance.get_latest_materialization_event(asset_key(gold, name)) is None:
         return False
     if last.ruleset_hash != ruleset_hash(gold, query) or not gold_lies_whole(settings, name):
         return False

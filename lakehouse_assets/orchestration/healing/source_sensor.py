@@ -127,7 +127,7 @@ def overdue_check(spec: TableSpec) -> dg.AssetChecksDefinition:
         return _overdue_result(spec, _read_overdue_windows(context.instance, spec, datetime.now(UTC)))
 
     description = f"The newest windows have arrived within {spec.extraction.overdue_after} after their end."
-    return masked_check(f"source_{spec.name}", CHECK, description, bool(spec.pii_columns), result)
+    return masked_check(source_state.source_key(spec), CHECK, description, bool(spec.pii_columns), result)
 
 
 def _gap_requests(

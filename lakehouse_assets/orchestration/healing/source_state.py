@@ -13,6 +13,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 
@@ -99,7 +100,7 @@ def time_budget(cpu_seconds: float = CPU_SECONDS, seconds: float = SECONDS) -> C
 
 def source_key(spec: TableSpec) -> dg.AssetKey:
     """Return the key of the table's external asset."""
-    return dg.AssetKey(f"source_{spec.name}")
+    return asset_key(spec, f"source_{spec.name}")
 
 
 def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
 from lakehouse_assets.orchestration import dagster_internals as internals
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.healing.source_state import recorded_versions, source_key
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
@@ -28,7 +29,7 @@ PAGE_SIZE = 500  # partitions named in one query
 
 def window_assets(spec: TableSpec) -> list[dg.AssetKey]:
     """Return the assets that one run of a window materializes."""
-    return [dg.AssetKey(f"{layer}_{spec.name}") for layer in LAYERS]
+    return [asset_key(spec, f"{layer}_{spec.name}") for layer in LAYERS]
 
 
 def window_asset_selection(specs: Iterable[TableSpec]) -> dg.AssetSelection:
@@ -58,8 +59,8 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
         if decision.p_extracted_at is not None and decision.superseded_by is None:
             rows = decision.counts.rows_quarantined
             quarantined[decision.p_extracted_at] = rows if decision.verdict == "quarantined" or rows > 0 else None
-    materialized = instance.get_materialized_partitions(dg.AssetKey(f"bronze_{spec.name}"))
-    materialized = materialized & instance.get_materialized_partitions(dg.AssetKey(f"silver_{spec.name}"))
+    materialized = instance.get_materialized_partitions(asset_key(spec, f"bronze_{spec.name}"))
+    materialized = materialized & instance.get_materialized_partitions(asset_key(spec, f"silver_{spec.name}"))
     facts: dict[Window, WindowFacts] = {}
     for window in spec.extraction.windows(now):
         record, fingerprint = newest.get(window.start), arrived.get(window.key)
@@ -144,7 +145,7 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     """
     reported, materialized = (
         instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)
-        for key in (source_key(spec), dg.AssetKey(f"silver_{spec.name}"))
+        for key in (source_key(spec), asset_key(spec, f"silver_{spec.name}"))
     )
     if any(storage_id > materialized.get(key, -1) for key, storage_id in reported.items()):
         return True

@@ -17,10 +17,13 @@ from lakehouse_assets.contracts.gold_rules import personal_columns
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.decisions.audit.verdict import format_percent
 from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
+from lakehouse_assets.orchestration.spark import SPARK, session_of
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.reports.audit_site import page_path
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import AUDIT_PORT, Settings
 
@@ -43,10 +46,12 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery]) -> dg
     """Return the jobs `audit_silver` and `audit_gold`, their schedules, and the check `audit` of every table's asset."""
     declared: dict[str, DeclaredTable] = {}  # by path in the lake
     for spec in jobs.specs:
-        declared[f"silver/{spec.name}"] = DeclaredTable(spec.silver_key, spec.pii_columns, f"silver_{spec.name}")
+        asset = asset_key(spec, f"silver_{spec.name}")
+        declared[f"silver/{spec.name}"] = DeclaredTable(spec.silver_key, spec.pii_columns, asset.to_user_string())
         for gold in spec.gold:
             personal = personal_columns(golds[gold.name], jobs.specs)
-            declared[f"gold/{gold.name}"] = DeclaredTable(tuple(gold.key), personal, f"gold_{gold.name}")
+            asset = asset_key(gold, f"gold_{gold.name}")
+            declared[f"gold/{gold.name}"] = DeclaredTable(tuple(gold.key), personal, asset.to_user_string())
     audit_jobs = {layer: _job(jobs, declared, layer) for layer in WEEKLY}
     schedules = [
         dg.ScheduleDefinition(
@@ -64,8 +69,8 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery]) -> dg
 def _run(settings: Settings, declared: Mapping[str, DeclaredTable], context: Any, request: AuditRequest) -> AuditRun:
     return AuditRun(
         settings=settings,
-        rules=read_rules(),
-        session=lambda: context.resources.spark.spark_session,
+        rules=read_rules(own=settings.audits),
+        session=lambda: session_of(context),
         run_id=context.run.run_id,
         declared=declared,
         step=context.log.info,
@@ -82,8 +87,9 @@ def _job(jobs: OperationJobs, declared: Mapping[str, DeclaredTable], layer: str)
             asset = declared.get(record.table, DeclaredTable()).asset
             if asset and not record.as_of:
                 result = _result(jobs.settings, record)
-                context.log_event(dg.AssetObservation(asset, metadata=result.metadata))
-                context.instance.report_runless_asset_event(evaluation(dg.AssetKey(asset), CHECK, result))
+                key = dg.AssetKey.from_user_string(asset)
+                context.log_event(dg.AssetObservation(key, metadata=result.metadata))
+                context.instance.report_runless_asset_event(evaluation(key, CHECK, result))
         values = summary(report, str(index_page))
         context.add_output_metadata({"pages": dg.MetadataValue.url(SERVED), "stops": len(values["stops"])})
         return values
@@ -135,7 +141,7 @@ def _result(settings: Settings, record: AuditRecord) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=record.verdict in ("passed", "passed_with_infos"),
         severity=dg.AssetCheckSeverity.ERROR if has_stopped else dg.AssetCheckSeverity.WARN,
-        description=record.verdict.replace("_", " ") + (f": {_why(record)}" if has_stopped else ""),
+        description=record.verdict.replace("_", " ") + (f": {escape_controls(_why(record))}" if has_stopped else ""),
         metadata=_metadata(settings, record),
     )
 
@@ -161,7 +167,7 @@ def _metadata(settings: Settings, record: AuditRecord) -> dict[str, Any]:
 
 
 def _check(settings: Settings, declared: Mapping[str, DeclaredTable], table: str) -> Any:
-    asset = declared[table].asset or table
+    asset = dg.AssetKey.from_user_string(declared[table].asset or table)
     layer, _, name = table.partition("/")
 
     # The weekly job reports its result. A condition, even one that is never true, keeps it out of its asset's runs; a person
@@ -170,7 +176,7 @@ def _check(settings: Settings, declared: Mapping[str, DeclaredTable], table: str
         asset=asset,
         name=CHECK,
         description="The last audit of the published table, by sample: rules bound by patterns of column names.",
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
         automation_condition=NEVER,
     )
     @step_of(any(each.pii for each in declared.values()))

@@ -16,7 +16,8 @@ from lakehouse_assets.contracts.gold_rules import personal_columns, reads_person
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.operations.dry_run_gold import try_gold_checks
-from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.assets.described_table import DescribedTable
 from lakehouse_assets.orchestration.assets.metadata import samples_markdown
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs, find_windows
 from lakehouse_assets.orchestration.spark import run_values
@@ -38,7 +39,7 @@ class DryRunRequest(dg.Config):
     )
 
 
-def find_gold(tables: Sequence[LakehouseTable], name: str) -> tuple[LakehouseTable, GoldSpec]:
+def find_gold(tables: Sequence[DescribedTable], name: str) -> tuple[DescribedTable, GoldSpec]:
     """Return the gold table `gold_<name>` and the table that declares it. Raises RefusedError, which lists the gold tables."""
     golds = {f"gold_{gold.name}": (table, gold) for table in tables for gold in table.spec.gold}
     if name not in golds:
@@ -46,7 +47,7 @@ def find_gold(tables: Sequence[LakehouseTable], name: str) -> tuple[LakehouseTab
     return golds[name]
 
 
-def gold_run(tables: Sequence[LakehouseTable], name: str, **values: Any) -> GoldRun:
+def gold_run(tables: Sequence[DescribedTable], name: str, **values: Any) -> GoldRun:
     """Return a run of this gold table for an operation that writes nothing. ``values``: as `run_values`."""
     table, gold = find_gold(tables, name)
     specs = [other.spec for other in tables]
@@ -55,7 +56,7 @@ def gold_run(tables: Sequence[LakehouseTable], name: str, **values: Any) -> Gold
     return GoldRun(spec=gold, query=query, pii=hidden, reads_personal=personal, **values)
 
 
-def dry_run_job(jobs: OperationJobs, tables: Sequence[LakehouseTable]) -> dg.JobDefinition:
+def dry_run_job(jobs: OperationJobs, tables: Sequence[DescribedTable]) -> dg.JobDefinition:
     """Return the job. It reports an observation of `silver_<table>` (or `gold_<name>`), so that the asset's history shows it;
     the checks' own history and the windows stay as they are.
     """
@@ -67,9 +68,11 @@ def dry_run_job(jobs: OperationJobs, tables: Sequence[LakehouseTable]) -> dg.Job
             if config.first or config.last:
                 raise RefusedError(f"{config.table}: gold has no windows; leave out first and last")
             run = gold_run(tables, config.table, **run_values(jobs.settings, config.table, context))
+            asset = asset_key(run.spec, config.table)
             tried = try_gold_checks(run, _select(config, run.spec.checks, run.spec.checks))
         else:
             spec = jobs.spec(config.table)
+            asset = asset_key(spec, f"silver_{spec.name}")
             default = [check for check in spec.checks if config.on != "silver" or not isinstance(check, HistoryCheck)]
             selected = _select(config, spec.checks, default)
             tried = try_checks(
@@ -88,7 +91,7 @@ def dry_run_job(jobs: OperationJobs, tables: Sequence[LakehouseTable]) -> dg.Job
         metadata |= {} if is_gold else {"windows": len({t.window for t in tried.outcomes})}
         metadata |= {**counts, "not_passed": dg.MetadataValue.md(not_passed)}
         metadata |= {f"sample_{name}": samples_markdown(values) for name, values in tried.samples.items()}
-        context.log_event(dg.AssetObservation(config.table if is_gold else f"silver_{config.table}", metadata=metadata))
+        context.log_event(dg.AssetObservation(asset, metadata=metadata))
         context.add_output_metadata(metadata)
         return counts
 

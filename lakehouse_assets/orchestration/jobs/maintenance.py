@@ -11,10 +11,11 @@ import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.operations.maintain import maintain, maintain_gold, sweep
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.dagster_internals import FINISHED, read_cursor, write_cursors
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
-from lakehouse_assets.orchestration.spark import table_run
+from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
@@ -32,18 +33,18 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
     """Return `maintenance_<table>`. ``common``: group, owners and tags of the table's assets."""
 
     @dg.asset(
-        name=f"maintenance_{spec.name}",
+        key=asset_key(spec, f"maintenance_{spec.name}"),
         description=f"Compacts and vacuums the tables of {spec.name}, and deletes old rows that left its quarantine.",
         kinds={"delta"},
         pool=f"table_{spec.name}",
-        required_resource_keys={"spark"},
+        required_resource_keys={SPARK},
         **common,
     )
     @step_of(bool(spec.pii_columns))
     def maintenance(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         run = table_run(spec, settings, context)
         done = [*maintain(run), *maintain_gold(run, [gold.name for gold in spec.gold])]
-        rows = [(m.place, m.files_before, m.files_after, m.rows_removed) for m in done]
+        rows = [(m.layer, m.files_before, m.files_after, m.rows_removed) for m in done]
         header = ("table", "files before", "files after", "rows removed")
         return dg.MaterializeResult(
             metadata={
@@ -59,8 +60,8 @@ def maintenance_asset(spec: TableSpec, settings: Settings, common: dict[str, Any
 
 def maintenance_schedule(specs: Sequence[TableSpec]) -> dg.ScheduleDefinition:
     """Return `maintain_weekly`, on by default: a run for each table, so that none blocks the others."""
-    keys = [dg.AssetKey(f"maintenance_{spec.name}") for spec in specs]
-    job = dg.define_asset_job("maintain_tables", selection=dg.AssetSelection.assets(*keys))
+    keys = [asset_key(spec, f"maintenance_{spec.name}") for spec in specs]
+    job = dg.define_asset_job("maintain_tables", selection=dg.AssetSelection.assets(*keys), executor_def=dg.in_process_executor)
 
     @dg.schedule(
         name="maintain_weekly", job=job, cron_schedule=WEEKLY, default_status=dg.DefaultScheduleStatus.RUNNING,

@@ -13,7 +13,7 @@ import dagster as dg
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.orchestration.spark import table_run
+from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import any_personal, step_of
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
@@ -45,9 +45,9 @@ class OperationJobs:
 
     def job(self, name: str, op: str, function: Callable[..., Any]) -> dg.JobDefinition:
         """Return a job of one op, which calls ``function(context, config)`` under `step_of`. Its docstring describes it."""
-        single_op = dg.op(name=op, required_resource_keys={"spark"})(step_of(any_personal(self.specs))(function))
+        single_op = dg.op(name=op, required_resource_keys={SPARK})(step_of(any_personal(self.specs))(function))
 
-        @dg.job(name=name, description=function.__doc__)
+        @dg.job(name=name, description=function.__doc__, executor_def=dg.in_process_executor)
         def operation() -> None:
             single_op()
 

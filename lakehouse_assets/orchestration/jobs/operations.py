@@ -17,6 +17,7 @@ from lakehouse_assets.operations import baseline, release
 from lakehouse_assets.operations.rebuild import migrate
 from lakehouse_assets.operations.rebuild import rebuild as rebuild_table
 from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.checks import silver_check_results
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
@@ -147,7 +148,7 @@ def _baseline_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
     def report(context: dg.OpExecutionContext, event: BaselineEvent) -> dict[str, Any]:
         values = {"event": event.kind, "after_decision": event.after, "by": event.by, "because": event.because, **event.details}
         # An observation, not a materialization: no window changed, and nothing has to follow.
-        context.log_event(dg.AssetObservation(f"baseline_{event.table}", metadata=values))
+        context.log_event(dg.AssetObservation(asset_key(jobs.spec(event.table), f"baseline_{event.table}"), metadata=values))
         return values
 
     return [
@@ -185,7 +186,7 @@ def _migrate_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
     def migrate_silver(context: dg.OpExecutionContext, config: MigrateRequest) -> dict[str, int]:
         """Bring silver to its contract, in one commit: see `lakehouse schema migrate`."""
         settings, spec = jobs.settings, jobs.spec(config.table)
-        silver = dg.AssetKey(f"silver_{spec.name}")
+        silver = asset_key(spec, f"silver_{spec.name}")
         steps = migrate(jobs.run(context, config.table), config.renames, config.lose)
         values = {"steps": len(steps), "version": delta.version(settings.path("silver", spec.name))}
         context.add_output_metadata(values)
@@ -216,9 +217,10 @@ def _report_decision(context: dg.OpExecutionContext, run: Run, key: str, decisio
     if not _needs_report(context, run, key, decision):
         return
     spec = run.spec
-    silver = dg.AssetKey(f"silver_{spec.name}")
+    silver = asset_key(spec, f"silver_{spec.name}")
+    baseline_key = asset_key(spec, f"baseline_{spec.name}")
     context.log_event(dg.AssetMaterialization(silver, partition=key, metadata=show.decision_metadata(decision)))
-    context.log_event(dg.AssetMaterialization(f"baseline_{spec.name}", partition=key, metadata={"teaches": decision.teaches}))
+    context.log_event(dg.AssetMaterialization(baseline_key, partition=key, metadata={"teaches": decision.teaches}))
     for result in silver_check_results(spec, run.settings, [operation_job.find_window(spec, key)], {}):
         context.instance.report_runless_asset_event(show.evaluation(silver, str(result.check_name), result))
 
@@ -229,7 +231,7 @@ def _needs_report(context: dg.OpExecutionContext, run: Run, key: str, decision: 
         return True
     earlier = f"{run.spec.name} {key} was {decision.kind} by decision {decision.number} of {decision.decided_at:%Y-%m-%d %H:%M}"
     records = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=dg.AssetKey(f"silver_{run.spec.name}"), asset_partitions=[key]), limit=1
+        dg.AssetRecordsFilter(asset_key=asset_key(run.spec, f"silver_{run.spec.name}"), asset_partitions=[key]), limit=1
     ).records
     if records and decision.applied_at is not None and records[0].timestamp > decision.applied_at.timestamp():
         context.log.info(f"{earlier}; nothing is done again. Another --because makes it another request")

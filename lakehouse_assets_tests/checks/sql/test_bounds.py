@@ -54,7 +54,7 @@ def test_a_text_that_an_open_pattern_searches_has_a_limit(text):
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_any_text_can_be_asked_is_left_as_it_is(text):
+def test_expressions_safe_for_any_text_stay_unchanged(text):
     assert parse_expression(text, "expr") == parse_one(text, dialect="spark")
 
 

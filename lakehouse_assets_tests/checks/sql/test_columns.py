@@ -1,6 +1,6 @@
 """Columns that a query over `batch` names and that nothing has: what is certainly wrong is found, and nothing else.
 
-Belongs here: SQL over a whole batch, as text. Does not: running it (spec), or where the mistake is told (orchestration).
+Belongs here: SQL over a whole batch, as text. Does not: running it (spec), or where the mistake is reported (orchestration).
 """
 
 import pytest
@@ -37,7 +37,7 @@ def unknown(sql, columns=COLUMNS):
         ("select b.n from batch b join (select count(*) as n from batch) c", ["n"]),
     ],
 )
-def test_what_is_certainly_wrong(sql, names):
+def test_certain_column_mistakes_are_reported(sql, names):
     assert unknown(sql) == names
 
 
@@ -74,10 +74,10 @@ def test_what_is_certainly_wrong(sql, names):
         "select b.value.x from batch b group by all",
     ],
 )  # fmt: skip
-def test_what_may_be_right(sql):
+def test_possibly_correct_columns_are_accepted(sql):
     assert unknown(sql) == []
 
 
-def test_a_filter_tells_its_own():
+def test_a_filter_lists_its_unknown_columns():
     check = Sql(check="sql", name="x", sql="select * from batch where valeu > 1")
     assert (check.scope, check.unknown_columns(COLUMNS)) == ("row", ["valeu"])

@@ -29,7 +29,7 @@ def test_a_forbidden_function_is_refused_in_every_spelling(name, form):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("transform(v) using 'sh'", "TRANSFORM"),
         ("v = '${env:HOME}'", "Spark would put a setting in its place"),
@@ -82,13 +82,13 @@ def test_a_forbidden_function_is_refused_in_every_spelling(name, form):
     ],
     ids=lambda v: str(v)[:40],
 )
-def test_an_expression_is_refused_by_name(text, said):
-    if said is None:
+def test_an_expression_is_refused_by_name(text, message):
+    if message is None:
         assert columns_of(parse_expression(text, "what")) == set()
         return
     with pytest.raises(ValueError, match="what: ") as caught:
         parse_expression(text, "what", allow_windows=True)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_harmless_expressions_are_not_refused(text, columns):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("select transform(v) using 'echo pwned' as y from batch", "TRANSFORM"),
         ("select transform(v) using 'cat' from batch where v > 1", "TRANSFORM"),
@@ -153,10 +153,10 @@ def test_harmless_expressions_are_not_refused(text, columns):
     ],
     ids=lambda v: str(v)[:60],
 )
-def test_a_query_is_refused_by_name(query, said):
+def test_a_query_is_refused_by_name(query, message):
     with pytest.raises(ValidationError) as caught:
         sql(query)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_constants_that_make_no_text_are_not(text):
 
 
 @pytest.mark.parametrize("text", ["v < 'now'", "to_date('today') > v", "v between ' yesterday ' and v", "v > 'NOW UTC'"])
-def test_a_moving_time_is_refused_wherever_it_stands(text):
+def test_a_moving_time_is_refused_anywhere_in_a_query(text):
     with pytest.raises(ValueError, match="another answer each time"):
         parse_expression(text, "expr")
 
@@ -339,7 +339,7 @@ def test_literals(value, text):
     assert literal(value) == text
 
 
-def test_what_has_no_literal_or_no_safe_name_is_refused():
+def test_values_without_a_literal_and_unsafe_names_are_refused():
     with pytest.raises(TypeError, match="dict"):
         literal({"a": 1})
     with pytest.raises(ValueError, match="Spark would replace"):

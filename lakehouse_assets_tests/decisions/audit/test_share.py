@@ -1,4 +1,4 @@
-"""Shares told from samples, by tables and by simulation: how often an interval holds, how often an answer is wrong or open.
+"""Shares from samples, by tables and by simulation: how often an interval holds, how often an answer is wrong or open.
 
 Belongs here: the figures that decisions/audit/share.py promises. Does not: rows (audit/test_sample.py).
 """
@@ -24,16 +24,16 @@ ROWS = 1000
 
 @pytest.mark.parametrize(("passed", "rows"), [(0, 10), (1, 10), (10, 10), (981, 1000), (3, 7)])
 def test_the_interval_is_the_exact_one(passed, rows):
-    known = binomtest(passed, rows).proportion_ci(0.95, method="exact")
-    assert clopper_pearson(passed, rows) == pytest.approx((known.low, known.high))
+    expected = binomtest(passed, rows).proportion_ci(0.95, method="exact")
+    assert clopper_pearson(passed, rows) == pytest.approx((expected.low, expected.high))
 
 
 def answers(share: float, threshold: float) -> dict[str, float]:
     """How likely each answer is at 1,000 rows: the sum over every outcome, not a simulation."""
-    found = {"pass": 0.0, "fail": 0.0, "inconclusive": 0.0}
+    shares = {"pass": 0.0, "fail": 0.0, "inconclusive": 0.0}
     for failed in range(ROWS + 1):
-        found[uniform_share(ROWS, failed, 10**9).answer(threshold)] += float(binom.pmf(ROWS - failed, ROWS, share))
-    return found
+        shares[uniform_share(ROWS, failed, 10**9).answer(threshold)] += float(binom.pmf(ROWS - failed, ROWS, share))
+    return shares
 
 
 @pytest.mark.parametrize("threshold", [0.35, 0.5, 0.95, 0.98])
@@ -49,8 +49,8 @@ def test_one_point_off_is_hardly_ever_called_wrong_and_five_points_off_hardly_ev
 def test_the_interval_covers(share):
     covered = 0.0
     for failed in range(ROWS + 1):
-        found = uniform_share(ROWS, failed, 10**9)
-        covered += float(binom.pmf(ROWS - failed, ROWS, share)) * float(found.low <= share <= found.high)
+        estimate = uniform_share(ROWS, failed, 10**9)
+        covered += float(binom.pmf(ROWS - failed, ROWS, share)) * float(estimate.low <= share <= estimate.high)
     assert covered >= 0.95
 
 
@@ -61,8 +61,8 @@ def weighted_sample(dice, sizes, failing, wanted):
     order = -np.log(dice.random(len(weights))) / weights
     least = np.argpartition(order, wanted)[: wanted + 1]
     cut = order[least].max()
-    taken = least[order[least] < cut]
-    return failed, failed[taken], [inclusion_probability(w, cut) for w in weights[taken]]
+    drawn = least[order[least] < cut]
+    return failed, failed[drawn], [inclusion_probability(w, cut) for w in weights[drawn]]
 
 
 @pytest.mark.parametrize("failing", [(0.02, 0.02, 0.02), (0.01, 0.3, 0.5), (0.2, 0.0, 1.0)])
@@ -72,9 +72,9 @@ def test_a_weighted_sample_is_weighed_back_without_bias_and_its_interval_covers(
     for _ in range(1200):
         all_failed, failed, likely = weighted_sample(dice, [9000, 900, 100], failing, 300)
         true = 1 - all_failed.mean()
-        found = weighted_share(failed.tolist(), likely, len(all_failed))
-        covered += found.low <= true <= found.high
-        off.append(found.estimate - true)
+        share = weighted_share(failed.tolist(), likely, len(all_failed))
+        covered += share.low <= true <= share.high
+        off.append(share.estimate - true)
     assert covered / 1200 >= 0.94
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off)) + 1e-4
 
@@ -96,8 +96,8 @@ def test_cut_takes_all_where_there_are_too_few():
 
 
 def test_a_sample_of_everything_is_exact_and_one_failing_row_disproves_all():
-    whole = uniform_share(50, 1, 50)
-    assert (whole.low, whole.high, whole.exact) == (0.98, 0.98, True)
+    complete = uniform_share(50, 1, 50)
+    assert (complete.low, complete.high, complete.exact) == (0.98, 0.98, True)
     assert weighted_share([True, False], [1.0, 1.0], 2) == exact_share(2, 1)
     assert uniform_share(1000, 1, 10**6).answer(1.0) == "fail"
     assert weighted_share([True] + [False] * 999, [0.001] * 1000, 10**6).answer(1.0) == "fail"

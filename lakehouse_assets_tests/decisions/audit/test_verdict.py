@@ -24,17 +24,17 @@ def rule(name="present", severity="critical", columns=("*name*",), **more) -> Au
     return AuditRule.model_validate({"name": name, "columns": list(columns), "check": check, **more})
 
 
-def bound(**given):
-    (found,) = bind([rule(**given)], "silver/a", {"name": "string"}, (), 2026).bound
-    return found
+def bound(**changes):
+    (bound_rule,) = bind([rule(**changes)], "silver/a", {"name": "string"}, (), 2026).bound
+    return bound_rule
 
 
 def result(severity: str, status: str):
     share = {"pass": exact_share(10, 0), "fail": exact_share(10, 5), "inconclusive": uniform_share(10, 1, 1000)}
-    given = bound(severity=severity)
-    found = exception_result(given, "it broke") if status == "exception" else judge_share(given, share[status])
-    assert found.status == status
-    return found
+    bound_rule = bound(severity=severity)
+    judged = exception_result(bound_rule, "it broke") if status == "exception" else judge_share(bound_rule, share[status])
+    assert judged.status == status
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_exception_of_the_table_stops_and_a_lost_column_is_warned_of():
     assert decide_verdict([result("critical", "pass")], None, [("present", "name")]) == "passed_with_warnings"
 
 
-def test_what_is_said():
+def test_the_message_states_rate_and_interval():
     assert judge_share(bound(), exact_share(10, 5)).message == "5 of 10 rows fail: 50.00% pass, 90.00% promised"
     assert "the sample cannot tell" in judge_share(bound(), uniform_share(10, 1, 1000)).message
     twice = judge_unique(bound(check={"check": "unique", "threshold": None}), 10, 2)
@@ -70,20 +70,20 @@ def test_what_is_said():
 @pytest.mark.parametrize(
     ("share", "text"), [(1.0, "100.00%"), (0.999999, "just under 100%"), (1e-9, "just over 0%"), (0, "0.00%")]
 )
-def test_a_share_that_is_not_whole_does_not_read_so(share, text):
+def test_a_share_below_one_never_reads_as_100_percent(share, text):
     assert format_percent(share) == text
 
 
-def test_what_fits_no_column_is_told_and_a_critical_rule_of_nothing_fails():
+def test_rules_without_a_column_are_listed_and_critical_ones_fail():
     rules = [rule("a"), rule("b", columns=["*iso2*"]), rule("c", columns=["*iso2*"], allow_unmatched=True)]
     rules += [rule("d", "warning", ["*url*"]), rule("e", columns=["name", "*naem*"])]
     columns = {"silver/x": ["name"], "gold/y": ["id"]}
-    found = find_unmatched(rules, columns, {"a", "e"})
-    assert [(u.rule, u.pattern, u.fails) for u in found] == [
+    unmatched = find_unmatched(rules, columns, {"a", "e"})
+    assert [(u.rule, u.pattern, u.fails) for u in unmatched] == [
         ("b", None, True), ("c", None, False), ("d", None, False), ("e", "*naem*", False),
     ]  # fmt: skip
 
 
-def test_a_rule_that_lost_its_column_is_told_but_not_one_that_was_taken_away():
+def test_a_rule_that_lost_its_column_is_reported_and_a_deleted_rule_is_not():
     before = (("a", "x"), ("a", "y"), ("gone", "x"))
     assert find_lost_columns(before, (("a", "x"),), {"a"}) == [("a", "y")]

@@ -13,7 +13,7 @@ from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs
 from lakehouse_assets.decisions.drift.profiles import Profile, SketchError
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
-from lakehouse_assets_tests.decisions.drift.test_judge import SPEC, TWO, batch, judge, learnt
+from lakehouse_assets_tests.decisions.drift.test_judge import SPEC, TWO, batch, judge, learn_windows
 from lakehouse_assets_tests.decisions.drift.test_profiles import profile
 
 
@@ -32,28 +32,28 @@ def test_the_first_windows_are_measured_against_each_other():
 
 @settings(max_examples=20, deadline=None)
 @given(st.sets(st.integers(0, 29), max_size=12))
-def test_forgetting_is_as_never_having_learnt(dropped):
-    state, kept = BaselineState(SPEC), BaselineState(SPEC)
+def test_forgetting_equals_never_having_learnt(dropped):
+    state, untouched = BaselineState(SPEC), BaselineState(SPEC)
     for i in range(30):
         profiles = [batch(np.random.default_rng(i))]
         statistics = {("f", None): {"ks": 0.1 + i / 100, "tail": 0.5}}
         state.learn(i, profiles, statistics)
         if i not in dropped:
-            kept.learn(i, profiles, statistics)
+            untouched.learn(i, profiles, statistics)
     for i in dropped:
         state.forget(i)
     now = [batch(np.random.default_rng(99))]
-    assert judge(state, *now).to_dict() == judge(kept, *now).to_dict()
+    assert judge(state, *now).to_dict() == judge(untouched, *now).to_dict()
 
 
 def test_a_window_is_not_judged_by_itself():
-    state = learnt(25)
+    state = learn_windows(25)
     baseline, history = state.without_window(7)
     assert (len(baseline), len(history)) == (24, 24)
     assert state.without_window("unknown") == (state.baseline, state.history)
 
 
-def test_a_kept_profile_that_cannot_be_read_is_not_learnt_in_part():
+def test_an_unreadable_stored_profile_is_not_learnt_in_part():
     state = BaselineState(TWO)
     with pytest.raises(SketchError):
         state.learn(1, [profile([1.0]), Profile("g", "LGA", 1, sketch=b"garbage")], {})
@@ -65,10 +65,10 @@ def test_history_with_gaps():
     history = StatisticHistory(remember=3)
     for window, statistics in ((1, {a: {"ks": 0.1, "tail": 0.2}}), (2, {}), (3, {b: {"ks": 0.3}})):
         history.add(window, statistics)
-    found = history.matrix([(b, "ks"), (a, "tail"), (("c", None), "ks")])
-    assert found.shape == (3, 3)
-    assert (found[2, 0], found[0, 1]) == (0.3, 0.2)
-    assert np.isnan(found).sum() == 9 - 2
+    matrix = history.matrix([(b, "ks"), (a, "tail"), (("c", None), "ks")])
+    assert matrix.shape == (3, 3)
+    assert (matrix[2, 0], matrix[0, 1]) == (0.3, 0.2)
+    assert np.isnan(matrix).sum() == 9 - 2
     history.amend(2, b, {"ks": 0.5, "g": 0.1})
     history.amend("unknown", b, {"ks": 9.0})
     assert history.matrix([(b, "ks"), (b, "g")])[1].tolist() == [0.5, 0.1]
@@ -84,7 +84,7 @@ def test_only_the_newest_windows_are_remembered():
     samples = np.random.default_rng(0).normal(size=(130, 5))
     for i, sample in enumerate(samples):
         state.learn(i, [profile(sample)], {})
-    held = state.baseline.windows(("f", None))
-    assert 100 <= held <= 105
-    assert state.baseline.shape(("f", None)).total == 5 * held
-    assert np.array_equal(state.baseline.shape(("f", None)).values, np.unique(samples[-held:]))
+    windows = state.baseline.windows(("f", None))
+    assert 100 <= windows <= 105
+    assert state.baseline.shape(("f", None)).total == 5 * windows
+    assert np.array_equal(state.baseline.shape(("f", None)).values, np.unique(samples[-windows:]))

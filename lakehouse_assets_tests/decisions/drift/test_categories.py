@@ -1,6 +1,6 @@
 """Categories: counted, merged, and how far a batch's shares are from a baseline's.
 
-Belongs here: shares, new and vanished ones. Does not: verdicts (test_drift_kinds).
+Belongs here: shares, new and vanished ones. Does not: verdicts (test_kinds_of_drift).
 """
 
 import numpy as np
@@ -36,16 +36,16 @@ def test_beyond_a_thousand_the_rarest_are_others():
 @settings(max_examples=100, deadline=None)
 @given(COUNTS, COUNTS)
 def test_the_g_statistic_by_hand(batch, baseline):
-    found = compare_categories(Categories(batch), Categories(baseline))
+    distances = compare_categories(Categories(batch), Categories(baseline))
     names = sorted(set(batch) | set(baseline))
     p = np.array([batch.get(n, 0) for n in names]) / sum(batch.values())
     before = np.array([baseline.get(n, 0) or (0.5 if n in batch else 0.0) for n in names])
     q = before / before.sum()
-    seen = p > 0
-    assert found.g == pytest.approx(np.sqrt(max(0.0, (p[seen] * np.log(p[seen] / q[seen])).sum())), abs=1e-6)
-    assert found.tail == pytest.approx((np.abs(p - q) / np.sqrt(np.maximum(q * (1 - q), 0.01))).max(), abs=1e-6)
-    assert set(found.new) == set(batch) - set(baseline)
-    assert set(found.vanished) == set(baseline) - set(batch)
+    is_finite = p > 0
+    assert distances.g == pytest.approx(np.sqrt(max(0.0, (p[is_finite] * np.log(p[is_finite] / q[is_finite])).sum())), abs=1e-6)
+    assert distances.tail == pytest.approx((np.abs(p - q) / np.sqrt(np.maximum(q * (1 - q), 0.01))).max(), abs=1e-6)
+    assert set(distances.new) == set(batch) - set(baseline)
+    assert set(distances.vanished) == set(baseline) - set(batch)
 
 
 def test_leaving_the_batch_out():
@@ -55,32 +55,32 @@ def test_leaving_the_batch_out():
         compare_categories(batch, batch, batch_is_inside=True)
 
 
-def test_a_category_that_may_hide_among_the_others_is_not_called_new():
-    found = compare_categories(Categories({"a": 9.0, "z": 1.0}), Categories({"a": 900.0}, others=100.0))
-    assert found.new == ()
+def test_a_possibly_folded_category_is_not_new():
+    distances = compare_categories(Categories({"a": 9.0, "z": 1.0}), Categories({"a": 900.0}, others=100.0))
+    assert distances.new == ()
 
 
 def many(first: int, size: int, rows: float = 1.0) -> dict[str, float]:
     return {f"{i:06}": rows for i in range(first, first + size)}
 
 
-def test_what_the_baseline_has_folded_is_not_called_new_nor_far_off():
+def test_folded_categories_are_neither_new_nor_distant():
     baseline = Categories(many(0, MOST_CATEGORIES, 50.0), others=5_000.0, windows=10)
     batch = Categories(many(0, MOST_CATEGORIES, 5.0) | many(2_000, 500), windows=1)
-    found = compare_categories(batch, baseline)
-    assert (found.new, found.g) == ((), 0.0)
-    assert found.tail < 0.002
-    assert set(found.statistics) == {"folded", "folded_tail"}
+    distances = compare_categories(batch, baseline)
+    assert (distances.new, distances.g) == ((), 0.0)
+    assert distances.tail < 0.002
+    assert set(distances.statistics) == {"folded", "folded_tail"}
 
 
 @pytest.mark.parametrize("rows", [20.0, 150.0])
-def test_a_folded_category_that_is_frequent_now_is_seen_by_the_tail_and_called_new(rows):
+def test_a_folded_category_that_becomes_frequent_is_new(rows):
     baseline = Categories(many(0, MOST_CATEGORIES, 50.0), others=5_000.0, windows=10)
     batch = Categories(many(0, MOST_CATEGORIES, 5.0) | {"~new": rows}, others=500.0 - rows)
-    found = compare_categories(batch, baseline)
-    assert found.tail == pytest.approx(rows / batch.total / 0.1)
-    assert found.new == ("~new",)
-    assert found.changed[0][0] == "~new"
+    distances = compare_categories(batch, baseline)
+    assert distances.tail == pytest.approx(rows / batch.total / 0.1)
+    assert distances.new == ("~new",)
+    assert distances.changed[0][0] == "~new"
 
 
 def test_folded_and_left_out_of_the_baseline():
@@ -96,8 +96,8 @@ def test_folded_and_left_out_of_the_baseline():
 
 
 def test_few_categories_have_the_statistics_they_had():
-    found = compare_categories(Categories({"a": 9.0, "b": 1.0}), Categories({"a": 900.0, "b": 100.0}))
-    assert set(found.statistics) == {"g", "tail"}
+    distances = compare_categories(Categories({"a": 9.0, "b": 1.0}), Categories({"a": 900.0, "b": 100.0}))
+    assert set(distances.statistics) == {"g", "tail"}
     near = compare_categories(Categories(many(0, 600)), Categories(many(0, 600, 9.0), windows=9))
     assert set(near.statistics) == {"g", "tail", "folded", "folded_tail"}
 

@@ -18,7 +18,7 @@ from lakehouse_assets_tests.support import readings
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("parameters", "message"),
     [
         ({"features": []}, "at least 1"),
         ({"features": ["a", "A"]}, "two features are called 'A'"),
@@ -37,9 +37,9 @@ from lakehouse_assets_tests.support import readings
         ({"features": [{"name": "a", "expression": "b"}]}, "not known here"),
     ],
 )
-def test_a_contradictory_spec_is_refused(given, words):
-    with pytest.raises(ValidationError, match=words):
-        DriftSpec.model_validate(given)
+def test_a_contradictory_spec_is_refused(parameters, message):
+    with pytest.raises(ValidationError, match=message):
+        DriftSpec.model_validate(parameters)
 
 
 def test_the_short_forms():

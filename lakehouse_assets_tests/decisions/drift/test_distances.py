@@ -33,9 +33,9 @@ def brute_force(batch, baseline):
 @settings(max_examples=300, deadline=None)
 @given(SAMPLES, SAMPLES)
 def test_as_brute_force_and_scipy(batch, baseline):
-    found = compare_ecdfs(Ecdf.of(batch), Ecdf.of(baseline))
-    assert found[:2] == pytest.approx(brute_force(np.array(batch), np.array(baseline)), abs=1e-8)
-    assert found.ks == pytest.approx(stats.ks_2samp(batch, baseline, method="asymp").statistic, abs=1e-8)
+    actual = compare_ecdfs(Ecdf.of(batch), Ecdf.of(baseline))
+    assert actual[:2] == pytest.approx(brute_force(np.array(batch), np.array(baseline)), abs=1e-8)
+    assert actual.ks == pytest.approx(stats.ks_2samp(batch, baseline, method="asymp").statistic, abs=1e-8)
 
 
 @settings(max_examples=200, deadline=None)
@@ -44,9 +44,9 @@ def test_merging_in_any_order_is_as_if_together(parts):
     merged = Ecdf.of(parts[0])
     for part in parts[1:]:
         merged = merged.plus(Ecdf.of(part))
-    whole = Ecdf.of(np.concatenate(parts))
-    assert np.array_equal(merged.values, whole.values)
-    assert np.array_equal(merged.weights, whole.weights)
+    complete = Ecdf.of(np.concatenate(parts))
+    assert np.array_equal(merged.values, complete.values)
+    assert np.array_equal(merged.weights, complete.weights)
 
 
 @settings(max_examples=200, deadline=None)
@@ -61,10 +61,10 @@ def test_leaving_the_batch_out_is_as_never_having_had_it(batch, rest):
 @settings(max_examples=200, deadline=None)
 @given(SAMPLES, st.floats(0, 1))
 def test_quantiles_are_of_the_sample(sample, share):
-    found = Ecdf.of(sample).quantiles([share])[0]
-    assert found in sample
-    assert np.mean(np.array(sample) <= found) >= share - 1e-8
-    assert np.mean(np.array(sample) < found) <= share + 1e-8
+    quantile = Ecdf.of(sample).quantiles([share])[0]
+    assert quantile in sample
+    assert np.mean(np.array(sample) <= quantile) >= share - 1e-8
+    assert np.mean(np.array(sample) < quantile) <= share + 1e-8
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_cases(batch, baseline, ks):
     assert compare_ecdfs(Ecdf.of(batch), Ecdf.of(baseline)).ks == ks
 
 
-def test_the_tail_is_seen_where_ks_is_blind():
+def test_the_tail_distance_detects_what_ks_misses():
     normal = stats.norm.ppf((np.arange(5000) + 0.5) / 5000)
     dirty = np.concatenate([normal[::5], np.full(20, 8.0)])
-    found = compare_ecdfs(Ecdf.of(dirty), Ecdf.of(normal))
-    assert found.ks < 0.025
-    assert found.tail > 0.15
+    actual = compare_ecdfs(Ecdf.of(dirty), Ecdf.of(normal))
+    assert actual.ks < 0.025
+    assert actual.tail > 0.15
 
 
 def test_nothing_is_farther_than_a_silent_feature():
@@ -95,7 +95,7 @@ def test_nothing_is_farther_than_a_silent_feature():
 
 @settings(max_examples=200, deadline=None)
 @given(SAMPLES, SAMPLES)
-def test_the_signed_distance_says_which_is_higher(batch, baseline):
+def test_the_signed_distance_shows_which_is_higher(batch, baseline):
     there, back = (compare_ecdfs(Ecdf.of(a), Ecdf.of(b)).signed for a, b in ((batch, baseline), (baseline, batch)))
     assert there == pytest.approx(-back, abs=1e-8)
     if min(batch) > max(baseline):
@@ -104,12 +104,12 @@ def test_the_signed_distance_says_which_is_higher(batch, baseline):
 
 def test_thinning_moves_no_rank_by_more_than_half_a_step():
     values = np.random.default_rng(0).gamma(2, size=5000).round(2)
-    whole = Ecdf.of(values)
-    thin = whole.thinned(250)
+    complete = Ecdf.of(values)
+    thin = complete.thinned(250)
     points = np.unique(values)
-    gap = whole.weight_up_to(points) / whole.total - thin.weight_up_to(points) / thin.total
+    gap = complete.weight_up_to(points) / complete.total - thin.weight_up_to(points) / thin.total
     assert thin.values.size <= 250
-    assert thin.total == pytest.approx(whole.total)
+    assert thin.total == pytest.approx(complete.total)
     assert np.abs(gap).max() <= 0.5 / 250 + 1e-9
 
 
@@ -124,20 +124,20 @@ def test_a_baseline_stays_small():
 
 def test_a_sketch_within_its_size_is_exact():
     values = np.random.default_rng(1).normal(size=3000).round(1)
-    found, exact = read_ecdf(profile(values)), Ecdf.of(values)
-    assert np.array_equal(found.values, exact.values)
-    assert np.array_equal(found.weights, exact.weights)
+    actual, exact = read_ecdf(profile(values)), Ecdf.of(values)
+    assert np.array_equal(actual.values, exact.values)
+    assert np.array_equal(actual.weights, exact.weights)
 
 
 def test_a_large_sketch_is_within_its_error():
     values = np.random.default_rng(2).normal(size=50_000)
-    found = read_ecdf(profile(values))
-    assert found.total == 50_000
-    assert compare_ecdfs(found, Ecdf.of(values)).ks < 0.003
+    actual = read_ecdf(profile(values))
+    assert actual.total == 50_000
+    assert compare_ecdfs(actual, Ecdf.of(values)).ks < 0.003
 
 
 @pytest.mark.parametrize("values", [[], [1.0, np.nan], [np.inf]])
-def test_what_is_no_distribution_is_refused(values):
+def test_an_invalid_distribution_is_refused(values):
     with pytest.raises(ValueError, match="finite"):
         Ecdf.of(values)
 

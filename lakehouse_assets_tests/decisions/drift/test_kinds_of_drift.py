@@ -20,31 +20,31 @@ SPEC = DriftSpec(features=["x", "y", "k"], lasting_at=0.0)
 def window(rng, n=300, correlation=0.8, shares=(0.6, 0.3, 0.1), missing=0.1, names="abc"):
     x = rng.normal(size=n)
     y = correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=n)
-    gone = rng.random(n) < missing
-    found = []
-    for name, values in (("x", np.where(gone, np.nan, x)), ("y", y)):
-        given = np.sort(values[~np.isnan(values)])
-        pairs = tuple((float(v), 1) for v in given) or None
-        found.append(Profile(name, None, n, n - len(given), counts=pairs))
+    is_missing = rng.random(n) < missing
+    profiles = []
+    for name, values in (("x", np.where(is_missing, np.nan, x)), ("y", y)):
+        present = np.sort(values[~np.isnan(values)])
+        pairs = tuple((float(v), 1) for v in present) or None
+        profiles.append(Profile(name, None, n, n - len(present), counts=pairs))
     kinds, counts = np.unique(rng.choice(list(names), n, p=shares), return_counts=True)
     pairs = tuple((str(k), int(c)) for k, c in zip(kinds, counts, strict=True))
-    found.append(Profile("k", None, n, kind="category", counts=pairs))
-    return [*found, compute_relations({"x": np.where(gone, np.nan, x), "y": y})]
+    profiles.append(Profile("k", None, n, kind="category", counts=pairs))
+    return [*profiles, compute_relations({"x": np.where(is_missing, np.nan, x), "y": y})]
 
 
-def learnt(windows=250, spec=SPEC, seed=0, **given):
+def learn_windows(windows=250, spec=SPEC, seed=0, **parameters):
     rng, state = np.random.default_rng(seed), BaselineState(spec)
     for i in range(windows):
-        measured = window(rng, **given)
+        measured = window(rng, **parameters)
         state.learn(i, measured, judge_drift(measured, state.baseline, state.history, spec).statistics)
     return state
 
 
-BOOK = learnt()
+BASELINE_STATE = learn_windows()
 
 
-def judge(state=BOOK, spec=SPEC, seed=9, **given):
-    verdict = judge_drift(window(np.random.default_rng(seed), **given), state.baseline, state.history, spec)
+def judge(state=BASELINE_STATE, spec=SPEC, seed=9, **parameters):
+    verdict = judge_drift(window(np.random.default_rng(seed), **parameters), state.baseline, state.history, spec)
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False)) == verdict.to_dict()
     return verdict
 
@@ -56,7 +56,7 @@ def test_a_clean_window():
 
 
 @pytest.mark.parametrize(
-    ("given", "culprit", "words"),
+    ("parameters", "feature", "message"),
     [
         ({"shares": (0.3, 0.3, 0.4)}, "k", "k has other shares: "),
         ({"names": "abd"}, "k", "new: d; gone: c"),
@@ -66,13 +66,13 @@ def test_a_clean_window():
         ({"n": 3000}, "volume", "3,000 rows, where a window usually has 300"),
     ],
 )
-def test_what_is_off_is_held_and_named(given, culprit, words):
-    verdict = judge(**given)
-    assert (verdict.action, verdict.worst.feature) == ("hold", culprit)
-    assert words in verdict.message
+def test_a_drifted_batch_is_quarantined_and_its_feature_named(parameters, feature, message):
+    verdict = judge(**parameters)
+    assert (verdict.action, verdict.worst.feature) == ("hold", feature)
+    assert message in verdict.message
 
 
-def test_a_little_more_or_less_of_everything_is_not_held():
+def test_small_changes_are_not_quarantined():
     assert judge(n=200).action == "pass"
     assert judge(missing=0.12).action == "pass"
 
@@ -80,7 +80,7 @@ def test_a_little_more_or_less_of_everything_is_not_held():
 def test_a_category_that_is_missing_altogether():
     measured = window(np.random.default_rng(1))
     measured[2] = Profile("k", None, 300, 300, kind="category")
-    verdict = judge_drift(measured, BOOK.baseline, BOOK.history, SPEC)
+    verdict = judge_drift(measured, BASELINE_STATE.baseline, BASELINE_STATE.history, SPEC)
     assert (verdict.action, verdict.worst.feature) == ("hold", "k")
     assert "every value of k is missing" in verdict.message
 
@@ -93,8 +93,8 @@ def test_a_cold_start(policy, action):
     assert ("lakehouse baseline seed" in verdict.message) == (policy == "stop")
 
 
-def test_uncalibrated_it_only_warns_and_says_what_is_missing():
-    state = learnt(5)
+def test_an_uncalibrated_judgement_only_warns_and_names_what_is_missing():
+    state = learn_windows(5)
     verdict = judge(state, shares=(0.1, 0.1, 0.8))
     assert (verdict.status, verdict.action) == ("uncalibrated", "warn")
     assert verdict.message.endswith("5 windows known, 15 more until that can be believed")
@@ -104,7 +104,7 @@ def test_uncalibrated_it_only_warns_and_says_what_is_missing():
 def test_a_feature_that_was_a_number_and_is_a_text_now_is_learnt_anew():
     measured = window(np.random.default_rng(1))
     measured[0] = Profile("x", None, 300, kind="category", counts=(("a", 300),))
-    state = learnt(30)
+    state = learn_windows(30)
     verdict = judge_drift(measured, state.baseline, state.history, SPEC)
     assert next(r for r in verdict.results if r.feature == "x").tail is None
     state.learn("next", measured, verdict.statistics)
@@ -139,8 +139,8 @@ def test_a_baseline_that_has_left_its_reference_warns_and_no_longer_learns():
     assert not state.baseline.pinned
 
 
-def test_what_is_pinned_outlives_a_window_that_is_replaced():
-    state = learnt(30)
+def test_a_pinned_reference_outlives_a_replaced_window():
+    state = learn_windows(30)
     state.pin()
     before = state.baseline.reference
     state.forget(7)

@@ -33,40 +33,40 @@ def test_a_small_shift_that_lasts_adds_up():
     # Each window is 2.5 deviations off: two of a hundred are, by chance. Three in a row are not.
     rows = noise(200)
     rows[-2:, 0] = 0.125
-    found = find_largest_sum(results(0.125), history(rows), SPEC, 200)
-    assert (found.feature, found.windows, found.since) == ("f", 3, 198)
-    assert found.p_value <= SPEC.lasting_at
-    assert found.mean == pytest.approx(0.125, abs=0.005), "beside what is usual"
+    largest = find_largest_sum(results(0.125), history(rows), SPEC, 200)
+    assert (largest.feature, largest.windows, largest.since) == ("f", 3, 198)
+    assert largest.p_value <= SPEC.lasting_at
+    assert largest.mean == pytest.approx(0.125, abs=0.005), "beside what is usual"
     assert find_largest_sum(results(0.0), history(noise(200)), SPEC, 200).p_value > SPEC.lasting_at
 
 
-def test_it_says_since_when():
+def test_the_largest_sum_names_its_start():
     rows = noise(200)
     rows[-7:, 0] = -0.125
-    found = find_largest_sum(results(-0.125), history(rows), SPEC, 200)
-    assert (found.windows, found.since) == (8, 193)
-    assert found.mean < 0
+    largest = find_largest_sum(results(-0.125), history(rows), SPEC, 200)
+    assert (largest.windows, largest.since) == (8, 193)
+    assert largest.mean < 0
 
 
-def test_what_is_too_small_to_matter_is_no_evidence():
+def test_a_negligible_shift_is_no_evidence():
     rows = noise(200, scale=0.001)
     rows[-2:, 0] = 0.01
     assert find_largest_sum(results(0.01), history(rows), SPEC, 200).p_value == 1.0
     assert find_largest_sum(results(0.01), history(rows), SPEC.model_copy(update={"min_effect": 0.0}), 200).p_value < 0.02
 
 
-def test_a_late_window_is_seen_among_its_neighbours_in_time():
+def test_a_late_window_is_compared_with_its_neighbours_in_time():
     rows = noise(200)
     rows[100:102, 0] = 0.125
     labels = [*range(102), *range(103, 201)]  # window 102 comes late, when 200 is known
-    found = find_largest_sum(results(0.125), history(rows, labels), SPEC, 102)
-    assert (found.windows, found.since, found.p_value <= 0.02) == (3, 100, True)
+    largest = find_largest_sum(results(0.125), history(rows, labels), SPEC, 102)
+    assert (largest.windows, largest.since, largest.p_value <= 0.02) == (3, 100, True)
     assert find_largest_sum(results(0.125), history(rows, labels), SPEC, 150).p_value > 0.02
 
 
-@pytest.mark.parametrize(("known", "spec"), [(48, SPEC), (200, SPEC.model_copy(update={"lasting_at": 0.0}))])
-def test_too_short_a_history_says_nothing(known, spec):
-    assert find_largest_sum(results(9.0), history(noise(known)), spec, known) is None
+@pytest.mark.parametrize(("windows", "spec"), [(48, SPEC), (200, SPEC.model_copy(update={"lasting_at": 0.0}))])
+def test_too_short_a_history_gives_no_result(windows, spec):
+    assert find_largest_sum(results(9.0), history(noise(windows)), spec, windows) is None
 
 
 def test_the_rate_of_false_alarms_is_as_stated():
@@ -75,14 +75,14 @@ def test_the_rate_of_false_alarms_is_as_stated():
     free = SPEC.model_copy(update={"min_effect": 0.0})
     for i in range(600):
         now = rng.normal(0, 0.05, 2)
-        found = find_largest_sum(results(*now), history(rows[-400:], list(range(i, i + len(rows[-400:])))), free, 10_000)
-        alarms += found.p_value <= free.lasting_at
+        largest = find_largest_sum(results(*now), history(rows[-400:], list(range(i, i + len(rows[-400:])))), free, 10_000)
+        alarms += largest.p_value <= free.lasting_at
         rows.append(now)
     # 12 are expected; they come in threes.
     assert alarms <= 30
 
 
-def test_windows_that_follow_each_other_in_the_history_are_what_is_usual():
+def test_successive_windows_of_the_history_are_the_reference():
     # The same shift, in a history that wanders by itself: nothing to report.
     rng = np.random.default_rng(9)
     walk = np.zeros((400, 2))

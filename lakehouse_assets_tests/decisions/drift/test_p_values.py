@@ -33,9 +33,9 @@ def test_the_naive_p_value_is_scipys():
 @pytest.mark.parametrize("make", [lambda rng, n: rng.normal(size=n), lambda rng, n: rng.integers(0, 4, n).astype(float)])
 def test_monte_carlo_is_uniform_where_nothing_changed_and_small_where_it_did(make):
     rng = np.random.default_rng(1)
-    found = [monte_carlo(Ecdf.of(make(rng, 300)), Ecdf.of(make(rng, 3000)), (str(i), None)) for i in range(100)]
+    p_values = [monte_carlo(Ecdf.of(make(rng, 300)), Ecdf.of(make(rng, 3000)), (str(i), None)) for i in range(100)]
     for which in (0, 1):
-        share = np.mean([p[which] <= 0.1 for p in found])
+        share = np.mean([p[which] <= 0.1 for p in p_values])
         assert 0.02 <= share <= 0.2  # beyond three deviations of a binomial on either side
     assert max(monte_carlo(Ecdf.of(make(rng, 300) + 1), Ecdf.of(make(rng, 3000)), KEY)) <= 0.002
 
@@ -81,7 +81,7 @@ def test_missing_values_that_vary_from_window_to_window_are_no_surprise():
 
 
 @pytest.mark.parametrize(("missing", "rows", "past"), [(5, 0, [(1, 2)]), (5, 10, []), (5, 10, [(0, 0)])])
-def test_nothing_known_is_no_surprise(missing, rows, past):
+def test_an_empty_history_gives_no_evidence(missing, rows, past):
     assert missing_surprisal(missing, rows, past) == 0.0
 
 

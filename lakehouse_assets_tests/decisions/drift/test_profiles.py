@@ -30,20 +30,20 @@ def profile(values, *, nulls=0, k=4096, feature="f", stratum=None) -> Profile:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "original",
     [profile([1.0, 2.0, 2.0], stratum="LGA"), profile([]), profile([], nulls=4), Profile("f", None, 3, 1, 1, 1)],
     ids=["values", "empty", "all null", "null, NaN and infinity"],
 )
-def test_json_there_and_back(given):
-    stored = json.loads(json.dumps(given.to_dict(), allow_nan=False))
-    assert stored == given.to_dict()
-    assert Profile.from_dict(stored) == given
+def test_json_there_and_back(original):
+    stored = json.loads(json.dumps(original.to_dict(), allow_nan=False))
+    assert stored == original.to_dict()
+    assert Profile.from_dict(stored) == original
 
 
-def test_what_json_does_not_know_becomes_none():
-    given = Profile("f", None, 1, mean=math.nan, std=math.inf, minimum=-math.inf).to_dict()
-    assert (given["mean"], given["std"], given["minimum"]) == (None, None, None)
-    json.dumps(given, allow_nan=False)
+def test_values_without_json_become_none():
+    document = Profile("f", None, 1, mean=math.nan, std=math.inf, minimum=-math.inf).to_dict()
+    assert (document["mean"], document["std"], document["minimum"]) == (None, None, None)
+    json.dumps(document, allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_an_unreadable_or_missing_sketch_is_an_error(sketch):
 
 @pytest.mark.parametrize("values", [1, 2, 30, 6000])
 def test_a_cut_sketch_is_an_error_wherever_it_is_cut(values):
-    whole = profile(range(values)).sketch
-    assert read_sketch(Profile("f", None, values, sketch=whole)).n == values
-    for length in {*range(min(80, len(whole))), len(whole) // 2, len(whole) - 8, len(whole) - 1}:
+    sketch = profile(range(values)).sketch
+    assert read_sketch(Profile("f", None, values, sketch=sketch)).n == values
+    for length in {*range(min(80, len(sketch))), len(sketch) // 2, len(sketch) - 8, len(sketch) - 1}:
         with pytest.raises(SketchError):
-            read_sketch(Profile("f", None, values, sketch=whole[:length]))
+            read_sketch(Profile("f", None, values, sketch=sketch[:length]))
 
 
 def test_an_empty_sketch_is_an_error_only_where_there_are_values():
@@ -70,36 +70,36 @@ def test_an_empty_sketch_is_an_error_only_where_there_are_values():
         read_sketch(Profile("f", None, 2, sketch=empty))
 
 
-def test_a_kept_sketch_that_is_not_base64():
+def test_a_stored_sketch_that_is_not_base64_is_an_error():
     with pytest.raises(SketchError, match="base64"):
         Profile.from_dict({**profile([1.0]).to_dict(), "sketch": "%%%"})
 
 
 def test_pooling_is_as_if_measured_together():
     parts = [np.array([1.0, 2.0, 4.0]), np.array([]), np.array([10.0]), np.linspace(-5, 5, 100)]
-    found = pool_moments(profile(part, nulls=2) for part in parts)
-    whole = np.concatenate(parts)
-    assert (found.mean, found.std) == (pytest.approx(whole.mean()), pytest.approx(whole.std(ddof=1)))
-    assert (found.minimum, found.maximum) == (-5, 10)
+    pooled = pool_moments(profile(part, nulls=2) for part in parts)
+    values = np.concatenate(parts)
+    assert (pooled.mean, pooled.std) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
+    assert (pooled.minimum, pooled.maximum) == (-5, 10)
 
 
-@pytest.mark.parametrize("given", [[], [profile([], nulls=1), profile([], nulls=2)]], ids=["nothing", "no values"])
-def test_pooling_what_has_no_values(given):
-    assert pool_moments(given) == (None, None, None, None)
+@pytest.mark.parametrize("profiles", [[], [profile([], nulls=1), profile([], nulls=2)]], ids=["nothing", "no values"])
+def test_pooling_profiles_without_values_gives_none(profiles):
+    assert pool_moments(profiles) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("k", [8, 200, 4096])
 @pytest.mark.parametrize("sizes", [(), (1,), (2,), (7,), (300,), (60_000,), (5_000, 1, 40_000)])
-def test_what_a_sketch_kept_is_what_its_library_reads(k, sizes):
+def test_sketch_items_match_the_library(k, sizes):
     sketch, rng = kll_doubles_sketch(k), np.random.default_rng(len(sizes))
     for size in sizes:
         other = kll_doubles_sketch(k)
         other.update(rng.normal(size=size))
         sketch.merge(other)
-    kept = read_sketch_items(Profile("f", None, sum(sizes), sketch=bytes(sketch.serialize())))
+    items = read_sketch_items(Profile("f", None, sum(sizes), sketch=bytes(sketch.serialize())))
     if not sizes:
-        assert kept is None
+        assert items is None
         return
-    values, weights = kept
+    values, weights = items
     assert sorted(zip(values.tolist(), weights.tolist(), strict=True)) == sorted(sketch)
     assert weights.sum() == sum(sizes)

@@ -1,6 +1,6 @@
 """How features go together: measured, merged, and how far from a baseline's.
 
-Belongs here: relations alone. Does not: verdicts on them (test_drift_kinds).
+Belongs here: relations alone. Does not: verdicts on them (test_kinds_of_drift).
 """
 
 import json
@@ -25,8 +25,8 @@ ROWS = st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=30)
 
 
 def of(rows) -> Relations:
-    given = np.array(rows, dtype=float).reshape(-1, 3)
-    return compute_relations({name: given[:, i] for i, name in enumerate("abc")})
+    values = np.array(rows, dtype=float).reshape(-1, 3)
+    return compute_relations({name: values[:, i] for i, name in enumerate("abc")})
 
 
 def draw(n, r=0.8, seed=0):
@@ -39,34 +39,34 @@ def draw(n, r=0.8, seed=0):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=5))
 def test_merged_is_as_measured_together(parts):
-    merged, whole = reduce(Relations.plus, [of(part) for part in parts]), of([row for part in parts for row in part])
-    assert merged.rows == whole.rows
-    assert merged.mean == pytest.approx(whole.mean, abs=1e-9)
-    assert merged.comoments == pytest.approx(whole.comoments, rel=1e-9, abs=1e-4)
+    merged, complete = reduce(Relations.plus, [of(part) for part in parts]), of([row for part in parts for row in part])
+    assert merged.rows == complete.rows
+    assert merged.mean == pytest.approx(complete.mean, abs=1e-9)
+    assert merged.comoments == pytest.approx(complete.comoments, rel=1e-9, abs=1e-4)
 
 
 @settings(max_examples=200, deadline=None)
 @given(ROWS, ROWS)
-def test_taking_a_part_out_leaves_the_rest(part, rest):
-    found = of(part).plus(of(rest)).minus(of(part))
-    assert found.mean == pytest.approx(of(rest).mean, abs=1e-6)
-    assert found.comoments == pytest.approx(of(rest).comoments, rel=1e-6, abs=1e-3)
+def test_subtracting_a_part_leaves_the_rest(part, rest):
+    remainder = of(part).plus(of(rest)).minus(of(part))
+    assert remainder.mean == pytest.approx(of(rest).mean, abs=1e-6)
+    assert remainder.comoments == pytest.approx(of(rest).comoments, rel=1e-6, abs=1e-3)
 
 
 def test_as_numpy_has_it_and_far_from_zero():
     rows = draw(500) + np.array([1e6, -3.0, 1013.0])
     rows[::7, 1] = np.nan
-    whole = rows[np.isfinite(rows).all(axis=1)]
-    found = of(rows)
-    assert found.rows == len(whole)
-    assert found.matrix() == pytest.approx(np.cov(whole.T, bias=True), rel=1e-6)
+    complete = rows[np.isfinite(rows).all(axis=1)]
+    relations = of(rows)
+    assert relations.rows == len(complete)
+    assert relations.matrix() == pytest.approx(np.cov(complete.T, bias=True), rel=1e-6)
 
 
 def test_json_there_and_back():
-    found = of(draw(10))
-    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert stored == found.to_dict()
-    assert read_measurement(stored) == found
+    relations = of(draw(10))
+    stored = json.loads(json.dumps(relations.to_dict(), allow_nan=False))
+    assert stored == relations.to_dict()
+    assert read_measurement(stored) == relations
 
 
 def test_others_features_cannot_be_merged():
@@ -75,7 +75,7 @@ def test_others_features_cannot_be_merged():
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e6, 1e-6, 9.0)])
-def test_a_broken_correlation_is_seen_whatever_the_units(units):
+def test_a_broken_correlation_is_detected_in_any_units(units):
     baseline, batch, same = of(draw(50_000) * units), of(draw(5000, 0.7, 1) * units), of(draw(5000, 0.8, 2) * units)
     far, near = compare_relations(batch, baseline), compare_relations(same, baseline)
     pair = far.statistics["pair a ~ b"]
@@ -90,9 +90,9 @@ def test_a_broken_correlation_is_seen_whatever_the_units(units):
 
 def test_the_distance_of_the_means_is_mahalanobis():
     baseline = of(draw(50_000))
-    found = compare_relations(of(draw(5000, seed=3) + np.array([0.3, -0.3, 0.0])), baseline)
+    comparison = compare_relations(of(draw(5000, seed=3) + np.array([0.3, -0.3, 0.0])), baseline)
     step = np.array(of(draw(5000, seed=3) + np.array([0.3, -0.3, 0.0])).mean) - np.array(baseline.mean)
-    assert found.statistics["means"] == pytest.approx(np.sqrt(step @ np.linalg.solve(baseline.matrix(), step)), rel=1e-6)
+    assert comparison.statistics["means"] == pytest.approx(np.sqrt(step @ np.linalg.solve(baseline.matrix(), step)), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_distance_of_the_means_is_mahalanobis():
         (draw(100), np.ones((100, 3))),  # nothing varies
     ],
 )
-def test_what_cannot_be_said_is_not(batch, baseline):
+def test_undefined_distances_are_none(batch, baseline):
     assert compare_relations(of(batch), of(baseline)) is None
 
 
@@ -113,8 +113,8 @@ def test_a_constant_and_a_repeated_column_are_no_obstacle():
         rows[:, 2] = rows[:, 0] * 2  # the baseline's covariance is singular
         return rows
 
-    found = compare_relations(of(odd(draw(500, seed=1))), of(odd(draw(5000))))
-    assert found.statistics["scatter"] < 0.2
+    comparison = compare_relations(of(odd(draw(500, seed=1))), of(odd(draw(5000))))
+    assert comparison.statistics["scatter"] < 0.2
     constant = draw(5000)
     constant[:, 2] = 7.0
     batch = draw(500, seed=1)
@@ -129,7 +129,7 @@ def test_a_constant_and_a_repeated_column_are_no_obstacle():
 
 
 @pytest.mark.parametrize(("shift", "deviation"), [(0.1, 1.0), (0.0, np.sqrt(1.2)), (0.02, 1.0), (1.0, 2.0)])
-def test_the_normal_distance_is_what_large_samples_have(shift, deviation):
+def test_the_normal_distance_matches_large_samples(shift, deviation):
     x = np.linspace(-8, 8, 200_001)
     f, g = stats.norm.cdf(x), stats.norm.cdf(x, shift, deviation)
     expected = (np.abs(g - f) / np.sqrt(np.maximum(f * (1 - f), 0.01))).max()

@@ -66,12 +66,12 @@ def expected(old: str, new: str, layer: str, mode: str) -> str:
 
 def cases() -> list[Case]:
     """All of them: atoms by themselves, and in three nested shapes and a deep one."""
-    found = []
+    cases_of_modes = []
     for layer, modes in (("bronze", ("cast",)), ("silver", MODES), ("gold", ("widen", "quarantine", "reject"))):
         for mode in modes:
             for shape in ("{}", *SHAPES, DEEP):
                 for old in ATOMS:
                     for new in (*ATOMS, *(("void",) if shape == "{}" else ())):
                         outcome = expected(old, new, layer, mode)
-                        found.append(Case(shape.format(old), shape.format(new), layer, mode, outcome))
-    return found
+                        cases_of_modes.append(Case(shape.format(old), shape.format(new), layer, mode, outcome))
+    return cases_of_modes

@@ -10,25 +10,25 @@ from lakehouse_assets_tests.decisions.schema.cases import Case, cases
 MODES = dict.fromkeys(("new_columns", "missing_columns", "type_changes"), "quarantine")
 
 
-def compared(promised: dict[str, str], arrived: dict[str, str], layer="silver", **modes):
-    trees = [{name: parse_type(kind) for name, kind in given.items()} for given in (promised, arrived)]
+def compare_columns(promised: dict[str, str], arrived: dict[str, str], layer="silver", **modes):
+    trees = [{name: parse_type(kind) for name, kind in columns.items()} for columns in (promised, arrived)]
     return compare(*trees, SchemaPolicy.model_validate(MODES | modes), layer)
 
 
-def told(comparison):
+def outcomes_by_path(comparison):
     return {d.path: d.outcome for d in comparison.differences}
 
 
 def test_the_matrix_of_old_new_layer_and_mode():
     wrong: list[tuple[Case, str]] = []
     for case in cases():
-        found = compared({"c": case.old}, {"c": case.new}, case.layer, type_changes=case.mode)
-        if found.outcome != case.outcome:
-            wrong.append((case, found.outcome))
+        differences = compare_columns({"c": case.old}, {"c": case.new}, case.layer, type_changes=case.mode)
+        if differences.outcome != case.outcome:
+            wrong.append((case, differences.outcome))
         # What it becomes: the new type where it is widened, the old one else.
         wanted = case.new if case.outcome == "widened" else case.old
-        if case.layer != "bronze" and sql_type(found.result["c"]) != sql_type(parse_type(wanted)):
-            wrong.append((case, sql_type(found.result["c"])))
+        if case.layer != "bronze" and sql_type(differences.result["c"]) != sql_type(parse_type(wanted)):
+            wrong.append((case, sql_type(differences.result["c"])))
     assert not wrong, (len(wrong), wrong[:5])
     assert len(cases()) > 5_000
     assert {case.outcome for case in cases()} == {"same", "accepted", "widened", "quarantined", "rejected"}
@@ -44,11 +44,11 @@ def test_the_matrix_of_old_new_layer_and_mode():
 def test_a_new_column_at_any_depth(layer, mode, outcome, shape):
     within = {"{}": "c.", "struct<s: {}>": "c.s.", "array<{}>": "c.element.", "map<string, {}>": "c.value."}[shape]
     old, new = shape.format("struct<a: int>"), shape.format("struct<b: string, a: int>")
-    found = compared({"c": old}, {"c": new, "d": "date"}, layer, new_columns=mode)
-    assert told(found) == {f"{within}b": outcome, "d": outcome}
-    assert {d.column for d in found.differences} == {"c", "d"}
+    differences = compare_columns({"c": old}, {"c": new, "d": "date"}, layer, new_columns=mode)
+    assert outcomes_by_path(differences) == {f"{within}b": outcome, "d": outcome}
+    assert {d.column for d in differences.differences} == {"c", "d"}
     grown = sql_type(parse_type(shape.format("struct<a: int, b: string>")))
-    assert {name: sql_type(kind) for name, kind in found.result.items()} == (
+    assert {name: sql_type(kind) for name, kind in differences.result.items()} == (
         {"c": grown, "d": "date"} if outcome == "widened" else {"c": sql_type(parse_type(old))}
     )
 
@@ -57,40 +57,42 @@ def test_a_new_column_at_any_depth(layer, mode, outcome, shape):
     ("mode", "outcome"), [("keep", "accepted"), ("null", "accepted"), ("quarantine", "quarantined"), ("reject", "rejected")]
 )
 def test_a_column_that_lacks_at_any_depth(mode, outcome):
-    found = compared({"c": "array<struct<a: int, b: int>>", "d": "date"}, {"c": "array<struct<a: int>>"}, missing_columns=mode)
-    assert told(found) == {"c.element.b": outcome, "d": outcome}
+    differences = compare_columns(
+        {"c": "array<struct<a: int, b: int>>", "d": "date"}, {"c": "array<struct<a: int>>"}, missing_columns=mode
+    )
+    assert outcomes_by_path(differences) == {"c.element.b": outcome, "d": outcome}
 
 
 @pytest.mark.parametrize("modes", [{"new_columns": "evolve", "missing_columns": "keep", "type_changes": "cast"}, {}])
 def test_names_that_differ_in_case_only_are_rejected_whatever_the_modes_and_both_are_named(modes):
-    found = compared({"value": "int", "s": "struct<a: int>"}, {"Value": "int", "s": "struct<A: int>"}, **modes)
-    assert told(found) == {"Value": "rejected", "s.A": "rejected"}
-    assert [(d.promised, d.path, d.kind) for d in found.differences] == [("value", "Value", "case"), ("a", "s.A", "case")]
-    twins = compared({}, {"note": "int", "Note": "int"}, new_columns="evolve")
-    assert told(twins) == {"note": "widened", "Note": "rejected"}
+    differences = compare_columns({"value": "int", "s": "struct<a: int>"}, {"Value": "int", "s": "struct<A: int>"}, **modes)
+    assert outcomes_by_path(differences) == {"Value": "rejected", "s.A": "rejected"}
+    assert [(d.promised, d.path, d.kind) for d in differences.differences] == [("value", "Value", "case"), ("a", "s.A", "case")]
+    twins = compare_columns({}, {"note": "int", "Note": "int"}, new_columns="evolve")
+    assert outcomes_by_path(twins) == {"note": "widened", "Note": "rejected"}
 
 
-def test_a_difference_says_what_was_promised_what_arrived_and_what_to_do():
-    found = compared({"a": "int", "b": "string"}, {"a": "string", "c": "date"})
-    assert [(d.path, d.promised, d.arrived) for d in found.differences] == [
+def test_a_difference_names_both_types_and_the_advice():
+    differences = compare_columns({"a": "int", "b": "string"}, {"a": "string", "c": "date"})
+    assert [(d.path, d.promised, d.arrived) for d in differences.differences] == [
         ("a", "int", "string"), ("c", "", "date"), ("b", "string", ""),
     ]  # fmt: skip
-    advice = {d.path: d.advice for d in found.differences}
+    advice = {d.path: d.advice for d in differences.differences}
     assert "declare the new type" in advice["a"]
     assert "new_columns: evolve" in advice["c"]
     assert "missing_columns: keep" in advice["b"]
 
 
-def test_what_a_text_has_for_a_type_differs_from_none():
-    found = compare({"a": parse_type("int"), "b": None}, {"a": None, "b": parse_type("date")}, SchemaPolicy())
-    assert found.differences == ()
+def test_an_unknown_type_never_differs():
+    differences = compare({"a": parse_type("int"), "b": None}, {"a": None, "b": parse_type("date")}, SchemaPolicy())
+    assert differences.differences == ()
 
 
 @pytest.mark.parametrize(
     "text",
     ["struct<a: int", "array<>", "", "struct<a: int, A: int>", "int>", "map<int>", "struct<a:>", "struct<`a: int>", "1x"],
 )
-def test_what_is_no_type_is_refused(text):
+def test_an_invalid_type_is_refused(text):
     with pytest.raises(ValueError, match=r"no type|letter case apart"):
         parse_type(text)
 

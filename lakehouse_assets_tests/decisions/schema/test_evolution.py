@@ -39,38 +39,38 @@ def types(spec):
 
 
 def outcomes(spec, record, ever=(), casts=None, readers=None):
-    found = schema_outcomes(spec, record, plan(spec, record, readers), {*record.columns, *ever}, casts)
-    return {outcome.check: outcome for outcome in found}
+    results = schema_outcomes(spec, record, plan(spec, record, readers), {*record.columns, *ever}, casts)
+    return {outcome.check: outcome for outcome in results}
 
 
-def test_a_plan_has_what_the_contract_is_afterwards_and_what_the_decision_keeps():
-    found = plan(EVOLVES, batch(1, {"value": "bigint", "my_x20_note": "date"}))
-    assert types(found.after) == {**BASE, "value": "bigint", "my_x20_note": "date"}
-    assert found.after.columns["my_x20_note"].source_name == "my note"
-    assert found.evolved == {"my_x20_note": "date", "value": "bigint"}
-    assert found.changes
-    assert found.after.evolved_columns == ("my_x20_note",)
+def test_a_plan_has_the_next_contract_and_the_columns_to_record():
+    result = plan(EVOLVES, batch(1, {"value": "bigint", "my_x20_note": "date"}))
+    assert types(result.after) == {**BASE, "value": "bigint", "my_x20_note": "date"}
+    assert result.after.columns["my_x20_note"].source_name == "my note"
+    assert result.evolved == {"my_x20_note": "date", "value": "bigint"}
+    assert result.changes
+    assert result.after.evolved_columns == ("my_x20_note",)
     # Its rules, and what its values follow from, are those that were declared.
-    assert (found.after.ruleset(), found.after.meaning) == (EVOLVES.ruleset(), EVOLVES.meaning)
+    assert (result.after.ruleset(), result.after.meaning) == (EVOLVES.ruleset(), EVOLVES.meaning)
     # A batch that brings it again changes nothing, and keeps that it had it.
-    again = plan(found.after, batch(2, {"value": "int", "my_x20_note": "date"}))
+    again = plan(result.after, batch(2, {"value": "int", "my_x20_note": "date"}))
     assert (again.changes, again.evolved) == (False, {"my_x20_note": "date"})
 
 
 @pytest.mark.parametrize("policy", [{}, {"new_columns": "ignore"}, {"new_columns": "quarantine", "type_changes": "reject"}])
 def test_without_evolve_and_widen_a_batch_makes_nothing_of_the_contract(policy):
-    found = plan(readings(columns=BASE, schema=policy), batch(1, {"value": "bigint", "note": "date"}))
-    assert (types(found.after), found.evolved, found.changes) == (BASE, {}, False)
+    result = plan(readings(columns=BASE, schema=policy), batch(1, {"value": "bigint", "note": "date"}))
+    assert (types(result.after), result.evolved, result.changes) == (BASE, {}, False)
 
 
-def test_the_contract_is_what_the_accepted_decisions_among_these_add_up_to():
+def test_the_effective_contract_adds_the_accepted_decisions():
     first, wider = decided(1, {"note": "int"}), decided(2, {"note": "bigint", "value": "bigint"})
     assert types(effective_table(EVOLVES, [wider, first])) == {**BASE, "value": "bigint", "note": "bigint"}
-    held = replace(wider, verdict="quarantined")
-    assert types(effective_table(EVOLVES, [first, held])) == {**BASE, "note": "int"}
-    gone = replace(first, number=3, counts=Counts(3, 0, 3), superseded_by="later", evolved={})
-    assert types(effective_table(EVOLVES, [first, gone])) == BASE
-    partly = replace(gone, counts=Counts(3, 1, 2))  # a row of it is published still
+    quarantined = replace(wider, verdict="quarantined")
+    assert types(effective_table(EVOLVES, [first, quarantined])) == {**BASE, "note": "int"}
+    superseded = replace(first, number=3, counts=Counts(3, 0, 3), superseded_by="later", evolved={})
+    assert types(effective_table(EVOLVES, [first, superseded])) == BASE
+    partly = replace(superseded, counts=Counts(3, 1, 2))  # a row of it is published still
     later = decided(2, {})
     assert types(
         effective_table(EVOLVES, [first, replace(later, p_extracted_at=first.p_extracted_at, extraction_seq=2), partly])
@@ -83,7 +83,7 @@ def test_the_contract_is_what_the_accepted_decisions_among_these_add_up_to():
     assert types(effective_table(declared, [first, wider])) == {**BASE, "value": "string", "note": "string"}
 
 
-def test_what_changes_the_contract_is_judged_alone():
+def test_a_batch_that_changes_the_contract_is_judged_alone():
     plain, more = batch(1, {}), batch(2, {"note": "date"})
     same, last = batch(3, {}), batch(4, {})
     assert count_batches_together(EVOLVES, [], [plain, more, same, last]) == 1
@@ -92,43 +92,43 @@ def test_what_changes_the_contract_is_judged_alone():
     assert types(staged_table(EVOLVES, [], [more])) == {**BASE, "note": "date"}
 
 
-def test_a_new_column_that_has_the_name_of_another_is_held():
+def test_a_new_column_with_the_name_of_another_is_quarantined():
     spec = readings(columns={**BASE, "amount": {"type": "int", "from": "sum"}}, schema={"new_columns": "evolve"})
-    found = plan(spec, batch(1, names=("sum", "amount")))
-    assert [(d.path, d.outcome) for d in found.comparison.differences] == [("amount", "quarantined")]
-    assert "under a name of its own" in found.comparison.differences[0].advice
-    assert found.evolved == {}
+    result = plan(spec, batch(1, names=("sum", "amount")))
+    assert [(d.path, d.outcome) for d in result.comparison.differences] == [("amount", "quarantined")]
+    assert "under a name of its own" in result.comparison.differences[0].advice
+    assert result.evolved == {}
 
 
 @pytest.mark.parametrize("promised", [{}, {"more": "struct<a: int>"}])
-def test_fields_that_delta_refuses_are_held_and_never_taken(promised):
+def test_fields_that_delta_refuses_are_always_quarantined(promised):
     spec = readings(columns={**BASE, **promised}, schema={"new_columns": "evolve"})
-    found = plan(spec, batch(1, {"more": "struct<a: int, `b c`: int>"}))
-    assert [(d.column, d.outcome) for d in found.comparison.differences] == [("more", "quarantined")]
-    assert "Delta refuses" in found.comparison.differences[0].advice
-    assert (types(found.after), found.evolved) == ({**BASE, **promised}, {})
+    result = plan(spec, batch(1, {"more": "struct<a: int, `b c`: int>"}))
+    assert [(d.column, d.outcome) for d in result.comparison.differences] == [("more", "quarantined")]
+    assert "Delta refuses" in result.comparison.differences[0].advice
+    assert (types(result.after), result.evolved) == ({**BASE, **promised}, {})
     with pytest.raises(ValidationError, match="Delta refuses"):
         readings(columns={**BASE, "more": "struct<`b c`: int>"})
 
 
-def test_what_has_only_been_null_is_taken_once_it_has_a_type():
-    found = plan(EVOLVES, batch(1, {"note": "void", "more": "struct<a: void, b: array<void>>"}))
-    assert found.evolved == {"more": "struct<a: string, b: array<string>>"}
+def test_a_null_column_is_added_when_it_has_a_type():
+    result = plan(EVOLVES, batch(1, {"note": "void", "more": "struct<a: void, b: array<void>>"}))
+    assert result.evolved == {"more": "struct<a: string, b: array<string>>"}
     assert plan(EVOLVES, batch(2, {"note": "date"})).evolved == {"note": "date"}
 
 
-def test_what_a_text_has_no_type_for_is_held_by_its_values_where_the_mode_says_so():
+def test_text_columns_are_quarantined_by_their_values_in_strict_modes():
     casts = {"value": 2}
     assert outcomes(EVOLVES, batch(1), casts=casts) == {}
     strict = readings(columns=BASE, schema={"type_changes": "reject"})
-    found = outcomes(strict, batch(1), casts=casts)["source_types"]
-    assert (found.effect, found.observed["rejected"]) == ("batch", True)
-    assert "value is text, 2 no int, promised int" in found.message
+    result = outcomes(strict, batch(1), casts=casts)["source_types"]
+    assert (result.effect, result.observed["rejected"]) == ("batch", True)
+    assert "value is text, 2 no int, promised int" in result.message
     # Of a source that says its types, what matters is these.
     assert outcomes(strict, batch(1, {}), casts=casts) == {}
 
 
-def test_a_column_with_a_format_is_made_of_text():
+def test_a_column_with_a_format_expects_text():
     columns = {**BASE, "value": {"type": "date", "format": "dd.MM.yyyy"}}
     spec = readings(columns=columns, checks=[], schema={"type_changes": "reject"})
     assert outcomes(spec, batch(1, {"value": "string"})) == {}
@@ -140,9 +140,9 @@ def test_a_column_with_a_format_is_made_of_text():
 def test_a_column_that_lacks(mode, effect, rejects):
     spec = readings(columns=BASE, schema={"missing_columns": mode})
     readers = {"value": ["check in_range_value", "gold_means.mean"]}
-    found = outcomes(spec, batch(1, lacking=["value"]), ever=["value"], readers=readers)["source_columns"]
-    assert (found.effect, found.observed["rejected"]) == (effect, rejects)
-    assert "read by check in_range_value, gold_means.mean" in found.message
+    result = outcomes(spec, batch(1, lacking=["value"]), ever=["value"], readers=readers)["source_columns"]
+    assert (result.effect, result.observed["rejected"]) == (effect, rejects)
+    assert "read by check in_range_value, gold_means.mean" in result.message
     # What batches have added may lack: nobody has declared it.
     added = effective_table(readings(columns=BASE, schema={"missing_columns": mode}), [decided(1, {"note": "date"})])
     assert outcomes(added, batch(2), ever=["note"])["source_columns"].effect == "report"
@@ -150,42 +150,42 @@ def test_a_column_that_lacks(mode, effect, rejects):
 
 def test_a_name_in_another_letter_case_is_rejected_where_it_matters():
     spec = readings(columns=BASE)
-    found = outcomes(spec, batch(1, respelled={"value": "Value"}))
-    assert list(found) == ["source_names"]
-    assert found["source_names"].observed["rejected"]
-    assert "Value and value" in found["source_names"].message
+    result = outcomes(spec, batch(1, respelled={"value": "Value"}))
+    assert list(result) == ["source_names"]
+    assert result["source_names"].observed["rejected"]
+    assert "Value and value" in result["source_names"].message
     assert outcomes(spec, batch(1, names=["Note"], respelled={"Note": "note"})) == {}
     assert list(outcomes(EVOLVES, batch(1, names=["Note"], respelled={"Note": "note"})))[-1] == "source_names"
-    meant = readings(columns={**BASE, "value": {"type": "int", "from": "Value"}})
-    assert outcomes(meant, batch(1, respelled={"value": "Value"})) == {}
+    explicit = readings(columns={**BASE, "value": {"type": "int", "from": "Value"}})
+    assert outcomes(explicit, batch(1, respelled={"value": "Value"})) == {}
 
 
-def test_a_batch_of_no_rows_says_nothing_of_a_schema():
+def test_an_empty_batch_has_no_schema_differences():
     assert outcomes(readings(columns=BASE), batch(1, lacking=["value"], rows=0)) == {}
     assert plan(EVOLVES, batch(1, {"note": "date"}, rows=0)).evolved == {}
 
 
-def test_who_reads_a_column():
+def test_readers_of_a_column_are_listed():
     sql = "select sensor, avg(value) as mean from silver_readings group by sensor"
     spec = readings(
         columns=BASE, drift={"features": ["value"]},
         checks=[{"check": "in_range", "column": "value", "min": 0}],
         extraction={"cadence": "daily", "start": NOW, "delete_when": "hour = -1"},
     )  # fmt: skip
-    found = readers_of(spec, {"means": read_gold(sql, "means.sql", {"silver_readings": BASE})})
-    assert found["value"] == ("check in_range_value", "drift feature value", "gold_means.mean")
-    assert found["hour"] == ("key", "extraction.delete_when")
-    assert found["sensor"] == ("key", "gold_means.sensor")
-    assert found["updated"] == ("last_modified",)
+    result = readers_of(spec, {"means": read_gold(sql, "means.sql", {"silver_readings": BASE})})
+    assert result["value"] == ("check in_range_value", "drift feature value", "gold_means.mean")
+    assert result["hour"] == ("key", "extraction.delete_when")
+    assert result["sensor"] == ("key", "gold_means.sensor")
+    assert result["updated"] == ("last_modified",)
 
 
 @pytest.mark.parametrize(
-    ("column", "says"),
+    ("column", "message"),
     [("struct<a: varchar>", "unknown type 'varchar'"), ("array<>", "is no type"), ("struct<>", "needs a field"),
      ("struct<a: int, A: int>", "letter case apart"), ("map<string>", "is missing")],
 )  # fmt: skip
-def test_a_nested_type_that_cannot_be_is_refused(column, says):
-    with pytest.raises(ValidationError, match=says):
+def test_a_nested_type_that_cannot_be_is_refused(column, message):
+    with pytest.raises(ValidationError, match=message):
         readings(columns={**BASE, "more": column})
 
 

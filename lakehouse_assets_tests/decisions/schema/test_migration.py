@@ -11,44 +11,44 @@ TABLE = [("id", "int"), ("old", "string"), ("gone", "date"), ("p_extracted_at", 
 PROMISED = [("id", "bigint"), ("new", "string"), ("p_extracted_at", "timestamp"), ("note", "string")]
 
 
-def planned(table=TABLE, promised=PROMISED, renames=(), filled=(), **more):
+def plan_steps(table=TABLE, promised=PROMISED, renames=(), filled=(), **more):
     steps = migration(table, promised, dict(renames), set(filled), **more)
     return [(step.action, step.column, step.becomes, step.rewrites) for step in steps]
 
 
 def test_every_kind_of_step_in_the_order_in_which_they_read():
-    assert planned(renames=[("old", "new")]) == [
+    assert plan_steps(renames=[("old", "new")]) == [
         ("rename", "old", "new", True), ("drop", "gone", "", True), ("widen", "id", "bigint", True),
         ("add", "note", "string", False),
     ]  # fmt: skip
-    assert planned([("id", "bigint")], [("id", "string")]) == [("rewrite", "id", "string", True)]
+    assert plan_steps([("id", "bigint")], [("id", "string")]) == [("rewrite", "id", "string", True)]
 
 
 def test_a_column_is_added_without_touching_rows_only_at_the_end_and_where_there_are_no_values():
-    assert planned([("id", "int")], [("id", "int"), ("a", "int")]) == [("add", "a", "int", False)]
-    assert planned([("id", "int")], [("id", "int"), ("a", "int")], filled={"a"}) == [("add", "a", "int", True)]
-    assert planned([("id", "int")], [("a", "int"), ("id", "int")]) == [("add", "a", "int", True)]
+    assert plan_steps([("id", "int")], [("id", "int"), ("a", "int")]) == [("add", "a", "int", False)]
+    assert plan_steps([("id", "int")], [("id", "int"), ("a", "int")], filled={"a"}) == [("add", "a", "int", True)]
+    assert plan_steps([("id", "int")], [("a", "int"), ("id", "int")]) == [("add", "a", "int", True)]
 
 
-def test_what_does_not_differ_needs_no_step_and_what_differs_in_order_or_values_one():
+def test_only_differences_in_order_or_values_need_a_step():
     same = [("id", "int"), ("a", "int")]
-    assert planned(same, same) == []
-    assert planned(same, same[::-1]) == [("rewrite", "*", "", True)]
-    assert planned(same, same, same_values=False) == [("rewrite", "*", "", True)]
+    assert plan_steps(same, same) == []
+    assert plan_steps(same, same[::-1]) == [("rewrite", "*", "", True)]
+    assert plan_steps(same, same, same_values=False) == [("rewrite", "*", "", True)]
 
 
-@pytest.mark.parametrize(("rename", "says"), [(("x", "new"), "no column 'x'"), (("old", "x"), "'x' has to be declared")])
-def test_a_rename_of_what_is_not_there_is_refused(rename, says):
-    with pytest.raises(ValueError, match=says):
-        planned(renames=[rename])
+@pytest.mark.parametrize(("rename", "message"), [(("x", "new"), "no column 'x'"), (("old", "x"), "'x' has to be declared")])
+def test_a_rename_of_a_missing_column_is_refused(rename, message):
+    with pytest.raises(ValueError, match=message):
+        plan_steps(renames=[rename])
 
 
 def test_a_rename_is_of_one_column_that_is_no_longer_declared():
     table = [("a", "int"), ("b", "int")]
     with pytest.raises(ValueError, match="make the same column"):
-        planned(table, [("n", "int")], renames=[("a", "n"), ("b", "n")])
+        plan_steps(table, [("n", "int")], renames=[("a", "n"), ("b", "n")])
     with pytest.raises(ValueError, match="'a' is still declared"):
-        planned(table, [("a", "int"), ("b", "int"), ("n", "int")], renames=[("a", "n")])
+        plan_steps(table, [("a", "int"), ("b", "int"), ("n", "int")], renames=[("a", "n")])
 
 
 def test_a_column_that_no_source_brought_has_no_way_back():
@@ -62,6 +62,6 @@ def test_a_column_that_no_source_brought_has_no_way_back():
 
 
 def test_a_struct_that_grows_is_widened_and_loses_nothing():
-    grown = planned([("s", "struct<a: int>")], [("s", "struct<a: bigint, b: string>")])
+    grown = plan_steps([("s", "struct<a: int>")], [("s", "struct<a: bigint, b: string>")])
     assert grown == [("widen", "s", "struct<a: bigint, b: string>", True)]
-    assert planned([("s", "struct<a: int>")], [("s", "struct<a: string>")])[0][0] == "rewrite"
+    assert plan_steps([("s", "struct<a: int>")], [("s", "struct<a: string>")])[0][0] == "rewrite"

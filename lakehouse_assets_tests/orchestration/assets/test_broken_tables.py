@@ -6,6 +6,7 @@ Belongs here: which tables stop, and where a person sees it. Does not: the mista
 import importlib
 import json
 import logging
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -14,9 +15,9 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli, definitions
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets import component
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.assets.table_files import LoadedTables, read_tables
+from lakehouse_assets.settings import Settings
 
 TABLE = """\
 type: lakehouse_assets.LakehouseTable
@@ -156,44 +157,71 @@ def project(tmp_path, monkeypatch):
     """A project with a broken and a good table, for the CLI and for Dagster."""
     folder = write(tmp_path / "tables", fine=TABLE.format(name="fine"), wrong=WRONG)
     (tmp_path / "landing").mkdir(exist_ok=True)
-    for name, value in {"ROOT": "lake", "LANDING": "landing"}.items():
+    (tmp_path / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\nasset_prefix = ["shop"]\n')
+    for name, value in {"ROOT": "lake", "LANDING": "landing", "PROJECT": ""}.items():
         monkeypatch.setenv(f"LAKEHOUSE_{name}", str(tmp_path / value))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    monkeypatch.setattr(component, "tables_folder", lambda *_: folder)
     return folder
 
 
-def test_dagster_shows_it(settings, project, caplog):
+def test_dagster_shows_it(project, caplog):
     with caplog.at_level(logging.ERROR, "dagster.lakehouse"):
-        defs = definitions.build_definitions(settings)
+        defs = definitions.build_definitions(Settings.from_environment())
     assert "wrong stops: " in caplog.text and "defs.yaml:9" in caplog.text
     repository = defs.get_repository_def()
     assets = {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()}
-    assert {"silver_fine", "configuration_wrong"} <= assets
-    assert "silver_wrong" not in assets
+    assert {"shop/silver_fine", "shop/configuration_wrong"} <= assets
+    assert "shop/silver_wrong" not in assets
     sensor = repository.get_sensor_def("report_configuration_wrong")
     with dg.DagsterInstance.ephemeral() as instance:
-        done = sensor.evaluate_tick(dg.build_sensor_context(instance))
-        (event,) = done.asset_events
+        tick = sensor.evaluate_tick(dg.build_sensor_context(instance))
+        (event,) = tick.asset_events
         assert isinstance(event, dg.AssetCheckEvaluation)
-        assert (event.asset_key.to_user_string(), event.passed) == ("configuration_wrong", False)
+        assert (event.asset_key.to_user_string(), event.passed) == ("shop/configuration_wrong", False)
         assert "unknown type 'duoble'" in str(event.description)
-        again = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=done.cursor))
+        again = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=tick.cursor))
         assert not again.asset_events and again.skip_message
 
 
-def test_dagsters_own_loader_reports_it_and_loads_the_others(project, tmp_path, monkeypatch):
-    package = tmp_path / "shop_of_broken"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (tmp_path / "tables").rename(package / "defs")
-    (package / "defs" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    tree = dg.ComponentTree.from_module(importlib.import_module("shop_of_broken.defs"), project_root=tmp_path)
-    spark = dg.Definitions(resources={"spark": dg.ResourceDefinition.none_resource()})
-    defs = dg.Definitions.merge(tree.build_defs(), spark)
-    assets = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert {"silver_fine", "configuration_wrong"} <= assets
+@pytest.fixture
+def load_components(project, tmp_path, monkeypatch):
+    """Load the project's tables as Dagster's own loader does, as components of a package; the sensors' names and the assets."""
+    package = tmp_path / f"shop_{tmp_path.name}"
+
+    def load() -> tuple[list[str], set[str]]:
+        package.mkdir()
+        (package / "__init__.py").touch()
+        project.rename(package / "defs")
+        (package / "defs" / "__init__.py").touch()
+        (tmp_path / "pyproject.toml").write_text(f'[tool.lakehouse]\ntables = "{package.name}/defs"\n')
+        monkeypatch.syspath_prepend(tmp_path)
+        tree = dg.ComponentTree.from_module(importlib.import_module(f"{package.name}.defs"), project_root=tmp_path)
+        defs = tree.build_defs()
+        dg.Definitions.validate_loadable(defs)
+        assets = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+        return sorted(sensor.name for sensor in defs.sensors or ()), assets
+
+    yield load
+    for name in [name for name in sys.modules if name.split(".")[0] == package.name]:
+        del sys.modules[name]
+
+
+def test_dagsters_own_loader_reports_it_and_loads_the_others(project, load_components):
+    readers = {name: TABLE.format(name=name) + READS.format(other) for name, other in (("broken", "wrong"), ("reader", "fine"))}
+    write(project, **readers)
+    sensors, assets = load_components()
+    assert {"silver_fine", "silver_reader", "configuration_wrong", "configuration_broken"} <= assets
+    assert not {"silver_wrong", "silver_broken"} & assets
+    assert len(sensors) == len(set(sensors))
+    assert {"watch_sources", "report_configuration_broken", "report_configuration_wrong"} <= set(sensors)
+
+
+def test_assets_of_others_go_on_where_every_table_has_a_mistake(project, load_components):
+    write(project, fine=WRONG.replace("name: wrong", "name: fine"))
+    (project / "theirs.py").write_text("import dagster as dg\n\n@dg.asset\ndef theirs(): ...\n")
+    sensors, assets = load_components()
+    assert assets == {"theirs", "configuration_fine", "configuration_wrong"}
+    assert {"report_configuration_fine", "report_configuration_wrong"} <= set(sensors)
 
 
 def test_the_command_goes_on_and_ends_with_the_mistake(project):

@@ -34,15 +34,15 @@ SPEC = readings(alerts=AlertSpec(webhooks=("HOOK",), emails=("ann@example.com",)
 @pytest.fixture
 def sent(monkeypatch) -> list[tuple[str, str]]:
     """What was sent, instead of sending it; the mail server refuses."""
-    found: list[tuple[str, str]] = []
+    messages: list[tuple[str, str]] = []
 
-    def take(spec, settings, place, title, body):
-        if place[0] == "e-mail":
+    def send_or_refuse(spec, settings, channel, title, body):
+        if channel[0] == "e-mail":
             raise ConfigError("no mail today")
-        found.append((place[1], body))
+        messages.append((channel[1], body))
 
-    monkeypatch.setattr(evidence, "send_message", take)
-    return found
+    monkeypatch.setattr(evidence, "send_message", send_or_refuse)
+    return messages
 
 
 def damage(settings, table="readings") -> None:
@@ -57,16 +57,20 @@ def verify(definitions, instance) -> dg.AssetCheckEvaluation:
     return record.event.dagster_event.event_specific_data
 
 
-def test_every_night_the_check_says_what_is_missing_and_the_alert_goes_out_once(settings, sent):
+def test_the_nightly_check_lists_missing_evidence_and_alerts_once(settings, sent):
     definitions = build_definitions(settings, [LakehouseTable(SPEC, Path("nowhere"))])
     assert "verify_nightly" in {schedule.name for schedule in definitions.schedules}
     with dg.DagsterInstance.ephemeral() as instance:
         assert verify(definitions, instance).passed and not sent
         damage(settings)
         for _ in range(2):
-            found = verify(definitions, instance)
-            assert (found.passed, found.severity, found.metadata["findings"].value) == (False, dg.AssetCheckSeverity.ERROR, 1)
-            assert "bronze/readings 2024-01-01 00:00 #1: 0 rows are there, 3 are on record" in found.description
+            evaluation = verify(definitions, instance)
+            assert (evaluation.passed, evaluation.severity, evaluation.metadata["findings"].value) == (
+                False,
+                dg.AssetCheckSeverity.ERROR,
+                1,
+            )
+            assert "bronze/readings 2024-01-01 00:00 #1: 0 rows are there, 3 are on record" in evaluation.description
             assert [name for name, _ in sent] == ["HOOK"]
         assert "lakehouse verify --table readings --mend" in sent[0][1]
 
@@ -86,12 +90,12 @@ def test_the_command_lists_findings_and_ends_with_nine(settings, monkeypatch, tm
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
     monkeypatch.setenv("LAKEHOUSE_LANDING", settings.landing)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    whole = CliRunner().invoke(cli.app, ["verify", "--json"])
-    assert (whole.exit_code, json.loads(whole.stdout)) == (0, [])
+    all_tables = CliRunner().invoke(cli.app, ["verify", "--json"])
+    assert (all_tables.exit_code, json.loads(all_tables.stdout)) == (0, [])
     damage(settings, "weather")
-    found = CliRunner().invoke(cli.app, ["verify", "--table", "weather", "--json"])
-    assert isinstance(found.exception, EvidenceError) and found.exception.exit_code == 9
-    (row,) = json.loads(found.stdout)
+    one_table = CliRunner().invoke(cli.app, ["verify", "--table", "weather", "--json"])
+    assert isinstance(one_table.exception, EvidenceError) and one_table.exception.exit_code == 9
+    (row,) = json.loads(one_table.stdout)
     assert (row["table"], row["place"], row["kind"], row["window"][:10]) == ("weather", "bronze", "lost", "2024-01-01")
     other = CliRunner().invoke(cli.app, ["verify", "--table", "flights"])
     assert other.exit_code == 0, "other tables are whole"

@@ -1,6 +1,6 @@
 """Schemas in Dagster: what `reject` fails and what it leaves alone, the diff, `schema_matches_contract`, a migration as a job.
 
-Belongs here: the instance's view of a schema. Does not: the gate's own judgement (layers/test_schema).
+Belongs here: the instance's view of a schema. Does not: the gate's own judgement (pipeline/test_schema).
 """
 
 import dagster as dg
@@ -23,9 +23,9 @@ def spec(**more):
     return readings(**{"extraction": ENDS, "gold": gold, "checks": [{"check": "not_null", "column": "value"}], **more})
 
 
-def world_of(spark, home, given) -> World:
+def world_of(spark, home, spec) -> World:
     (home / "all.sql").write_text("select sensor, hour, value as amount from silver_readings")
-    return World(spark, home, [LakehouseTable(given, home)])
+    return World(spark, home, [LakehouseTable(spec, home)])
 
 
 def check(world, asset: str, name: str = "schema_matches_contract"):
@@ -38,7 +38,7 @@ def materialized(world, asset: str) -> set[str]:
     return set(world.instance.get_materialized_partitions(dg.AssetKey(asset)))
 
 
-def test_what_is_rejected_fails_its_window_and_no_other_and_says_what_reads_the_column(spark, tmp_path):
+def test_a_rejected_column_fails_its_window_alone_and_names_its_readers(spark, tmp_path):
     world = world_of(spark, tmp_path, spec(schema={"new_columns": "reject", "missing_columns": "reject"}))
     land(world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
     land(world.settings, 2, ["a,2,2024-01-02T00:00:00Z"], header="sensor,hour,updated")
@@ -53,9 +53,9 @@ def test_what_is_rejected_fails_its_window_and_no_other_and_says_what_reads_the_
     assert materialized(world, "bronze_readings") == {"2024-01-01", "2024-01-02", "2024-01-03"}
     columns = check(world, "silver_readings", "source_columns")
     assert not columns.passed
-    told = {record.data["column"]: record.data for record in columns.metadata["diff"].records}
-    assert told["value"]["read by"] == "check not_null_value, gold_all.amount"
-    assert told["note"]["outcome"] == "rejected"
+    rows = {record.data["column"]: record.data for record in columns.metadata["diff"].records}
+    assert rows["value"]["read by"] == "check not_null_value, gold_all.amount"
+    assert rows["note"]["outcome"] == "rejected"
     # The contract takes them now: each is released, and nothing was lost.
     loose = World(spark, tmp_path, [LakehouseTable(spec(schema={"new_columns": "evolve"}), tmp_path)])
     for day in ("2024-01-02", "2024-01-03"):
@@ -72,9 +72,9 @@ def test_the_check_and_the_history_of_a_schema_and_a_migration(spark, tmp_path):
     world.run()
     land(world.settings, 2, ["a,2,20,2024-01-02T00:00:00Z,x"], header=f"{HEADER},note")
     world.run()
-    found = check(world, "silver_readings")
-    assert found.passed
-    versions = [record.data for record in found.metadata["schema_versions"].records]
+    evaluation = check(world, "silver_readings")
+    assert evaluation.passed
+    versions = [record.data for record in evaluation.metadata["schema_versions"].records]
     assert [v["changes"] for v in versions if v["changes"].startswith("+")] == ["+ note string"]
     assert check(world, "gold_all").passed
     # Another contract: the plan, then one commit, and the check says both.
@@ -86,14 +86,14 @@ def test_the_check_and_the_history_of_a_schema_and_a_migration(spark, tmp_path):
     assert not read_schema_status(later.settings, other).matches
     before = delta.version(path)
     config = {"table": "readings", "renames": {"value": "amount"}}
-    done = run_job(later.definitions, later.instance, "migrate_schema", config)
+    job = run_job(later.definitions, later.instance, "migrate_schema", config)
     # One commit for schema and rows; one before it and one after it say by which contract they were made.
-    assert done == {"steps": 2, "version": before + 3}
+    assert job == {"steps": 2, "version": before + 3}
     assert "amount" not in dict(delta.schema_types(path, before + 1))
     assert dict(delta.schema_types(path, before + 2))["amount"] == "double"
     assert check(later, "silver_readings").passed
-    told = later.instance.get_latest_materialization_event(dg.AssetKey("silver_readings"))
-    assert told.asset_materialization.metadata["version"].value == before + 3
+    event = later.instance.get_latest_materialization_event(dg.AssetKey("silver_readings"))
+    assert event.asset_materialization.metadata["version"].value == before + 3
     assert read_schema_status(later.settings, other).matches
     again = run_job(later.definitions, later.instance, "migrate_schema", config | {"renames": {}})
     assert again == {"steps": 0, "version": before + 3}

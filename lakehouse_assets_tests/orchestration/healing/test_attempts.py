@@ -1,6 +1,6 @@
 """A run that Dagster starts again after it was killed has another id, and names the run that it tries again.
 
-Belongs here: what a layer is told of it. Does not: what is the same operation (decisions).
+Belongs here: which attempts a gate receives. Does not: what is the same operation (decisions).
 """
 
 from types import SimpleNamespace

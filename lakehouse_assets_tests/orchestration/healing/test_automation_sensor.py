@@ -1,6 +1,6 @@
 """The sensor `heal_and_follow`, and gold that was overlooked: no gap in halves, no change forgotten. No JVM.
 
-Belongs here: how conditions are evaluated. Does not: what they say (test_automation), or the daemon itself (e2e/test_daemon).
+Belongs here: how conditions are evaluated. Does not: what they are (test_conditions), or the daemon itself (e2e/test_daemon).
 """
 
 from datetime import UTC, datetime, timedelta
@@ -15,13 +15,15 @@ from deltalake import write_deltalake
 
 from lakehouse_assets.contracts.gold_rules import ruleset_hash
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, golds_of
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.described_table import golds_of
 from lakehouse_assets.orchestration.healing import automation as sensors
 from lakehouse_assets.orchestration.healing.retries import plan_retries
 from lakehouse_assets.orchestration.jobs.maintenance import delete_old_evaluations
-from lakehouse_assets.settings import PROJECT_ROOT
+from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.healing.test_conditions import OWN, READINGS, SENSORS, Broken
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 MONTHS = ("2024-01-01", "2024-02-01", "2024-03-01")
 
@@ -43,7 +45,7 @@ def test_conditions_take_turns_with_the_watcher(settings, monkeypatch):
 
 def test_it_is_evaluated_as_a_sensor(settings):
     """A whole tick: what was missing is asked for as one range, and not again."""
-    definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {"spark": Broken()})
+    definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {SPARK: Broken()})
     sensor = definitions.resolve_sensor_def("heal_and_follow")
     with dg.DagsterInstance.ephemeral() as instance:
         for month in MONTHS:
@@ -52,9 +54,11 @@ def test_it_is_evaluated_as_a_sensor(settings):
         context = dg.build_sensor_context(instance, repository_def=repository)
         first = sensor.evaluate_tick(context)
         (request,) = first.run_requests
-        asked = request.asset_graph_subset
-        found = {key.to_user_string(): set(asked.get_partitions_subset(key).get_partition_keys()) for key in asked.asset_keys}
-        assert found == {name: set(MONTHS) for name in OWN}
+        subset = request.asset_graph_subset
+        requested = {
+            key.to_user_string(): set(subset.get_partitions_subset(key).get_partition_keys()) for key in subset.asset_keys
+        }
+        assert requested == {name: set(MONTHS) for name in OWN}
         again = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=first.cursor, repository_def=repository))
         assert not again.run_requests
 
@@ -64,7 +68,7 @@ class Daemon:
 
     def __init__(self, settings, instance) -> None:
         self.instance, self.cursor = instance, None
-        definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {"spark": Broken()})
+        definitions = build_definitions(settings, [LakehouseTable(SENSORS, Path("nowhere"))], {SPARK: Broken()})
         self.repository = definitions.get_repository_def()
 
     def tick(self, *, keeps: bool = True) -> dict[str, set[str]]:
@@ -72,13 +76,13 @@ class Daemon:
         context = dg.build_sensor_context(self.instance, cursor=self.cursor, repository_def=self.repository)
         result = self.repository.get_sensor_def("heal_and_follow").evaluate_tick(context)
         self.cursor = result.cursor if keeps else self.cursor
-        found: dict[str, set[str]] = {}
+        requested: dict[str, set[str]] = {}
         for request in result.run_requests or ():
-            asked = request.asset_graph_subset
-            for key in request.asset_selection or asked.asset_keys:
-                keys = asked.get_partitions_subset(key).get_partition_keys() if asked else [request.partition_key]
-                found.setdefault(key.to_user_string(), set()).update(keys)
-        return found
+            subset = request.asset_graph_subset
+            for key in request.asset_selection or subset.asset_keys:
+                keys = subset.get_partitions_subset(key).get_partition_keys() if subset else [request.partition_key]
+                requested.setdefault(key.to_user_string(), set()).update(keys)
+        return requested
 
     def report(self, *names: str, months=MONTHS) -> None:
         for name in names:
@@ -88,8 +92,8 @@ class Daemon:
 
 @pytest.fixture
 def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
+    with dg.DagsterInstance.ephemeral() as new_instance:
+        yield new_instance
 
 
 def test_a_change_is_not_forgotten_with_the_cursor(settings, instance):
@@ -123,7 +127,7 @@ def test_each_lake_has_a_cursor_of_its_own(settings, instance):
     assert len(other.tick()) == 3, "what the one has asked for is not what the other has"
 
 
-def test_what_conditions_were_evaluated_to_is_kept_for_a_week(tmp_path, monkeypatch):
+def test_condition_evaluations_are_stored_for_a_week(tmp_path, monkeypatch):
     with dg.DagsterInstance.local_temp(str(tmp_path)) as real:
         purged = []
         monkeypatch.setattr(real.schedule_storage, "purge_asset_evaluations", purged.append)
@@ -134,7 +138,7 @@ def test_what_conditions_were_evaluated_to_is_kept_for_a_week(tmp_path, monkeypa
         delete_old_evaluations(without, now)
 
 
-def test_gold_that_its_inputs_have_left_behind_is_asked_for(settings, instance, tmp_path):
+def test_stale_gold_is_requested(settings, instance, tmp_path):
     """An input changed while gold was derived: its condition takes the end of that run for an answer to it."""
     (tmp_path / "joined.sql").write_text("select sensor, count(*) as n from silver_readings group by sensor")
     gold = {"name": "joined", "sql": "joined.sql", "key": ["sensor"]}
@@ -144,16 +148,16 @@ def test_gold_that_its_inputs_have_left_behind_is_asked_for(settings, instance, 
     golds, hour = [(spec.gold[0], query)], datetime(2024, 6, 1, tzinfo=UTC)
 
     def look(later: int, cursor: str | None = None):
-        found = plan_retries(instance, settings, [spec], cursor, hour + timedelta(hours=later), golds)
-        return [(request.asset_selection, request.run_key) for request in found.requests], found.cursor
+        plan = plan_retries(instance, settings, [spec], cursor, hour + timedelta(hours=later), golds)
+        return [(request.asset_selection, request.run_key) for request in plan.requests], plan.cursor
 
     assert look(0)[0] == [], "nothing is published that it could be made of"
     silver, rows = settings.path("silver", "readings"), pa.table({"sensor": ["a"]})
     write_deltalake(silver, rows)
     inputs = {"silver_readings": 0}
-    made = logbook.decided(1, "gold_joined", ruleset_hash=ruleset_hash(*golds[0]), inputs=inputs)
-    logbook.write(settings, [made])
-    for _ in range(made.number + 2):  # up to the version of the mark
+    decision = logbook.decided(1, "gold_joined", ruleset_hash=ruleset_hash(*golds[0]), inputs=inputs)
+    logbook.write(settings, [decision])
+    for _ in range(decision.number + 2):  # up to the version of the mark
         write_deltalake(settings.path("gold", "joined"), rows, mode="append")
     instance.report_runless_asset_event(dg.AssetMaterialization("gold_joined"))
     none, cursor = look(1)
@@ -173,5 +177,7 @@ def test_gold_that_its_inputs_have_left_behind_is_asked_for(settings, instance, 
     instance.report_run_failed(run)
     assert look(5)[0] == first
     write_deltalake(settings.path("gold", "joined"), rows, mode="append")
-    logbook.write(settings, [logbook.decided(2, "gold_joined", ruleset_hash=made.ruleset_hash, inputs={"silver_readings": 1})])
+    logbook.write(
+        settings, [logbook.decided(2, "gold_joined", ruleset_hash=decision.ruleset_hash, inputs={"silver_readings": 1})]
+    )
     assert look(6)[0] == []

@@ -12,6 +12,7 @@ import pytest
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.healing.foreground import order_by_reference
+from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests.e2e.world import keys
 from lakehouse_assets_tests.support import readings
 
@@ -44,7 +45,7 @@ class Clockwork:
 
     def __init__(self, settings, specs=(READINGS, SENSORS), folder: Path = Path("nowhere")) -> None:
         tables = [LakehouseTable(spec, folder) for spec in specs]
-        self.definitions = build_definitions(settings, tables, {"spark": Broken()})
+        self.definitions = build_definitions(settings, tables, {SPARK: Broken()})
         self.instance = dg.DagsterInstance.ephemeral()
         self.cursor = None
 
@@ -68,7 +69,7 @@ def clockwork(settings):
     return Clockwork(settings)
 
 
-def test_a_table_waits_while_one_that_it_looks_into_has_something_to_do(clockwork):
+def test_a_table_waits_for_its_reference_tables(clockwork):
     clockwork.report(["source_sensors"], "2024-01-01")
     clockwork.report(["source_readings"], "2024-02-07")
     assert clockwork.tick() == {**of(OWN, "2024-01-01"), "bronze_readings": {"2024-02-07"}}
@@ -83,9 +84,9 @@ def test_it_does_not_wait_for_windows_that_never_arrive_and_is_not_judged_again_
     clockwork.report(["source_sensors", *OWN], "2024-01-01")
     clockwork.tick()
     clockwork.report(["source_readings"], "2024-02-07")
-    asked = clockwork.tick()
-    assert asked == of(["bronze_readings", "silver_readings", "baseline_readings"], "2024-02-07")
-    clockwork.report(list(asked), "2024-02-07")
+    requested = clockwork.tick()
+    assert requested == of(["bronze_readings", "silver_readings", "baseline_readings"], "2024-02-07")
+    clockwork.report(list(requested), "2024-02-07")
     assert clockwork.tick() == {}
     clockwork.report(["source_sensors"], "2024-02-01")
     assert clockwork.tick() == of(OWN, "2024-02-01")
@@ -93,20 +94,20 @@ def test_it_does_not_wait_for_windows_that_never_arrive_and_is_not_judged_again_
     assert clockwork.tick() == {}, "sensors changed; readings that were judged stay judged"
 
 
-def test_one_that_fails_holds_up_nobody(clockwork):
+def test_a_failing_table_delays_no_other(clockwork):
     clockwork.report(["source_sensors"], "2024-01-01")
     clockwork.report(["source_readings"], "2024-02-07")
     clockwork.tick()
     clockwork.report(["bronze_readings"], "2024-02-07")
     assert clockwork.tick() == {}, "sensors goes first"
     job = clockwork.definitions.resolve_implicit_global_asset_job_def()
-    done = job.execute_in_process(
+    execution = job.execute_in_process(
         instance=clockwork.instance,
         asset_selection=[dg.AssetKey("bronze_sensors")],
         partition_key="2024-01-01",
         raise_on_error=False,
     )
-    assert not done.success
+    assert not execution.success
     assert clockwork.tick() == of(["silver_readings", "baseline_readings"], "2024-02-07")
 
 
@@ -135,13 +136,13 @@ def test_a_changed_window_whose_run_failed_is_left_to_the_sensor_until_it_change
     clockwork.report(["source_sensors"], "2024-01-01")
     assert clockwork.tick() == of(OWN, "2024-01-01")
     job = clockwork.definitions.resolve_implicit_global_asset_job_def()
-    done = job.execute_in_process(
+    execution = job.execute_in_process(
         instance=clockwork.instance,
         asset_selection=[dg.AssetKey(name) for name in OWN],
         partition_key="2024-01-01",
         raise_on_error=False,
     )
-    assert not done.success
+    assert not execution.success
     assert clockwork.tick(timedelta(minutes=1)) == {}
     assert clockwork.tick(timedelta(hours=7)) == {}
     clockwork.report(["source_sensors"], "2024-01-01")

@@ -25,41 +25,41 @@ class World:
         self.bad, self.error, self.alike = {window(day) for day in bad}, error, alike
         self.runs: list[int] = []
         self.tries: set[str] = set()
-        self.done: set[object] = set()
+        self.finished_windows: set[object] = set()
 
     def execute(self, some, tags):
         self.runs.append(len(some))
         self.tries.add(tags["lakehouse/one_try"])
-        if found := self.bad & set(some):
-            return self.error("down" if self.alike else f"{sorted(w.key for w in found)}")
-        self.done |= set(some)
+        if failing := self.bad & set(some):
+            return self.error("down" if self.alike else f"{sorted(w.key for w in failing)}")
+        self.finished_windows |= set(some)
         return None
 
     def heal(self):
-        errors = isolate_in_runs(DAYS, self.execute, lambda some: [w for w in some if w not in self.done])
+        errors = isolate_in_runs(DAYS, self.execute, lambda some: [w for w in some if w not in self.finished_windows])
         return [[w.start.day for w in some] for some, _ in errors]
 
 
 @pytest.mark.parametrize("bad", [(), (1,), (17,), (3, 4, 29), tuple(range(1, 31, 4))])
-def test_a_window_that_fails_holds_up_no_other(bad) -> None:
+def test_a_window_that_fails_delays_no_other(bad) -> None:
     world = World(*bad)
     assert world.heal() == [[day] for day in bad]
-    assert world.done == {w for w in DAYS if w not in world.bad}
+    assert world.finished_windows == {w for w in DAYS if w not in world.bad}
     assert len(world.tries) == 1
 
 
 @pytest.mark.parametrize(
     "bad", [(5, 12, 20, 28), (1, 9, 17, 25), tuple(range(1, 31, 4)), tuple(range(1, 31, 2)), tuple(range(3, 30))]
 )
-def test_windows_whose_errors_read_alike_hold_up_no_other(bad) -> None:
+def test_windows_with_equal_errors_delay_no_other(bad) -> None:
     """As masked errors do."""
     world = World(*bad, alike=True)
     assert sorted(world.heal()) == [[day] for day in bad]
-    assert world.done == {w for w in DAYS if w not in world.bad}
+    assert world.finished_windows == {w for w in DAYS if w not in world.bad}
     assert len(world.runs) <= 2 * len(DAYS)
 
 
-def test_what_fails_for_all_alike_is_not_run_window_by_window() -> None:
+def test_a_common_failure_is_not_retried_window_by_window() -> None:
     world = World(*range(1, 31), alike=True)
     assert world.heal() == [[*range(1, 31)]]
     assert world.runs == [30, 8, 8, 8, *[1] * 8]
@@ -67,18 +67,18 @@ def test_what_fails_for_all_alike_is_not_run_window_by_window() -> None:
 
 def test_a_source_that_goes_down_meanwhile_ends_the_tries() -> None:
     hours = [window_at(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=n), "hourly") for n in range(2000)]
-    runs, done = [], set()
+    runs, finished_windows = [], set()
 
     def execute(some, tags):
         runs.append(len(some))
         if len(runs) > 3 or hours[7] in some:
             return SourceError("down")
-        done.update(some)
+        finished_windows.update(some)
         return None
 
-    errors = isolate_in_runs(hours, execute, lambda some: [w for w in some if w not in done])
-    assert {w for some, _ in errors for w in some} == set(hours) - done
-    assert (len(done), runs[:4]) == (64, [2000, 64, 64, 64])
+    errors = isolate_in_runs(hours, execute, lambda some: [w for w in some if w not in finished_windows])
+    assert {w for some, _ in errors for w in some} == set(hours) - finished_windows
+    assert (len(finished_windows), runs[:4]) == (64, [2000, 64, 64, 64])
     assert len(runs) < 100
 
 
@@ -86,7 +86,7 @@ def test_a_source_that_goes_down_meanwhile_ends_the_tries() -> None:
 def test_every_window_is_in_or_named(bad, alike) -> None:
     world = World(*bad, alike=alike)
     failed = sorted(day for some in world.heal() for day in some)
-    assert failed == sorted(w.start.day for w in set(DAYS) - world.done)
+    assert failed == sorted(w.start.day for w in set(DAYS) - world.finished_windows)
     assert len(bad) >= LIMIT_BEFORE_SUCCESS or failed == sorted(bad)
     assert len(world.runs) <= 3 * len(DAYS)
 

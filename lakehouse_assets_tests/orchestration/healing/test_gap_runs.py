@@ -1,6 +1,6 @@
 """Windows that arrive gap_requests are taken in few runs, and nobody asks for them again. Runs without a JVM.
 
-Belongs here: the watcher's requests beside the conditions. Does not: what a run does, or tries after a failed one (retries).
+Belongs here: the source sensor's requests beside the conditions. Does not: what a run does, or retries (test_retries).
 """
 
 from collections.abc import Iterable
@@ -29,22 +29,22 @@ ALL = YEAR.windows(datetime(2025, 1, 1, tzinfo=UTC))
 
 
 @given(st.sets(st.integers(0, 365), min_size=1), st.sets(st.integers(0, 365)))
-def test_ranges_hold_what_is_wanted_once_and_pass_over_what_is_at_rest_only(wanted, others):
-    asked, between = {ALL[n] for n in wanted}, {ALL[n] for n in others}
-    found = bridge_gaps(asked, between)
-    every = [each for one in found for each in one]
+def test_ranges_contain_each_pending_window_once_and_bridge_settled_ones_only(wanted, others):
+    pending, between = {ALL[n] for n in wanted}, {ALL[n] for n in others}
+    ranges = bridge_gaps(pending, between)
+    every = [each for one in ranges for each in one]
     assert len(every) == len(set(every))
     assert every == sorted(every)
-    assert asked <= set(every) <= asked | between
-    for one in found:
+    assert pending <= set(every) <= pending | between
+    for one in ranges:
         assert contiguous(one) == [one]
-        assert one[0] in asked and one[-1] in asked
-        assert all(len(hole) <= MAX_BRIDGE for hole in contiguous(set(one) - asked))
-    if len(contiguous(asked)) <= MAX_SINGLE_GAPS:
-        assert found == contiguous(asked)
+        assert one[0] in pending and one[-1] in pending
+        assert all(len(hole) <= MAX_BRIDGE for hole in contiguous(set(one) - pending))
+    if len(contiguous(pending)) <= MAX_SINGLE_GAPS:
+        assert ranges == contiguous(pending)
     else:
         # No two ranges could have been one.
-        for one, other in zip(found, found[1:], strict=False):
+        for one, other in zip(ranges, ranges[1:], strict=False):
             hole = [each for each in ALL if one[-1] < each < other[0]]
             assert len(hole) > MAX_BRIDGE or not set(hole) <= between
 
@@ -54,7 +54,7 @@ def shop(settings, monkeypatch):
     return Shop(settings, monkeypatch)
 
 
-class Watched:
+class PolledSource:
     """The sensor on the shop's instance, two ticks at a time, and what its runs were asked for."""
 
     def __init__(self, shop, settings, spec=SPEC) -> None:
@@ -64,13 +64,13 @@ class Watched:
         requests = []
         for _ in range(2):
             context = dg.build_sensor_context(self.shop.instance, cursor=self.cursor, definitions=self.shop.definitions)
-            found = self.sensor.evaluate_tick(context)
-            self.cursor = found.cursor or self.cursor
-            for event in found.asset_events:
+            result = self.sensor.evaluate_tick(context)
+            self.cursor = result.cursor or self.cursor
+            for event in result.asset_events:
                 self.shop.instance.report_runless_asset_event(event)
                 if isinstance(event, dg.AssetMaterialization):
                     self.shop.versions[int(event.partition[-2:])] = event.tags["dagster/data_version"]
-            requests += found.run_requests or []
+            requests += result.run_requests or []
         return requests
 
 
@@ -79,25 +79,25 @@ NOW = datetime(2024, 2, 1, tzinfo=UTC)
 
 
 def changed(days: Iterable[int]) -> list[dg.AssetMaterialization]:
-    """What the watcher reports of these days."""
+    """What the source sensor reports for these days."""
     tags = {"dagster/data_version": "v2"}
     return [dg.AssetMaterialization("source_readings", partition=window(day).key, tags=tags) for day in days]
 
 
 def test_scattered_gaps_take_one_run_and_the_conditions_ask_for_none_of_them(shop, settings):
-    watched = Watched(shop, settings)
+    sensor = PolledSource(shop, settings)
     for day in range(1, 32):
         if day not in LATE:
             land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
     # Of a table that has nothing yet nothing lies between: the conditions ask for what has arrived.
-    assert watched.ticks() == []
+    assert sensor.ticks() == []
     assert {len(windows) for windows in shop.tick().values()} == {31 - len(LATE)}
     for first, last in ((1, 2), (4, 8), (11, 14), (16, 20), (22, 26), (28, 31)):
         assert shop.run_days(first, last)
     assert shop.tick() == {}
     for day in LATE:
         land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
-    [request] = watched.ticks()
+    [request] = sensor.ticks()
     assert set(request.asset_check_keys) == set(window_check_keys(SPEC))
     assert request.tags["lakehouse/gaps"] == "5"
     job = shop.definitions.resolve_implicit_global_asset_job_def()
@@ -110,10 +110,10 @@ def test_scattered_gaps_take_one_run_and_the_conditions_ask_for_none_of_them(sho
     assert shop.sizes == [25], "from the 3rd to the 27th"
     assert shop.tick() == {}
     assert shop.next() == {}
-    assert watched.ticks() == []
+    assert sensor.ticks() == []
 
 
-def test_where_it_cannot_be_told_or_healing_is_switched_off_the_events_are_reported_all_the_same(shop, settings, monkeypatch):
+def test_events_are_reported_even_with_healing_off_or_unknown(shop, settings, monkeypatch):
     shop.arrives(range(1, 32))
     assert shop.run_days(1, 31)
     shop.tick()
@@ -126,10 +126,10 @@ def test_where_it_cannot_be_told_or_healing_is_switched_off_the_events_are_repor
             patch.setattr(f"lakehouse_assets.orchestration.healing.source_sensor.{name}", broken)
             for day in LATE:
                 land(settings, day, [f"{name},1,1,2024-01-01T00:00:00Z"])
-            assert Watched(shop, settings).ticks() == []
-        asked = shop.tick()
-        assert {frozenset(windows) for windows in asked.values()} == {frozenset(window(day).key for day in LATE)}
-        for assets in asked:
+            assert PolledSource(shop, settings).ticks() == []
+        requested = shop.tick()
+        assert {frozenset(windows) for windows in requested.values()} == {frozenset(window(day).key for day in LATE)}
+        for assets in requested:
             for day in LATE:
                 shop.report([assets], window(day).key)
         shop.tick()
@@ -147,7 +147,7 @@ def test_whether_healing_is_switched_on(status, heals):
         assert automation_is_on(real)
 
 
-def test_what_changes_while_a_run_passes_over_it_is_asked_for_in_the_end(shop, settings):
+def test_a_window_that_changes_during_a_bridging_run_is_requested_afterwards(shop, settings):
     shop.arrives(range(1, 32))
     shop.tick()
     assert shop.run_days(1, 31)
@@ -162,7 +162,7 @@ def test_what_changes_while_a_run_passes_over_it_is_asked_for_in_the_end(shop, s
     assert shop.next() == {}
 
 
-def test_what_is_not_settled_is_not_passed_over(shop, settings):
+def test_a_range_never_bridges_an_unsettled_window(shop, settings):
     shop.arrives(range(1, 32))
     assert shop.run_days(1, 31)
     ranges = [
@@ -172,22 +172,22 @@ def test_what_is_not_settled_is_not_passed_over(shop, settings):
     assert ranges == [("03", "10"), ("15", "27")]
 
 
-def test_a_run_that_failed_leaves_its_windows_to_be_asked_for_one_gap_at_a_time(shop, settings):
-    watched = Watched(shop, settings)
+def test_after_a_failed_run_each_gap_is_requested_separately(shop, settings):
+    sensor = PolledSource(shop, settings)
     shop.arrives(range(1, 32))
     shop.tick()
     assert shop.run_days(1, 31)
     shop.tick()
     for day in LATE:
         land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
-    [request] = watched.ticks()
+    [request] = sensor.ticks()
     shop.poisoned = {9}
     assert not shop.run(request.tags, request.asset_selection)
-    asked = shop.tick()
-    assert {frozenset(windows) for windows in asked.values()} == {frozenset(window(day).key for day in LATE)}
+    requested = shop.tick()
+    assert {frozenset(windows) for windows in requested.values()} == {frozenset(window(day).key for day in LATE)}
 
 
-def test_the_command_takes_them_together_too(shop, settings, tmp_path):
+def test_the_command_bridges_gaps_too(shop, settings, tmp_path):
     tables = [LakehouseTable(SPEC, tmp_path)]
     for days, expected in (
         (set(range(1, 32)) - {*LATE}, [(1, 2, 2), (4, 8, 5), (11, 14, 4), (16, 20, 5), (22, 26, 5), (28, 31, 4)]),
@@ -195,8 +195,8 @@ def test_the_command_takes_them_together_too(shop, settings, tmp_path):
     ):
         for day in days:
             land(settings, day, ["a,1,1,2024-01-01T00:00:00Z"])
-        seen = poll_sources(shop.instance, settings, [SPEC], {}, datetime.now(UTC)).unsettled["readings"]
-        shop.versions |= {int(key[-2:]): print_ for key, print_ in seen.items()}
+        observed = poll_sources(shop.instance, settings, [SPEC], {}, datetime.now(UTC)).unsettled["readings"]
+        shop.versions |= {int(key[-2:]): print_ for key, print_ in observed.items()}
         report = ForegroundRun(shop.definitions, shop.instance, settings, tables).run()
         assert [(int(first[-2:]), int(last[-2:]), count) for _, first, last, count in report.ranges] == expected
     assert shop.next() == {}
@@ -213,14 +213,14 @@ def test_the_command_takes_them_together_too(shop, settings, tmp_path):
         ((1, 3, 5, 7, 9), {"checks": [{"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}]}, 0),
     ],
 )
-def test_who_asks(shop, settings, days, changes, requests):
+def test_gap_requests_follow_the_settings_of_the_table(shop, settings, days, changes, requests):
     shop.arrives(range(1, 32))
     assert shop.run_days(1, 31)
     spec = SPEC.model_validate({**SPEC.model_dump(by_alias=True), **changes})
     events = changed(days)
-    found = gap_requests(shop.instance, settings, spec, events, NOW)
-    assert len(found) == requests
+    gaps = gap_requests(shop.instance, settings, spec, events, NOW)
+    assert len(gaps) == requests
     if requests:
         heeded = [day for day in days if "lookback" not in str(changes) or day > 31 - 26]
-        assert found[0].tags["dagster/asset_partition_range_start"] == window(heeded[0]).key
-        assert gap_requests(shop.instance, settings, spec, events[::-1], NOW)[0].run_key == found[0].run_key
+        assert gaps[0].tags["dagster/asset_partition_range_start"] == window(heeded[0]).key
+        assert gap_requests(shop.instance, settings, spec, events[::-1], NOW)[0].run_key == gaps[0].run_key

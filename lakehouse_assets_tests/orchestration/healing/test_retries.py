@@ -1,4 +1,4 @@
-"""Tries after a failed one, on an instance and with real runs: when they come, in which ranges, when they end, who is told.
+"""Tries after a failed one, on an instance and with real runs: when they come, in which ranges, when they end, who is notified.
 
 The flow is played by two functions that write the real logs: it is Dagster's side that is tested, and no JVM is started.
 """
@@ -53,21 +53,21 @@ class Shop(Clockwork):
         if bad := [w.key for w in windows if w.start.day in self.poisoned]:
             raise RuntimeError(f"cannot take {bad}")
         at = datetime.now(UTC)
-        made = [
+        records = [
             ExtractionRecord("readings", w.start, self.seq(w.start.day), self.versions[w.start.day], 1, (), 1, "r", at)
             for w in windows
         ]
-        logs.record_extractions(self.settings, made)
-        return dict(zip(windows, made, strict=True))
+        logs.record_extractions(self.settings, records)
+        return dict(zip(windows, records, strict=True))
 
     def publish(self, run, windows):
         last = max((d.number for d in logs.decisions(self.settings, "readings")), default=0)
         plain = {"verdict": "published", "counts": Counts(3, 3), "reasons": (), "checks": ()}
-        made = [
+        decisions = [
             logbook.decided(last + n, p_extracted_at=w.start, extraction_seq=self.seq(w.start.day), **plain)
             for n, w in enumerate(windows, 1)
         ]
-        logbook.write(self.settings, made)
+        logbook.write(self.settings, decisions)
         return Published({}, [], {})
 
     def arrives(self, days, version: str = "v1") -> None:
@@ -94,8 +94,8 @@ class Shop(Clockwork):
         return len(plan.requests)
 
     def next(self) -> dict[int, str]:
-        found = read_statuses(self.instance, self.settings, SPEC, datetime.now(UTC) + self.later)
-        return {h.window.start.day: h.next_step for h in found if h.next_step not in ("source", "nothing")}
+        statuses = read_statuses(self.instance, self.settings, SPEC, datetime.now(UTC) + self.later)
+        return {h.window.start.day: h.next_step for h in statuses if h.next_step not in ("source", "nothing")}
 
     def check(self) -> bool:
         key = dg.AssetCheckKey(dg.AssetKey("silver_readings"), CHECK)
@@ -112,7 +112,7 @@ def of(*days: int) -> dict[str, set[str]]:
     return {name: {window(day).key for day in days} for name in OWN}
 
 
-def test_one_bad_window_among_many_is_left_alone_in_the_end_and_the_others_are_in(shop):
+def test_one_bad_window_stops_in_the_end_and_the_others_are_published(shop):
     shop.arrives(range(1, 21))
     shop.poisoned = {7}
     assert shop.tick() == of(*range(1, 21))
@@ -120,11 +120,11 @@ def test_one_bad_window_among_many_is_left_alone_in_the_end_and_the_others_are_i
     assert shop.tick_retries() == 0, "ten minutes first"
     assert set(shop.next().values()) == {"retry"}
     assert shop.tick(timedelta(hours=7)) == {}, "what failed is the sensor's"
-    asked = []
+    pending_counts = []
     for hours in (1, 3, 10, 30, 100):
         shop.later = timedelta(hours=hours)
-        asked.append(shop.tick_retries())
-    assert asked == [4, 3, 2, 1, 0]
+        pending_counts.append(shop.tick_retries())
+    assert pending_counts == [4, 3, 2, 1, 0]
     assert shop.sizes == [20, 5, 5, 5, 5, 2, 2, 1, 1, 1, 1]
     assert shop.next() == {7: "stopped"}
     assert shop.check() is False
@@ -157,7 +157,7 @@ def test_a_changed_window_that_fails_is_tried_again(shop):
     assert shop.next() == {}
 
 
-def test_what_the_condition_overlooks_is_asked_for_six_hours_later(shop):
+def test_a_window_that_the_condition_missed_is_requested_six_hours_later(shop):
     """A change in the seconds in which a run of the window ends: to a condition both happened at once."""
     shop.arrives([3, 4])
     shop.tick()
@@ -183,7 +183,7 @@ def test_a_run_that_has_the_window_is_waited_for_and_one_that_was_ended_counts(s
     assert shop.next() == {1: "retry", 2: "daemon"}
 
 
-def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, settings, tmp_path):
+def test_a_command_skips_stopped_windows_unless_named(shop, settings, tmp_path):
     """`lakehouse run` tries what waits for its time, and a range that fails at once again in parts, as one try; then it goes
     on with the next.
     """
@@ -197,8 +197,8 @@ def test_a_command_leaves_alone_what_was_left_alone_unless_it_is_named(shop, set
         from lakehouse_assets.orchestration.healing.source_state import poll_sources
 
         now = datetime.now(UTC)
-        seen = poll_sources(shop.instance, settings, [SPEC], {}, now).unsettled
-        shop.versions |= {int(key[-2:]): print_ for key, print_ in seen.get("readings", {}).items()}
+        observed = poll_sources(shop.instance, settings, [SPEC], {}, now).unsettled
+        shop.versions |= {int(key[-2:]): print_ for key, print_ in observed.get("readings", {}).items()}
         return ForegroundRun(shop.definitions, shop.instance, settings, tables, chosen).run()
 
     with pytest.raises(RunFailedError, match="cannot take"):
@@ -230,7 +230,9 @@ def test_where_nothing_failed_the_lake_is_read_once_an_hour(shop, monkeypatch):
     read = []
     for name in ("decisions", "extractions"):
         real = getattr(logs, name)
-        monkeypatch.setattr(logs, name, lambda *given, name=name, real=real, **more: read.append(name) or real(*given, **more))
+        monkeypatch.setattr(
+            logs, name, lambda *arguments, name=name, real=real, **more: read.append(name) or real(*arguments, **more)
+        )
     shop.later = timedelta(hours=1) - timedelta(minutes=datetime.now(UTC).minute)  # an hour's beginning
     assert shop.tick_retries() == 0
     assert sorted(read) == ["decisions", "extractions"]
@@ -241,7 +243,7 @@ def test_where_nothing_failed_the_lake_is_read_once_an_hour(shop, monkeypatch):
     assert len(read) == 4
 
 
-def test_the_sensor_asks_for_unbroken_ranges_as_dagster_takes_them(shop, monkeypatch):
+def test_the_sensor_requests_contiguous_ranges(shop, monkeypatch):
     shop.arrives([1, 2, 3, 4, 5, 9])
     shop.poisoned = {1, 9}
     assert not shop.run_days(1, 5)
@@ -280,7 +282,7 @@ def test_heal_status(shop, monkeypatch):
     assert "2024-01-06..2024-01-31" in shown
 
 
-def test_a_release_that_was_killed_half_way_is_to_be_carried_out(shop):
+def test_heal_status_lists_a_half_applied_release(shop):
     shop.arrives([1, 2])
     assert shop.run_days(1, 2)
     assert (shop.next(), shop.tick_retries()) == ({}, 0)

@@ -1,4 +1,4 @@
-"""The watcher over several sources: one that cannot be reached keeps no other from being watched; one that stops is told of.
+"""The source sensor over several sources: one that cannot be reached delays no other; one that stops is reported of.
 
 Belongs here: looks at sources, and the sensor. Does not: what a source's fingerprints are (sources).
 """
@@ -24,7 +24,7 @@ from lakehouse_assets_tests.support import land, readings, window
 NOW = datetime(2024, 1, 3, tzinfo=UTC)
 
 
-def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
+def test_a_source_without_a_connection_is_reported_and_skipped(settings):
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     shop = {"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at"}
     specs = [
@@ -40,37 +40,39 @@ def test_a_source_that_nobody_named_here_is_told_of_and_passed_over(settings):
     assert "LAKEHOUSE_JDBC_SHOP_URL" in first.warnings[0] and "LAKEHOUSE_KAFKA_BOOTSTRAP" in first.warnings[1]
 
 
-def test_a_source_that_fails_as_nobody_thought_is_passed_over_and_none_of_its_words_are_told(settings, monkeypatch):
+def test_an_unexpected_source_error_is_skipped_and_its_text_hidden(settings, monkeypatch):
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     specs = [readings(name="odd"), readings()]
 
-    def opened(spec, *given):
+    def opened(spec, *arguments):
         if spec.name == "odd":
             raise ValueError("jdbc:postgresql://10.0.0.7/secret")
-        return source_of(spec, *given)
+        return source_of(spec, *arguments)
 
     monkeypatch.setattr(polls, "source_of", opened)
     with dg.DagsterInstance.ephemeral() as instance:
-        found = poll_sources(instance, settings, specs, {}, NOW)
-    assert list(found.unsettled) == ["readings"]
-    assert found.warnings == ["odd: its source could not be polled (ValueError)"]
+        poll = poll_sources(instance, settings, specs, {}, NOW)
+    assert list(poll.unsettled) == ["readings"]
+    assert poll.warnings == ["odd: its source could not be polled (ValueError)"]
 
 
-def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings):
+def test_a_poll_that_takes_too_long_continues_at_the_next_tick(settings):
     """Each source is looked at in its turn, and a window is reported at the second look at its own source."""
     here = readings().source.model_dump()
     specs = [readings(name=name, source={**here, "path": "readings/{window:%Y-%m-%d}.csv"}) for name in ("a", "b", "c")]
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
-    seen, start, told = {}, None, []
+    observed, start, messages = {}, None, []
     with dg.DagsterInstance.ephemeral() as instance:
         for _ in range(6):
             spent = iter([False, True])  # two sources, then no more
-            looked = poll_sources(instance, settings, specs, seen, NOW, spent.__next__, start)
-            seen, start = looked.unsettled, looked.next_table
-            told.append(("".join(spec.name for spec in looked.tables), [e.asset_key.to_user_string() for e in looked.events]))
+            looked = poll_sources(instance, settings, specs, observed, NOW, spent.__next__, start)
+            observed, start = looked.unsettled, looked.next_table
+            messages.append(
+                ("".join(spec.name for spec in looked.tables), [e.asset_key.to_user_string() for e in looked.events])
+            )
             for event in looked.events:
                 instance.report_runless_asset_event(event)
-        assert told == [
+        assert messages == [
             ("ab", []),
             ("ca", ["source_a"]),
             ("bc", ["source_b", "source_c"]),
@@ -78,12 +80,12 @@ def test_a_look_that_takes_too_long_goes_on_with_the_others_at_the_next(settings
             ("ca", []),
             ("bc", []),
         ]
-        assert seen == {}
+        assert observed == {}
         # The table that was next is no more: from the first one on.
         assert poll_sources(instance, settings, specs[:1], {}, NOW, first_table="c").tables == specs[:1]
 
 
-def test_a_source_that_takes_too_long_keeps_the_others_from_being_watched_once(settings, monkeypatch):
+def test_a_slow_source_delays_the_others_once(settings, monkeypatch):
     """Dagster gives a tick up after a minute, with its cursor; so the next one leaves out what has taken so long."""
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     specs = [readings(name="fast"), readings(name="slow")]
@@ -92,26 +94,30 @@ def test_a_source_that_takes_too_long_keeps_the_others_from_being_watched_once(s
     spent = {"fast": 1.0, "slow": 60.0}
     clock = [0.0]
 
-    def opened(spec, *given):
+    def opened(spec, *arguments):
         clock[0] += spent[spec.name]
-        return source_of(spec, *given)
+        return source_of(spec, *arguments)
 
     monkeypatch.setattr(polls, "source_of", opened)
     monkeypatch.setattr(polls.time, "monotonic", lambda: clock[0])
     with dg.DagsterInstance.ephemeral() as instance:
 
         def tick(cursor):
-            told = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
-            return list(json.loads(told.cursor)["seen"]), told.cursor, [e.asset_key.to_user_string() for e in told.asset_events]
+            evaluations = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
+            return (
+                list(json.loads(evaluations.cursor)["seen"]),
+                evaluations.cursor,
+                [e.asset_key.to_user_string() for e in evaluations.asset_events],
+            )
 
         assert tick(None)[0] == ["fast", "slow"], "which comes too late"
-        seen, cursor, _ = tick(None)
-        assert seen == ["fast"]
+        observed, cursor, _ = tick(None)
+        assert observed == ["fast"]
         # Then it is looked at again, too late.
         assert tick(cursor)[2] == ["source_fast"]
         spent["slow"] = 2.0
-        seen, cursor, events = tick(cursor)
-        assert (seen, events) == ([], ["source_fast"]), "left out once more"
+        observed, cursor, events = tick(cursor)
+        assert (observed, events) == ([], ["source_fast"]), "left out once more"
         assert tick(cursor)[0] == ["fast", "slow"]
 
 
@@ -135,19 +141,19 @@ DAYS = [window(day) for day in range(1, 6)]
         ([], 6.01, [1, 2, 3, 4, 5]),
     ],
 )
-def test_what_is_overdue(arrived, hours, expected):
+def test_overdue_windows_are_listed(arrived, hours, expected):
     now = DAYS[-1].end + timedelta(hours=hours)
     over = [each for each in DAYS if each.end <= now]
-    found = overdue_windows(over, {window(day).key for day in arrived}, now, timedelta(hours=6))
-    assert [each.start.day for each in found] == expected
+    overdue = overdue_windows(over, {window(day).key for day in arrived}, now, timedelta(hours=6))
+    assert [each.start.day for each in overdue] == expected
 
 
 def extraction(**more):
     return {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert", **more}
 
 
-def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
-    """Told once when it stops, again when more is overdue, and once when it goes on; of a table that does not ask, never."""
+def test_a_stopped_source_is_reported_until_it_continues(settings, monkeypatch):
+    """Reported once when it stops, again when more is overdue, and once when it goes on. Never without the setting."""
     now = datetime(2024, 1, 3, 5, tzinfo=UTC)
 
     class Clock(datetime):
@@ -156,21 +162,21 @@ def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
             return now
 
     monkeypatch.setattr(sensors, "datetime", Clock)
-    asked = readings(extraction=extraction(overdue_after="6h"))
+    with_check = readings(extraction=extraction(overdue_after="6h"))
     other = readings(name="quiet", source={**readings().source.model_dump(), "path": "quiet/{window:%Y-%m-%d}.csv"})
-    sensor = sensors.source_sensor(settings, [asked, other])
-    definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in (asked, other)])
+    sensor = sensors.source_sensor(settings, [with_check, other])
+    definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in (with_check, other)])
     cursor = None
 
     def tick() -> list[tuple[bool, str]]:
         nonlocal cursor
-        found = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
-        cursor = found.cursor
-        for event in found.asset_events:
+        result = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor, definitions=definitions))
+        cursor = result.cursor
+        for event in result.asset_events:
             instance.report_runless_asset_event(event)
-        told = [event for event in found.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-        assert {event.asset_key.to_user_string() for event in told} <= {"source_readings"}
-        return [(event.passed, event.description or "") for event in told]
+        evaluations = [event for event in result.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+        assert {event.asset_key.to_user_string() for event in evaluations} <= {"source_readings"}
+        return [(event.passed, event.description or "") for event in evaluations]
 
     with dg.DagsterInstance.ephemeral() as instance:
         for day in (1, 2):
@@ -189,15 +195,15 @@ def test_a_source_that_stops_is_told_of_until_it_goes_on(settings, monkeypatch):
         assert [passed for _ in range(4) for passed, _ in tick()] == [True]
 
 
-def test_only_a_table_that_says_when_has_the_check(settings, tmp_path):
+def test_only_a_table_with_overdue_after_has_the_check(settings, tmp_path):
     def checks(spec) -> set[str]:
         graph = build_definitions(settings, [LakehouseTable(spec, tmp_path)]).resolve_asset_graph()
         return {key.name for key in graph.asset_check_keys if key.asset_key.to_user_string() == "source_readings"}
 
     assert checks(readings()) == set()
-    asked = readings(extraction=extraction(overdue_after="6h"))
-    assert checks(asked) == {CHECK}
-    # When somebody is told changes no judgement.
-    assert asked.ruleset_hash == readings().ruleset_hash
+    with_check = readings(extraction=extraction(overdue_after="6h"))
+    assert checks(with_check) == {CHECK}
+    # The alerting rule changes no judgement.
+    assert with_check.ruleset_hash == readings().ruleset_hash
     with pytest.raises(ValidationError, match="'soon' is not a duration such as 30s, 90m, 6h or 2d"):
         readings(extraction=extraction(overdue_after="soon"))

@@ -10,15 +10,15 @@ from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.laws.replay import replay
-from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
+from lakehouse_assets_tests.support import Killed, heal, land, readings, rows_of, runner, silver, window
 
 HAS_VALUE = {"check": "not_null", "column": "value", "name": "has_value"}
 POSITIVE = {"check": "expression", "expr": "coalesce(value, -1) > 0", "name": "positive", "depends_on": ["has_value"]}
 
 
 def outcome(decision, check):
-    (found,) = [o for o in decision.checks if o["check"] == check]
-    return found
+    (match,) = [o for o in decision.checks if o["check"] == check]
+    return match
 
 
 def reasons_in_quarantine(settings):
@@ -29,7 +29,7 @@ def reasons_in_quarantine(settings):
     }
 
 
-def test_a_row_that_fails_what_a_check_depends_on_is_passed_over(spark, settings):
+def test_a_row_that_fails_a_prerequisite_is_not_checked_further(spark, settings):
     spec = readings(checks=[POSITIVE, HAS_VALUE])
     rows = ["a,1,NA", "b,1,-5", "c,1,5"]
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in rows])
@@ -45,8 +45,8 @@ def test_a_row_that_fails_what_a_check_depends_on_is_passed_over(spark, settings
 
 def test_a_threshold_counts_the_rows_of_where_and_no_record_that_cannot_be_read(spark, settings):
     """Of four rows and a broken record, `where` means the two without an hour above 1, of which one has a value."""
-    given = {"check": "not_null", "column": "value", "where": "coalesce(hour, 0) < 2", "threshold": 0.6, "name": "most"}
-    spec = readings(checks=[{"check": "not_empty"}, given])
+    parameters = {"check": "not_null", "column": "value", "where": "coalesce(hour, 0) < 2", "threshold": 0.6, "name": "most"}
+    spec = readings(checks=[{"check": "not_empty"}, parameters])
     rows = [
         "a,1,NA,2024-01-01T00:00:00Z",
         "b,1,5,2024-01-01T00:00:00Z",
@@ -55,18 +55,18 @@ def test_a_threshold_counts_the_rows_of_where_and_no_record_that_cannot_be_read(
     ]
     land(settings, 1, rows)
     decision = heal(spark, settings, [1], spec).current[window(1)]
-    told = outcome(decision, "most")
-    assert (told["status"], told["effect"]) == ("failed", "batch")
-    assert (told["observed"]["rows"], told["observed"]["failed"], told["observed"]["share_passed"]) == (2, 1, 0.5)
+    most = outcome(decision, "most")
+    assert (most["status"], most["effect"]) == ("failed", "batch")
+    assert (most["observed"]["rows"], most["observed"]["failed"], most["observed"]["share_passed"]) == (2, 1, 0.5)
     assert decision.verdict == "quarantined"
 
 
 def test_sql_over_the_batch_sees_no_row_that_was_removed(spark, settings):
     """Nor a record that could not be read; an older row of a key, as every check of the batch does."""
     some = "select sensor from batch group by sensor having sum(value) is null or count(*) > 2"
-    gone = {"check": "sql", "name": "some_value", "sql": some, "depends_on": ["has_value"]}
+    over_batch = {"check": "sql", "name": "some_value", "sql": some, "depends_on": ["has_value"]}
     older = {"check": "sql", "name": "older", "sql": "select count(*) from batch having count(*) <> 2", "severity": "warning"}
-    spec = readings(checks=[HAS_VALUE, gone, older])
+    spec = readings(checks=[HAS_VALUE, over_batch, older])
     land(settings, 1, ["a,1,NA,2024-01-01T00:00:00Z", *[f"b,1,{n},2024-01-0{n}T00:00:00Z" for n in (1, 2)], "e,1"])
     decision = heal(spark, settings, [1], spec).current[window(1)]
     assert (outcome(decision, "some_value")["status"], outcome(decision, "older")["status"]) == ("passed", "passed")
@@ -85,8 +85,8 @@ def test_a_check_whose_prerequisite_stops_the_scan_is_skipped(spark, settings):
 
 
 def days(settings, values, first=1):
-    for place, value in enumerate(values):
-        day = first + place
+    for index, value in enumerate(values):
+        day = first + index
         land(settings, day, [f"a,{hour},{value},2024-01-{day:02d}T00:00:00Z" for hour in range(3)])
 
 
@@ -99,10 +99,10 @@ LOOKS_BACK = [
 def test_a_batch_is_compared_with_the_windows_before_it(spark, settings):
     spec = readings(checks=LOOKS_BACK)
     days(settings, [10, 11, 12, 50])
-    standing = heal(spark, settings, [1, 2, 3, 4], spec).current
-    told = [outcome(standing[window(day)], "usual")["status"] for day in (1, 2, 3, 4)]
-    assert told == ["skipped", "skipped", "skipped", "failed"]
-    assert standing[window(4)].verdict == "quarantined"
+    current = heal(spark, settings, [1, 2, 3, 4], spec).current
+    statuses = [outcome(current[window(day)], "usual")["status"] for day in (1, 2, 3, 4)]
+    assert statuses == ["skipped", "skipped", "skipped", "failed"]
+    assert current[window(4)].verdict == "quarantined"
     days(settings, [11.5], first=5)
     land(settings, 6, ["a,1,11,2024-01-06T00:00:00Z"])
     later = heal(spark, settings, [5, 6], spec).current
@@ -115,7 +115,7 @@ def test_a_batch_is_compared_with_the_windows_before_it(spark, settings):
         assert (again.verdict, again.checks) == (decision.verdict, decision.checks)
 
 
-def test_an_override_publishes_and_does_not_teach(spark, settings):
+def test_an_override_publishes_and_does_not_join_the_baseline(spark, settings):
     spec = readings(checks=LOOKS_BACK[:1])
     days(settings, [10, 11, 12, 50, 11])
     heal(spark, settings, [1, 2, 3, 4], spec)
@@ -131,7 +131,7 @@ LATE = [
 ]
 
 
-def test_what_holds_nothing_runs_after_the_exchange(spark, settings):
+def test_a_non_blocking_check_runs_after_the_exchange(spark, settings):
     spec = readings(checks=LATE)
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in ("a,1,5", "b,1,5", "c,1,-1")])
     steps: list[str] = []
@@ -159,7 +159,7 @@ def test_a_warning_makes_a_verdict_of_its_own(spark, settings):
     assert (decision.verdict, decision.counts.rows_published) == ("published_with_warnings", 2)
 
 
-def test_a_recovery_asks_the_late_checks_of_then(spark, settings):
+def test_a_recovery_runs_the_deferred_checks_of_the_decision(spark, settings):
     """The rules changed between the crash and the next run: the decision keeps its own (law 3)."""
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])
 
@@ -181,12 +181,8 @@ def test_a_recovery_asks_the_late_checks_of_then(spark, settings):
     assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
 
 
-class Killed(Exception):
-    """Stands for the end of the process."""
-
-
 @pytest.mark.parametrize("at", ["write_done", "profiles_done", "deferred_checks_done"])
-def test_killed_before_the_late_checks_are_said(spark, settings, at):
+def test_a_run_killed_before_its_deferred_checks_completes_them(spark, settings, at):
     spec = readings(checks=LATE)
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])
 

@@ -1,6 +1,6 @@
 """Checks of a batch that look at some rows only, and what they tell of those that fail, on real Delta.
 
-Belongs here: `where` of batch checks, and examples. Does not: `where` of row checks (spec, test_wall).
+Belongs here: `where` of batch checks, and examples. Does not: `where` of row checks (spec, test_gate_checks).
 """
 
 import json
@@ -44,33 +44,33 @@ def outcomes(spark, settings, spec):
 def test_every_kind_that_takes_where_looks_at_those_rows_only(spark, settings):
     assert set(CASES) == {name for name, kind in kinds().items() if issubclass(kind, BatchCheck) and kind.takes_where}
     land(settings, 1, ROWS)
-    given = [
-        {"check": kind, **more, "where": f"sensor = '{sensor}'", "name": f"{kind}_{said}"}
+    parameters = [
+        {"check": kind, **more, "where": f"sensor = '{sensor}'", "name": f"{kind}_{ending}"}
         for kind, (more, passes, fails) in CASES.items()
-        for said, sensor in (("passes", passes), ("fails", fails))
+        for ending, sensor in (("passes", passes), ("fails", fails))
     ]
     # Of no row it is said what is said of an empty batch; a where that is NULL means no row.
-    given += [{"check": "row_count", "min": 1, "where": "value > 1000", "name": "none"}]
-    given += [{"check": "row_count", "max": 2, "where": "value < 1000", "name": "null_is_not_true"}]
-    found = outcomes(spark, settings, warned(*given))
-    told = {name: (found[name]["status"], found[name]["message"]) for name in (check["name"] for check in given)}
+    parameters += [{"check": "row_count", "min": 1, "where": "value > 1000", "name": "none"}]
+    parameters += [{"check": "row_count", "max": 2, "where": "value < 1000", "name": "null_is_not_true"}]
+    by_check = outcomes(spark, settings, warned(*parameters))
+    results = {name: (by_check[name]["status"], by_check[name]["message"]) for name in (check["name"] for check in parameters)}
     for kind in CASES:
-        assert told[f"{kind}_passes"] == ("passed", ""), kind
-        status, message = told[f"{kind}_fails"]
+        assert results[f"{kind}_passes"] == ("passed", ""), kind
+        status, message = results[f"{kind}_fails"]
         assert status == "failed", kind
         assert "where sensor = " in message, kind
-    assert told["none"] == ("failed", "0 rows where value > 1000, promised at least 1")
+    assert results["none"] == ("failed", "0 rows where value > 1000, promised at least 1")
     # The removed row counts, the one without a value does not.
-    assert told["null_is_not_true"] == ("failed", "4 rows where value < 1000, promised at most 2")
+    assert results["null_is_not_true"] == ("failed", "4 rows where value < 1000, promised at most 2")
 
 
 def test_where_on_the_key_means_the_newest_row(spark, settings):
     twins = [f"{s},1,{v},2024-01-01T01:00:00Z" for s in "ab" for v in (1, 2)]
     land(settings, 1, twins)
     keys = [{"check": "unique", "columns": ["sensor", "hour"], "name": name} for name in ("of_a", "of_c")]
-    found = outcomes(spark, settings, warned({**keys[0], "where": "sensor = 'a'"}, {**keys[1], "where": "sensor = 'c'"}))
-    assert found["of_a"]["observed"] == {"duplicates": 1, "examples": ["(a, 1)"]}
-    assert found["of_c"]["status"] == "passed"
+    by_check = outcomes(spark, settings, warned({**keys[0], "where": "sensor = 'a'"}, {**keys[1], "where": "sensor = 'c'"}))
+    assert by_check["of_a"]["observed"] == {"duplicates": 1, "examples": ["(a, 1)"]}
+    assert by_check["of_c"]["status"] == "passed"
 
 
 def test_a_where_with_an_unknown_column_or_that_stops_is_no_pass(spark, settings):
@@ -87,28 +87,28 @@ PAIRS = [f"{s},{h},{v},2024-01-01T01:00:00Z" for s, h, v in [("a", 1, 7), ("b", 
 BY_SQL = {"check": "sql", "name": "pairs", "sql": "select value, count(*) as n from batch group by value having count(*) > 1"}
 
 
-def test_what_fails_a_batch_is_told_with_examples_of_each_window(spark, settings):
+def test_a_failing_batch_check_gives_examples_of_each_window(spark, settings):
     """Blocking ones before the exchange, in the reasons of the rows that are held; others after it."""
     for day in (1, 2):
         land(settings, day, [row.replace(",7,", f",{day},") for row in PAIRS])
     land(settings, 3, PAIRS[-1:])
     spec = readings(checks=[{"check": "unique", "columns": ["value"]}, BY_SQL, {**BY_SQL, "name": "late", "severity": "info"}])
-    done = heal(spark, settings, [1, 2, 3], spec)
+    published = heal(spark, settings, [1, 2, 3], spec)
     for day in (1, 2):
-        found = {o["check"]: o for o in done.current[window(day)].checks}
+        by_check = {o["check"]: o for o in published.current[window(day)].checks}
         expected = [f"({float(day)}) on 2 rows", "(8.0) on 2 rows"]
-        assert found["unique_value"]["observed"] == {"duplicates": 2, "examples": expected}
-        assert found["unique_value"]["message"] == (
+        assert by_check["unique_value"]["observed"] == {"duplicates": 2, "examples": expected}
+        assert by_check["unique_value"]["message"] == (
             f"2 value(s) of (value) on more than one row, such as {'; '.join(expected)}"
         )
         for name in ("pairs", "late"):
-            assert [json.loads(text) for text in found[name]["observed"]["examples"]] == [
+            assert [json.loads(text) for text in by_check[name]["observed"]["examples"]] == [
                 {"value": float(day), "n": 2}, {"value": 8.0, "n": 2}
             ]  # fmt: skip
-    assert done.current[window(3)].verdict == "published"
-    held = rows_of(settings.path("quarantine", "readings"))
-    assert all("(8.0) on 2 rows" in " ".join(row["batch_reasons"]) for row in held)
-    assert len(held) == 10
+    assert published.current[window(3)].verdict == "published"
+    quarantined_rows = rows_of(settings.path("quarantine", "readings"))
+    assert all("(8.0) on 2 rows" in " ".join(row["batch_reasons"]) for row in quarantined_rows)
+    assert len(quarantined_rows) == 10
 
 
 def test_examples_are_few_and_short_and_never_of_personal_columns(spark, settings):
@@ -120,25 +120,25 @@ def test_examples_are_few_and_short_and_never_of_personal_columns(spark, setting
         {"check": "sql", "name": "twice", "sql": "select sensor from batch group by sensor", "severity": "warning"},
     ]
     columns = {"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp"}
-    found = outcomes(spark, settings, readings(checks=checks))
+    by_check = outcomes(spark, settings, readings(checks=checks))
     for name in ("unique_sensor", "twice"):
-        examples = found[name]["observed"]["examples"]
+        examples = by_check[name]["observed"]["examples"]
         assert len(examples) == 3
         assert {len(text) for text in examples} == {200}
     land(settings, 1, rows[:-1])
     hidden = readings(checks=checks, columns={**columns, "sensor": {"type": "string", "pii": True}})
-    found = outcomes(spark, settings, hidden)
-    assert {name: found[name]["status"] for name in ("unique_sensor", "twice")} == dict.fromkeys(
+    by_check = outcomes(spark, settings, hidden)
+    assert {name: by_check[name]["status"] for name in ("unique_sensor", "twice")} == dict.fromkeys(
         ("unique_sensor", "twice"), "failed"
     )
-    assert "xxx" not in json.dumps(list(found.values()))
+    assert "xxx" not in json.dumps(list(by_check.values()))
 
 
 def test_an_example_that_cannot_be_had_hides_no_failure(spark, settings):
     """The query returns a row whose value stops Spark only where somebody looks at it."""
     land(settings, 1, ROWS)
     by_zero = "select 1 / (a.hour - b.hour) as x from batch a join batch b on a.sensor = b.sensor"
-    found = outcomes(spark, settings, warned({"check": "sql", "name": "zero", "sql": by_zero}))
-    assert found["zero"]["message"] == "8 row(s) returned"
-    assert found["zero"]["observed"] == {"rows_returned": 8, "examples": []}
+    by_check = outcomes(spark, settings, warned({"check": "sql", "name": "zero", "sql": by_zero}))
+    assert by_check["zero"]["message"] == "8 row(s) returned"
+    assert by_check["zero"]["observed"] == {"rows_returned": 8, "examples": []}
     assert len(silver(settings)) == 4

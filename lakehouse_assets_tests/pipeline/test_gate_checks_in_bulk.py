@@ -33,12 +33,12 @@ def test_a_thousand_checks_on_one_table(spark, settings):
     spec = readings(checks=checks)
     land(settings, 1, ["a,1,500.5,2024-01-01T00:00:00Z", "b,1,100.5,2024-01-01T00:00:00Z"])
     decision = heal(spark, settings, [1], spec).current[window(1)]
-    told = outcomes(decision)
+    by_check = outcomes(decision)
     assert len(silver(settings)) == 2
     for n in (0, 100, 101, 500, 501, 989):
-        assert told[f"below_{n}"]["failed_rows"] == (n < 100.5) + (n < 500.5), n
-    assert sum(o["status"] == "failed" for o in told.values()) == 501 + 10
-    assert len(told) == 1000 + 2 + 4  # readable_row, key_not_null, and a cast for each column
+        assert by_check[f"below_{n}"]["failed_rows"] == (n < 100.5) + (n < 500.5), n
+    assert sum(o["status"] == "failed" for o in by_check.values()) == 501 + 10
+    assert len(by_check) == 1000 + 2 + 4  # readable_row, key_not_null, and a cast for each column
 
 
 def test_a_million_failing_rows(spark, settings):
@@ -50,8 +50,8 @@ def test_a_million_failing_rows(spark, settings):
     decision = published.current[window(1)]
     assert decision.counts.rows_quarantined == count
     assert outcomes(decision)["in_range_value"]["failed_rows"] == count
-    held = delta.row_counts(settings.path("quarantine", "readings"))
-    assert sum(held["num_records"].to_pylist()) == count
+    row_counts = delta.row_counts(settings.path("quarantine", "readings"))
+    assert sum(row_counts["num_records"].to_pylist()) == count
     assert {name: len(values) for name, values in published.samples.items()} == {"in_range_value": 5}
     assert len(json.dumps(decision.checks)) < 5_000
     results = list(silver_check_results(spec, settings, [window(1)], {}))
@@ -93,14 +93,14 @@ ALL = {*MOMENTS, "min", "max", "median"}
     ],
     ids=["no rows", "all NULL", "NaN", "infinity", "both infinities", "overflow"],
 )
-def test_what_can_be_said_of_poor_data(spark, settings, rows, bad):
+def test_checks_describe_poor_data(spark, settings, rows, bad):
     spec = readings(checks=[{**check, "severity": "info"} for check in EVERY_FIGURE])
     for day in (1, 2):
         land(settings, day, [f"x,{hour},{hour % 3},2024-01-{day:02d}T00:00:00Z" for hour in range(2)])
     land(settings, 3, [f"{row},2024-01-03T00:00:00Z" for row in rows])
     decision = heal(spark, settings, [1, 2, 3], spec).current[window(3)]
-    told = outcomes(decision)
-    assert {name for name, o in told.items() if o["status"] == "error"} == set()
-    short = {name: name.removeprefix("statistic_").removesuffix("_value").removesuffix("_updated") for name in told}
-    assert {short[name] for name, o in told.items() if o["status"] == "failed"} - {"row_count_ratio"} == bad
+    by_check = outcomes(decision)
+    assert {name for name, o in by_check.items() if o["status"] == "error"} == set()
+    short = {name: name.removeprefix("statistic_").removesuffix("_value").removesuffix("_updated") for name in by_check}
+    assert {short[name] for name, o in by_check.items() if o["status"] == "failed"} - {"row_count_ratio"} == bad
     assert decision.verdict == "published_with_warnings"

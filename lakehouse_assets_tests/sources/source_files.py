@@ -35,5 +35,5 @@ def land(landing: Path, path: str, content: bytes | str) -> Path:
 def rows(extraction: Extraction, *columns: str) -> list[tuple[Any, ...]]:
     """These columns of all rows, sorted by file and value."""
     cells = [identifier(name) for name in ("_source_file", *columns)]
-    found = sorted((tuple(row) for row in extraction.frame.select(*cells).collect()), key=repr)
-    return [row[1:] for row in found]
+    values = sorted((tuple(row) for row in extraction.frame.select(*cells).collect()), key=repr)
+    return [row[1:] for row in values]

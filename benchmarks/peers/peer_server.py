@@ -1,4 +1,4 @@
-"""A peer's side of the pipe: it is given a job, warms up and measures when it is told to, and says what it found.
+"""A peer's side of the pipe: it reads a job, warms up, measures on request and reports the result.
 
 Belongs here: reading the job, Spark as the job says, the clock, the answers. Does not: any tool. It needs PySpark alone, since
 it runs in the peers' environments.
@@ -41,12 +41,12 @@ def serve(prepare: Prepare, jars: Mapping[str, str] | None = None) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     job = {"spark": {"spark.driver.memory": "1g", "spark.master": "local[1]"}} if "--try" in sys.argv else json.loads(input())
-    spark = _session(job["spark"] | _found(jars or {}))
+    spark = _session(job["spark"] | _jar_properties(jars or {}))
     if "--try" in sys.argv:
-        found = prepare(spark, spark.createDataFrame(ROWS, "v double, s string"), TRY)()
+        counts = prepare(spark, spark.createDataFrame(ROWS, "v double, s string"), TRY)()
         spark.stop()
-        if found != TRIED:
-            raise SystemExit(f"four rows: found {found}, not {TRIED}")
+        if counts != TRIED:
+            raise SystemExit(f"four rows: found {counts}, not {TRIED}")
         return
     measure = prepare(spark, spark.read.parquet(job["path"]).select(*job["columns"]), job["rules"])
     for _ in sys.stdin:
@@ -59,7 +59,7 @@ def serve(prepare: Prepare, jars: Mapping[str, str] | None = None) -> None:
     spark.stop()
 
 
-def _found(jars: Mapping[str, str]) -> dict[str, str]:
+def _jar_properties(jars: Mapping[str, str]) -> dict[str, str]:
     """Where the tool's jars are: in the environment, once it is made; until then they are fetched into it."""
     folder = Path(sys.prefix) / "ivy"
     there = sorted(str(jar) for jar in (folder / "jars").glob("*.jar"))

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 COLUMNS = ["a", "b", "c"]
 
 
-class Said(NamedTuple):
+class PeerAnswer(NamedTuple):
     """Of each batch: a score, larger where it is further off (empty: there is only a decision), and the tool's own decision."""
 
     scores: list[float]
@@ -25,7 +25,7 @@ class Said(NamedTuple):
 
 
 # Given a baseline (windows, rows, columns) and batches of the same form: what each way to use the tool says of each batch.
-Judge = Callable[[Floats, Floats], dict[str, Said]]
+Judge = Callable[[Floats, Floats], dict[str, PeerAnswer]]
 
 
 def serve(judge: Judge) -> None:
@@ -35,18 +35,18 @@ def serve(judge: Judge) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     if "--try" in sys.argv:
-        _try(judge)
+        _check_answers(judge)
         return
     for path in sorted(Path(sys.argv[1]).glob("*.npz")):
-        with np.load(path) as held:
-            said = judge(held["baseline"], held["batches"])
-        answers.write(json.dumps({"case": path.stem, "said": said}) + "\n")
+        with np.load(path) as arrays:
+            results = judge(arrays["baseline"], arrays["batches"])
+        answers.write(json.dumps({"case": path.stem, "said": results}) + "\n")
 
 
-def _try(judge: Judge) -> None:
+def _check_answers(judge: Judge) -> None:
     rng = np.random.default_rng(0)
     baseline, batches = rng.normal(size=(20, 500, 3)), rng.normal(size=(2, 500, 3))
     batches[1] = 3 * batches[1] + 1
-    for way, said in judge(baseline, batches).items():
-        if not said.alarms[1] or (said.scores and said.scores[0] >= said.scores[1]):
-            raise SystemExit(f"{way}: a batch that is plainly off is not found: {said}")
+    for way, answer in judge(baseline, batches).items():
+        if not answer.alarms[1] or (answer.scores and answer.scores[0] >= answer.scores[1]):
+            raise SystemExit(f"{way}: a batch that is plainly off is not found: {answer}")

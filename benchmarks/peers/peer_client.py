@@ -18,8 +18,8 @@ class PeerFailed(Exception):
     """The peer's process ended instead of answering; what it printed last is the message."""
 
 
-class Asked:
-    """A context: a peer's process while it is open. ``job``: as `served` describes it. ``log``: what the tool prints."""
+class PeerRequest:
+    """A context: a peer's process while it is open. ``job``: as `peer_server` describes it. ``log``: what the tool prints."""
 
     def __init__(self, peer: Peer, job: Mapping[str, Any], log: Path) -> None:
         self.peer, self._log = peer, log
@@ -33,11 +33,11 @@ class Asked:
                 text=True,
                 bufsize=1,
             )
-        self._tell(json.dumps(job))
+        self._send_line(json.dumps(job))
 
     def measure(self) -> tuple[Sample, dict[str, int]]:
         """One measurement, timed by the peer itself, and the failing rows of each rule."""
-        self._tell("measure")
+        self._send_line("measure")
         assert self._process.stdout is not None  # noqa: S101 (a pipe was asked for)
         line = self._process.stdout.readline()
         if not line:
@@ -45,7 +45,7 @@ class Asked:
         answer = json.loads(line)
         return Sample(answer["seconds"], cpu=answer["cpu"]), answer["failing"]
 
-    def _tell(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         assert self._process.stdin is not None  # noqa: S101 (a pipe was asked for)
         try:
             self._process.stdin.write(line + "\n")
@@ -54,10 +54,10 @@ class Asked:
 
     def _failed(self) -> PeerFailed:
         self._process.wait()
-        said = self._log.read_text(errors="replace").strip().splitlines()[-15:]
-        return PeerFailed("\n".join([f"{self.peer.title} ended instead of answering; it last said:", *said]))
+        last_lines = self._log.read_text(errors="replace").strip().splitlines()[-15:]
+        return PeerFailed("\n".join([f"{self.peer.title} ended instead of answering; its last output:", *last_lines]))
 
-    def __enter__(self) -> "Asked":
+    def __enter__(self) -> "PeerRequest":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,11 +70,11 @@ class Asked:
             self._process.kill()
 
 
-def counts_differ(found: Mapping[str, Mapping[str, int]], rules: Sequence[str]) -> str:
+def describe_differences(failing_rows: Mapping[str, Mapping[str, int]], rules: Sequence[str]) -> str:
     """What the sides do not agree on, a line for each rule; empty where they agree on all."""
     lines = []
     for rule in rules:
-        told = {side: counts.get(rule) for side, counts in found.items()}
-        if len(set(told.values())) > 1:
-            lines.append(f"{rule}: " + ", ".join(f"{side} {count}" for side, count in told.items()))
+        counts_by_side = {side: counts.get(rule) for side, counts in failing_rows.items()}
+        if len(set(counts_by_side.values())) > 1:
+            lines.append(f"{rule}: " + ", ".join(f"{side} {count}" for side, count in counts_by_side.items()))
     return "\n".join(lines)

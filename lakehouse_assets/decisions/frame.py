@@ -1,0 +1,85 @@
+"""Decide on one frame: from its numbers and what is known by then to its decision.
+
+Belongs here: the order of a frame's checks, and the end of its window. Does not: a table's batches (decide), or any check's own
+judgement.
+"""
+
+from datetime import datetime, timedelta
+from functools import partial
+
+from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.contracts.batch import Batch, start_of
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.frame_rules import FrameRules
+from lakehouse_assets.contracts.windows import next_start
+from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge, drift_verdict
+
+KEY_CHECK = "key_not_null"
+
+
+def window_start(rules: FrameRules, at: datetime) -> datetime:
+    """Return the start of the window that a moment is in: by `cadence`; without one, the moment itself. Weeks begin on Monday.
+
+    >>> from datetime import UTC
+    >>> window_start(FrameRules(cadence="weekly"), datetime(2024, 5, 1, 12, tzinfo=UTC)).isoformat()
+    '2024-04-29T00:00:00+00:00'
+    """
+    if rules.cadence is None:
+        return at
+    hour = at.replace(minute=0, second=0, microsecond=0)
+    day = hour.replace(hour=0)
+    starts = {"hourly": hour, "daily": day, "weekly": day - timedelta(days=day.weekday()), "monthly": day.replace(day=1)}
+    return starts[rules.cadence]
+
+
+def frame_context(rules: FrameRules, start: datetime, view: str = "batch") -> CheckContext:
+    """Return the context of the frame's checks. Without a `cadence`, its window is a moment."""
+    end = next_start(start, rules.cadence) if rules.cadence else start
+    return CheckContext(rules.key, literal(start), literal(end), view, rules.last_modified)
+
+
+def decide_frame(
+    rules: FrameRules,
+    batch: Batch,
+    evidence: BatchEvidence,
+    known: Knowledge,
+    *,
+    number: int,
+    run_id: str,
+    at: datetime,
+) -> Decision:
+    """Return the decision on a frame. ``batch``: the start of its window, and which frame of that window it is."""
+    start, numbers = start_of(batch), evidence.numbers
+    context = frame_context(rules, start)
+    outcomes = []
+    if rules.key:
+        outcomes.append(gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(rules.pii_columns)))
+    outcomes += gate.judge_checks(
+        rules.checks, context, numbers, rules.pii_columns, before=partial(known.history.before, start)
+    )
+    drift = drift_verdict(start, evidence, known)
+    outcomes += gate.drift_outcome(drift, numbers)
+    verdict, counts = gate.verdict_of(outcomes, numbers)
+    return Decision(
+        table=rules.name,
+        p_extracted_at=start,
+        extraction_seq=batch[1],
+        number=number,
+        kind="judged",
+        verdict=verdict,
+        counts=counts,
+        reasons=gate.reasons_of(outcomes),
+        ruleset_hash=rules.ruleset_hash,
+        ruleset=rules.ruleset(),
+        bronze_version=None,
+        baseline_version=number - 1 if rules.drift else None,
+        run_id=run_id,
+        decided_at=at,
+        drift_p_value=drift.p_value if drift else None,
+        teaches=drift is not None and drift.learns,
+        checks=tuple(outcome.as_dict() for outcome in outcomes),
+        drift=drift.to_dict() if drift else None,
+        profiles=tuple(profile.to_dict() for profile in evidence.profiles),
+    )

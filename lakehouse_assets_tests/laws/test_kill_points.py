@@ -1,0 +1,102 @@
+"""Every operation that writes has kill points, and every step that an operation names is one of them.
+
+Belongs here: the lists against the code. Does not: killing anything (test_kill, test_kill_files).
+"""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from lakehouse_assets import operations
+from lakehouse_assets.operations.maintain import maintain
+from lakehouse_assets.operations.release import release
+from lakehouse_assets.operations.restore_logs import GIVING_UP
+from lakehouse_assets.pipeline import gate, mend
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets_tests.chaos.play import POINTS, WITHIN
+from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, window
+
+MODULES: list[ModuleType] = [
+    *(importlib.import_module(module.name) for module in pkgutil.iter_modules(operations.__path__, f"{operations.__name__}.")),
+    mend,
+]
+# Public functions of a run that have no kill points of their own.
+EXCEPTIONS = {
+    "try_checks": "writes nothing",
+    "try_gold_checks": "writes nothing",
+    "newest_of": "writes nothing",
+    "suggest": "writes nothing",
+    "maintain_gold": "the steps of `maintain`, on another table",
+    "restore_extractions": "a part of `restore_logs`",
+    "restore_positions": "a part of `restore_logs`",
+    "mend_bronze": "a part of `mend`",
+    "mend_quarantine": "a part of `mend`",
+    "mend_silver": "a part of `mend` and of `rebuild`",
+}
+
+
+def operations_of_a_run() -> Iterator[str]:
+    """Yield the public functions whose first argument is a run."""
+    for module in MODULES:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            parameters = [*inspect.signature(function).parameters]
+            if function.__module__ == module.__name__ and not name.startswith("_") and parameters[:1] == ["run"]:
+                yield name
+
+
+def test_every_operation_has_kill_points_or_is_an_exception():
+    names = set(operations_of_a_run())
+    assert names - EXCEPTIONS.keys() == POINTS.keys() - {"run"}
+    assert names >= EXCEPTIONS.keys(), "an exception that is no operation"
+
+
+def step_names(module: ModuleType) -> Iterator[str]:
+    """Yield the names that a module passes to `Run.step`. What it says to a person has blanks, or is put together."""
+    for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+            (argument,) = node.args
+            if isinstance(argument, ast.Constant) and re.fullmatch(r"\w+", str(argument.value)):
+                yield str(argument.value)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.split(".")[-1])
+def test_every_step_of_an_operation_is_a_kill_point(module):
+    points = {point for points in POINTS.values() for point in points} | {*GIVING_UP}
+    assert set(step_names(module)) <= points
+
+
+def test_steps_within_the_gate_are_kill_points():
+    assert set(step_names(gate)) | {"before_write"} == {point for points in WITHIN.values() for point in points}
+
+
+def test_a_recovery_within_an_operation_reports_each_of_its_steps(spark, settings):
+    """So that it can be killed there as well: what a run left is completed by a release, step by step."""
+    strict = readings(checks=[{"check": "in_range", "column": "value", "max": 5}])
+    for day, value in ((1, 9), (2, 3)):
+        land(settings, day, [f"a,{day},{value},2024-01-0{day}T00:00:00Z"])
+    heal(spark, settings, [1], strict)
+
+    def die(step: str) -> None:
+        if step == "log_done":
+            raise Killed
+
+    run = runner(spark, settings, strict, die)
+    extract(run, [window(2)])
+    with pytest.raises(Killed):
+        publish(run, [window(2)])
+    reached: list[str] = []
+    run = runner(spark, settings, strict, reached.append)
+    release(run, window(1).start, None, waived=["in_range_value"], by="ann", because="right")
+    completing = [f"{step.__name__}_done" for step in (*gate.RECOVERING, *gate.COMPLETING)]
+    assert [step for step in reached if step in completing][: len(completing)] == completing
+    reached.clear()
+    maintain(run)
+    assert reached == [point for point in POINTS["maintain"] if not point.endswith("+")]

@@ -1,0 +1,51 @@
+"""A thousand tables in one `defs.yaml`: read, validated and turned into assets in a time that grows with their number alone.
+
+Belongs here: the growth. Does not: what a table's YAML may say.
+"""
+
+import sys
+import time
+
+import pytest
+
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.assets.component import load_tables
+
+TABLE = """\
+type: lakehouse_assets.LakehouseTable
+attributes:
+  name: t{number}
+  source: {{kind: files, path: "t{number}/{{window:%Y-%m-%d}}.csv", format: csv}}
+  extraction: {{cadence: daily, start: 2024-01-01, mode: upsert}}
+  key: [sensor]
+  columns: {{sensor: string, value: double}}
+  checks:
+    - {{check: in_range, column: value, min: 0, max: 10}}
+    - {{check: foreign_key, columns: [sensor], table: t0}}
+"""
+
+
+@pytest.mark.exhaustive(seconds=40)
+def test_a_thousand_tables_cost_what_their_number_costs(tmp_path, monkeypatch, settings):
+    monkeypatch.syspath_prepend(tmp_path)
+    seconds = {}
+    for count in (250, 1000):
+        package = f"many_{count}"
+        folder = tmp_path / package / "tables" / "all"
+        folder.mkdir(parents=True)
+        for package_folder in (folder.parent, folder.parent.parent):
+            (package_folder / "__init__.py").touch()
+        first, *others = [TABLE.format(number=number) for number in range(count)]
+        alone = "\n".join(line for line in first.splitlines() if "foreign_key" not in line)
+        (folder / "defs.yaml").write_text("\n---\n".join([alone, *others]))
+        start = time.process_time()
+        try:
+            tables = load_tables(folder.parent)
+        finally:
+            for name in [name for name in sys.modules if name.split(".")[0] == package]:
+                del sys.modules[name]
+        build_definitions(settings, tables).get_repository_def()
+        seconds[count] = time.process_time() - start
+        assert len({table.spec.name for table in tables}) == count
+    # Four times as many: sixteen times as long would be quadratic.
+    assert seconds[1000] < 8 * seconds[250], seconds

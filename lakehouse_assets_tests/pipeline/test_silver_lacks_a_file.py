@@ -1,0 +1,47 @@
+"""A data file of silver that is gone: each reader of silver names the table and the way out, instead of Spark's text.
+
+Belongs here: an audit, a dry run, and a check that looks into another table. Does not: runs of the table (test_silver_gone).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse_assets.audit.run import AuditRun, DeclaredTable, audit_layer
+from lakehouse_assets.contracts.audit import read_rules
+from lakehouse_assets.errors import EvidenceError
+from lakehouse_assets.operations.dry_run import try_checks
+from lakehouse_assets.orchestration.step_boundary import mask_errors
+from lakehouse_assets_tests.support import heal, land, readings, runner, window
+
+WAY_OUT = "silver/readings lacks a data file that its log names: `lakehouse rebuild readings` writes it anew"
+
+
+def other(**more):
+    looks_up = {"check": "foreign_key", "columns": ["sensor"], "table": "readings", "name": "known"}
+    return readings(name="other", checks=[looks_up], **more)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "personal"])
+def spec(spark, settings, request):
+    """A table whose silver has lost its files, with and without a personal column."""
+    sensor = {"type": "string", "pii": request.param}
+    spec = readings(columns={"sensor": sensor, "hour": "int", "value": "double", "updated": "timestamp"})
+    land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,20,2024-01-01T00:00:00Z"])
+    heal(spark, settings, [1], spec)
+    for file in Path(settings.path("silver", "readings")).rglob("*.parquet"):
+        file.unlink()
+    return spec
+
+
+def test_each_reader_of_silver_names_the_way_out(spark, settings, spec):
+    with pytest.raises(EvidenceError) as raised, mask_errors(bool(spec.pii_columns)):
+        try_checks(runner(spark, settings, spec), [spec.checks[1]], [window(1)], "silver")
+    assert str(raised.value) == WAY_OUT
+    columns = {"sensor": spec.columns["sensor"], "hour": "int", "value": "double", "updated": "timestamp"}
+    [decision] = heal(spark, settings, [1], other(columns=columns)).new
+    assert [reason.message for reason in decision.reasons if reason.check == "known"] == [WAY_OUT]
+    declared = {"silver/readings": DeclaredTable(("sensor",), spec.pii_columns)}
+    audited = AuditRun(settings, read_rules(), lambda: spark, "run-1", declared)
+    [record] = audit_layer(audited, "silver", ["readings"]).audits
+    assert (record.verdict, WAY_OUT in str(record.error_message)) == ("stopped", True)
