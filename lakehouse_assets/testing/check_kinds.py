@@ -4,6 +4,7 @@ Belongs here: what holds of every kind. Does not: what one kind promises; its au
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import getdoc
@@ -70,7 +71,7 @@ def verify_row_check(
     others: Mapping[str, tuple[str, Any]] | None = None,
 ) -> None:
     """Verify a row check on a column `v` of ``column_type``: the values that pass, and those that fail. NULL passes, unless it
-    is among ``failing``. ``others``: further columns, each with its type and its one value.
+    is among ``failing``; NaN has a result. ``others``: further columns, each with its type and its one value.
 
     A column parameter that is `v`, or is left out, is also called by a hostile name.
     """
@@ -78,13 +79,15 @@ def verify_row_check(
     require(isinstance(check, RowCheck), f"{check.check}: it is a RowCheck")
     passing = [*passing] if None in (*passing, *failing) else [*passing, None]
     further = {"p_extracted_at": ("timestamp", START), **(others or {})}
-    values = [(index, value, *(value for _, value in further.values())) for index, value in enumerate([*passing, *failing])]
+    undecided = [math.nan] if column_type in ("float", "double") else []
+    shared = tuple(value for _, value in further.values())
+    values = [(index, value, *shared) for index, value in enumerate([*passing, *failing, *undecided])]
     fields = "".join(f", {name} {kind}" for name, (kind, _) in further.items())
     frame = spark.createDataFrame(values, f"i int, {VALUE} {column_type}{fields}").withColumn(HOSTILE, F.col(VALUE))
     rows = frame.select("i", F.expr(check.failing(CONTEXT)).alias("fails")).orderBy("i").collect()  # type: ignore[attr-defined]
     found = [row["fails"] for row in rows]
     require(None not in found, f"{check.id}: its SQL is TRUE or FALSE for every row, never NULL")
-    wanted = [False] * len(passing) + [True] * len(failing)
+    wanted = [False] * len(passing) + [True] * len(failing) + found[len(passing) + len(failing) :]
     wrong = [
         value for (_, value, *_), is_failing, expected in zip(values, found, wanted, strict=True) if is_failing != expected
     ]
@@ -103,7 +106,7 @@ def verify_batch_check(
     """
     check = _check(parameters)
     require(isinstance(check, BatchCheck), f"{check.check}: it is a BatchCheck")
-    batches = [*passing, *failing]
+    batches = [*passing, *failing, []]  # the last one shows that a batch without rows has a result
     starts = [START + timedelta(days=day) for day in range(len(batches))]
     rows = [(value, start, True) for start, batch in zip(starts, batches, strict=True) for value in batch]
     unclean = sorted({value for batch in failing for value in batch if value is not None}, key=str)
@@ -114,22 +117,31 @@ def verify_batch_check(
     for judgement, batch in zip(judgements, batches, strict=True):
         _require_judgement(check.id, judgement, f"the batch {list(batch)!r}")
     wanted = ["passed"] * len(passing) + ["failed"] * len(failing)
-    for judgement, batch, status in zip(judgements, batches, wanted, strict=True):
+    for judgement, batch, status in zip(judgements, batches, wanted, strict=False):
         require(judgement.status == status, f"{check.id}: the batch {list(batch)!r} is {status}, not {judgement.status}")
 
 
-def _measure(spark: SparkSession, check: BatchCheck, frame: DataFrame, starts: Sequence[datetime]) -> dict[datetime, dict]:
+def _measure(
+    spark: SparkSession, check: BatchCheck, frame: DataFrame, starts: Sequence[datetime]
+) -> dict[datetime | None, dict]:
     """Return the metrics of each window, from the scan and from the check's own query."""
     frame.where("_clean").createOrReplaceTempView(CONTEXT.batch_view)
-    found = {start: dict(check.default_metrics) for start in starts}
+    found: dict[datetime | None, dict] = {start: dict(check.default_metrics) for start in starts}
     if metrics := check.metrics(CONTEXT):
         aggregates = [F.expr(sql).alias(name) for name, sql in metrics.items()]
         for row in frame.groupBy("p_extracted_at").agg(*aggregates).collect():
-            found[row["p_extracted_at"].replace(tzinfo=UTC)] |= {name: row[name] for name in metrics}
+            found[_utc(row["p_extracted_at"])] |= {name: row[name] for name in metrics}
     if query := check.query_by_window(CONTEXT):
-        for row in spark.sql(query).collect():
-            found[row["p_extracted_at"].replace(tzinfo=UTC)] |= row.asDict()
+        rows = {_utc(row["p_extracted_at"]): row.asDict() for row in spark.sql(query).collect()}
+        of_others = rows.pop(None, {})  # of each window without a row of its own
+        for start in starts:
+            found[start] |= rows.get(start, of_others)
     return found
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """Return a collected timestamp in UTC: Spark gives Python local times."""
+    return None if moment is None else moment.astimezone(UTC)
 
 
 def _check(parameters: Mapping[str, Any]) -> Check:
