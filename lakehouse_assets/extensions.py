@@ -47,6 +47,26 @@ def extensions(group: Group) -> tuple[Extension, ...]:
     return (*map(_of_entry_point, distinct.values()), *_of_project(group))
 
 
+def require_extensions_of(project: Path) -> None:
+    """Raise ConfigError if this project has extensions, and this process reads those of another folder: it began elsewhere."""
+    root = _root()
+    other = root.parent if root else Path.cwd()
+    if other.resolve() != project.resolve() and any((project / FOLDER).glob("*/[!_]*.py")):
+        raise ConfigError(
+            f"{project / FOLDER}: these extensions are not read, since this process began in {other}; start it in {project},"
+            f" or set LAKEHOUSE_PROJECT={project}"
+        )
+
+
+@cache
+def _root() -> Path | None:
+    """Return the project's folder of extensions; None without a project. A process has one project's extensions."""
+    try:
+        return project_folder() / FOLDER
+    except LakehouseError:
+        return None  # rules for a frame need no project; whoever does reports that there is none
+
+
 def project_modules() -> list[ModuleType]:
     """Return the project's own modules. Spark's Python workers cannot import them: their functions are sent by value."""
     return [module for name, module in sorted(sys.modules.items()) if name.startswith(f"{PACKAGE}.")]
@@ -63,10 +83,9 @@ def _of_entry_point(point: EntryPoint) -> Extension:
 
 
 def _of_project(group: Group) -> Iterator[Extension]:
-    try:
-        root = project_folder() / FOLDER
-    except LakehouseError:
-        return  # rules for a frame need no project; whoever does reports that there is none
+    root = _root()
+    if root is None:
+        return
     files = sorted(file for file in (root / group).glob("*.py") if not file.name.startswith("_"))
     if not files:
         return

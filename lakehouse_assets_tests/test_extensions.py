@@ -16,10 +16,11 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec
 from lakehouse_assets.errors import ConfigError, RefusedError
 from lakehouse_assets.events.alerts import send_message
+from lakehouse_assets.orchestration.assets.component import find_tables
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.support import readings
 
-CACHES = (extensions.extensions, registry.kinds, source_kinds.source_kinds, alert_channel.own_channels,
+CACHES = (extensions.extensions, extensions._root, registry.kinds, source_kinds.source_kinds, alert_channel.own_channels,
           functions.own_functions, functions.functions)  # fmt: skip
 CHECK = """
 from typing import Literal
@@ -197,6 +198,19 @@ def test_without_a_project_there_is_no_folder(project, monkeypatch):
 
     monkeypatch.setattr(extensions, "project_folder", missing)
     assert "even" not in registry.kinds()
+
+
+def test_extensions_of_another_project_than_the_process_has_are_refused_by_name(project, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    (other / "lakehouse" / "checks").mkdir(parents=True)
+    (other / "tables").mkdir()
+    (other / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
+    settings = Settings.from_environment({}, start=other)
+    assert find_tables(settings).tables == ()
+    (other / "lakehouse" / "checks" / "even.py").write_text(CHECK)
+    with pytest.raises(ConfigError, match="other/lakehouse: these extensions are not read") as caught:
+        find_tables(settings)
+    assert f"set LAKEHOUSE_PROJECT={other}" in str(caught.value)
 
 
 def test_nothing_else_is_loaded(project, tmp_path):

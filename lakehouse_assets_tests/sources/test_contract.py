@@ -12,7 +12,7 @@ from pyarrow import parquet
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.testing import verify_source
-from lakehouse_assets_tests.sources.places import csv_source, day, json_source, land
+from lakehouse_assets_tests.sources.source_files import csv_source, day, json_source, land
 
 WINDOWS, ABSENT = [day(2), day(1)], day(9)
 

@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.mistakes import Keys
 from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.extensions import require_extensions_of
 from lakehouse_assets.orchestration.assets.table_attributes import RawAttributes, TableScaffolder
 from lakehouse_assets.orchestration.assets.table_files import BrokenTable, LoadedTables, read_table, read_tables, tables_folder
 from lakehouse_assets.orchestration.project_definitions import ProjectDefinitions, project_definitions
@@ -182,7 +183,10 @@ def find_tables(settings: Settings) -> LoadedTables:
 
 
 def _read_project(settings: Settings) -> LoadedTables:
-    return _read_folder(tables_folder(settings), settings.asset_prefix, settings.variables)
+    folder = tables_folder(settings)
+    if settings.project is not None:
+        require_extensions_of(settings.project)
+    return _read_folder(folder, settings.asset_prefix, settings.variables)
 
 
 def _read_folder(folder: Path, asset_prefix: tuple[str, ...], variables: Mapping[str, str]) -> LoadedTables:
