@@ -36,6 +36,11 @@ decisions = logs.decisions(settings, "ticks")
 assert [decision.verdict for decision in decisions] == ["published"] * 2, decisions
 assert len(rows_of(settings.path("silver", "ticks"))) == 2
 assert TableSpec.from_ruleset(decisions[0].ruleset).ruleset_hash == ours.ruleset_hash, "replay"
+
+from lakehouse_assets import Gate
+frame = spark.newSession().createDataFrame([("4006381333931",), ("4006381333932",)], "v string")
+with Gate.from_dict({"checks": [gtins]}).check(frame) as result:
+    assert (result.counts.rows_published, result.counts.rows_quarantined) == (1, 1), "a session that nobody registered it in"
 spark.stop()
 print("all of the page holds")
 """

@@ -161,6 +161,7 @@ def project(tmp_path, monkeypatch):
     for name, value in {"ROOT": "lake", "LANDING": "landing", "PROJECT": ""}.items():
         monkeypatch.setenv(f"LAKEHOUSE_{name}", str(tmp_path / value))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # a command that opens Dagster goes there, and nobody brings it back
     return folder
 
 
