@@ -9,7 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables, tables_folder
+from lakehouse_assets.orchestration.assets.component import LakehouseTable, find_tables
+from lakehouse_assets.orchestration.assets.table_files import LoadedTables
 from lakehouse_assets.orchestration.project_definitions import project_definitions
 from lakehouse_assets.settings import Settings
 
@@ -17,9 +18,12 @@ from lakehouse_assets.settings import Settings
 def build_definitions(
     settings: Settings, tables: Sequence[LakehouseTable] | None = None, overrides: Mapping[str, Any] | None = None
 ) -> dg.Definitions:
-    """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests."""
-    tables = load_tables(tables_folder(settings), settings.asset_prefix) if tables is None else tables
-    return project_definitions(settings, tables, overrides).merged()
+    """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests.
+
+    A table with a mistake stops, and is reported; the others are defined. Raises ConfigError if all have one.
+    """
+    loaded = find_tables(settings) if tables is None else LoadedTables(tuple(tables))
+    return project_definitions(settings, loaded.tables, loaded.broken, overrides).merged()
 
 
 def definitions_for(file: str | Path) -> dg.Definitions:

@@ -94,7 +94,7 @@ def test_keys_are_defaults_and_the_environment_wins(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('tabels = "defs"', ":2: tool.lakehouse.tabels: not known here; did you mean tables? There are tables, root"),
+        ('tabels = "defs"', ":2: tool.lakehouse.tabels: not known here; did you mean tables? There are tables, audits, root"),
         ('root = "lake"', ":1: tool.lakehouse.tables: the folder of the tables is missing, e.g. tables ="),
         ('tables = "defs"\nroot = 3', ":3: tool.lakehouse.root: "),
         ('tables = "defs"\nlanding = ""', ":3: tool.lakehouse.landing: "),
@@ -184,7 +184,7 @@ def test_new_makes_a_project_that_dagster_loads(tmp_path, command, monkeypatch):
     folder = tmp_path / "My-Shop"
     assert command(tmp_path, "new", str(folder)) is None
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    source = {"__init__.py", "definitions.py", "defs/__init__.py"}
+    source = {"__init__.py", "definitions.py", "defs/__init__.py", "defs/table.schema.json"}
     assert written == {".env", ".gitignore", "dagster.yaml", "pyproject.toml", *(f"src/my_shop/{name}" for name in source)}
     assert (folder / ".env").read_text() == f"DAGSTER_HOME={folder}\n"
     assert (folder / "dagster.yaml").read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
@@ -206,7 +206,7 @@ def test_new_changes_nothing_that_exists_and_shows_what_to_add(tmp_path, command
         (tmp_path / name).write_text(text)
     plan = plan_project(tmp_path, None)
     assert {path.relative_to(tmp_path).as_posix() for path in plan.files} == {
-        ".gitignore", "shop/__init__.py", "shop/defs/__init__.py"
+        ".gitignore", "shop/__init__.py", "shop/defs/__init__.py", "shop/defs/table.schema.json"
     }  # fmt: skip
     assert plan.additions[tmp_path / "pyproject.toml"] == '[tool.lakehouse]\ntables = "shop/defs"\n'
     assert set(yaml.safe_load(plan.additions[tmp_path / "dagster.yaml"])) == {

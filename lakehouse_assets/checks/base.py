@@ -23,6 +23,7 @@ BUILT_IN = {
     *("readable_row", "casts", "key_not_null", "delete_when", "source_columns", "new_columns", "supersede"),
     *("drift", "key", "grain"),
 }
+NAME = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 Status = Literal["passed", "failed", "error", "skipped"]
 Effect = Literal["quarantine_rows", "quarantine_batch", "warn"]
 
@@ -92,7 +93,7 @@ class Check(StrictModel):
     if TYPE_CHECKING:
         check: Any  # each kind declares its own literal
 
-    name: str | None = None
+    name: str | None = Field(default=None, json_schema_extra={"pattern": f"^{NAME}$"})
     """Letters, digits and `_`, at most 100. Without it, the kind and the columns: `in_range_amount`. Names are unique within a
     table."""
     severity: Literal["critical", "warning", "info"] = "critical"
@@ -116,7 +117,7 @@ class Check(StrictModel):
     @field_validator("name")
     @classmethod
     def _plain_name(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
+        if value is not None and not re.fullmatch(NAME, value):
             raise ValueError(f"name {value!r}: letters, digits and _ only, not beginning with a digit, at most 100")
         if value is not None and (value.lower() in BUILT_IN or value.lower().startswith("cast_")):
             raise ValueError(f"name {value!r}: a check that every table has is called so")

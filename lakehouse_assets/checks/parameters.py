@@ -8,7 +8,7 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from lakehouse_assets.checks.sql.text import parse_aggregate, parse_expression
 
@@ -45,7 +45,7 @@ def _aggregate(text: str, info: ValidationInfo) -> str:
     return text
 
 
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, AfterValidator(_duration), Field(json_schema_extra={"pattern": r"^\s*\d{1,6}[smhd]\s*$"})]
 Columns = Annotated[tuple[str, ...], AfterValidator(_columns)]
 Condition = Annotated[str, AfterValidator(_condition)]
 Aggregate = Annotated[str, AfterValidator(_aggregate)]

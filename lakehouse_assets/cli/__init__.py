@@ -21,7 +21,7 @@ from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.verify import verify
-from lakehouse_assets.errors import LakehouseError, RefusedError, SourceError
+from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import Settings
 
 app = typer.Typer(
@@ -50,7 +50,10 @@ def run(
     because: Annotated[str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.")] = None,
     by: Annotated[str | None, typer.Option(help="With --rejudge: who decides (default: the login name).")] = None,
 ) -> None:
-    """Ingest what has arrived or changed, once, and rewrite gold after it; or judge windows in bronze again."""
+    """Ingest what has arrived or changed, once, and rewrite gold after it; or judge windows in bronze again.
+
+    A table with a mistake in its YAML or SQL stops, and the others go on: the command then ends with code 2.
+    """
     from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 
     if rejudge:
@@ -74,6 +77,8 @@ def run(
         common.err.print(f"warning: {warning}")
     if not report.ranges and not report.gold and not report.skipped:
         common.out.print("nothing is missing, late or changed")
+    if table is None and (mistakes := common.load_all_tables().mistakes):
+        raise ConfigError("\n".join(["these tables stop, all others went on:", *mistakes]))
 
 
 def _judge_again(table: str | None, window: str | None, because: str | None, by: str | None) -> None:
@@ -129,8 +134,12 @@ def init(
         str | None, typer.Option(help="First window, YYYY-MM-DD (default: the window in the file's name).")
     ] = None,
 ) -> None:
-    """Write TABLE/defs.yaml into the project's folder of tables, from a file's header and sample."""
+    """Write TABLE/defs.yaml into the project's folder of tables, from a file's header and sample.
+
+    The JSON schema for editors goes into the same folder.
+    """
     from lakehouse_assets.contracts.draft import draft_table
+    from lakehouse_assets.contracts.schema_file import schema_line, write_schema
 
     tables = common.tables_folder()
     folder = tables / table
@@ -139,7 +148,8 @@ def init(
         raise RefusedError(f"{target} exists already; remove it first, or choose another name")
     text, advice = draft_table(table, file, Path(Settings.from_environment().landing), start)
     folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    target.write_text(schema_line(folder, tables) + text, encoding="utf-8")
+    write_schema(tables)
     common.out.print(f"wrote {target.relative_to(Settings.from_environment().project or tables)}")
     for line in advice:
         common.out.print(f"- {line}")

@@ -37,7 +37,8 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
     rows, above = [], common.tables_folder().parent
     for each in common.select_tables(table):
         groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
-        groups += [(f"gold_{gold.name}", gold.checks, ("gold", i, "checks")) for i, gold in enumerate(each.spec.gold)]
+        golds = [(gold, each.written_keys(("gold", i, "checks"))) for i, gold in enumerate(each.spec.gold)]
+        groups += [(f"gold_{gold.name}", gold.checks, keys) for gold, keys in golds]
         listed = [(name, check, (*keys, i)) for name, checks, keys in groups for i, check in enumerate(checks)]
         for name, check, keys in listed:
             parameters = check.model_dump(mode="json", exclude_defaults=not as_json, exclude={"check", "name", "severity"})
@@ -54,17 +55,27 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
 @check_app.command("validate")
 def check_validate() -> None:
     """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
-    from lakehouse_assets.orchestration.assets.described_table import golds_of
+    from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
+    from lakehouse_assets.orchestration.assets.component import load_tables
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
-    tables = common.select_tables()
+    tables = load_tables()
     unmatched, notes = unmatched_patterns(tables)
     mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
-    golds_of(tables)
+    if not is_current(common.tables_folder()):
+        notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
     common.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: right")
+
+
+@check_app.command("schema")
+def check_schema() -> None:
+    """Write table.schema.json beside the tables: editors complete and check every key, with the project's own check types."""
+    from lakehouse_assets.contracts.schema_file import write_schema
+
+    common.out.print(f"wrote {write_schema(common.tables_folder())}", soft_wrap=True, highlight=False)
 
 
 @check_app.command("run")

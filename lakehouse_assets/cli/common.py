@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from lakehouse_assets.errors import LakehouseError, RefusedError
+from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 
@@ -73,16 +73,36 @@ def _cell(value: Any) -> Text:
 
 
 def select_tables(name: str | None = None) -> list[Any]:
-    """Return the table of this name, or all. Raises RefusedError for an unknown name, ConfigError for mistakes in the YAML."""
-    from lakehouse_assets.orchestration.assets.component import load_tables
+    """Return the table of this name, or all without mistakes; the others' mistakes are printed as warnings.
 
-    tables = load_tables()
-    return tables if name is None else [find_table(tables, name)]
+    Raises RefusedError for an unknown name, ConfigError for one that stops for a mistake, or if all tables do.
+    """
+    loaded = load_all_tables()
+    if name is None:
+        err_lines(f"warning: {line}" for line in loaded.mistakes)
+        return list(loaded.tables)
+    for broken in loaded.broken:
+        if broken.name == name:
+            raise ConfigError("\n".join(broken.mistakes))
+    return [find_table(loaded.tables, name)]
+
+
+def load_all_tables() -> Any:
+    """Return the project's tables: those without mistakes, and those that stop."""
+    from lakehouse_assets.orchestration.assets.component import find_tables
+
+    return find_tables(Settings.from_environment())
+
+
+def err_lines(lines: Iterable[str]) -> None:
+    """Print lines to the error console, unwrapped."""
+    for line in lines:
+        err.print(line, highlight=False, soft_wrap=True)
 
 
 def tables_folder() -> Path:
     """Return the folder of the project's tables."""
-    from lakehouse_assets.orchestration.assets.component import tables_folder
+    from lakehouse_assets.orchestration.assets.table_files import tables_folder
 
     return tables_folder(Settings.from_environment())
 
@@ -98,7 +118,8 @@ def find_table(tables: Sequence[Any], name: str) -> Any:
 def may_be_personal() -> bool:
     """Whether an unforeseen error may quote a personal value: a table has personal columns, or cannot be read."""
     try:
-        return any(table.spec.pii_columns for table in select_tables())
+        loaded = load_all_tables()
+        return bool(loaded.broken) or any(table.spec.pii_columns for table in loaded.tables)
     except LakehouseError:
         return True
 
@@ -124,6 +145,7 @@ def open_instance(settings: Settings) -> Iterator[Any]:
     if settings.project is not None:
         os.chdir(settings.project)
     logging.getLogger("dagster").setLevel(logging.WARNING)
+    logging.getLogger("dagster.lakehouse").setLevel(logging.CRITICAL)  # a command prints the mistakes of tables itself
     import dagster as dg
 
     with dg.DagsterInstance.get() as instance:

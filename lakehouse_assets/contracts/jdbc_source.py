@@ -4,23 +4,22 @@ Belongs here: the shape of `source: {kind: jdbc}` (pure). Does not: connecting o
 """
 
 import re
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.source import Zone
+from lakehouse_assets.contracts.source_kind import SourceKind
 from lakehouse_assets.contracts.windows import Cadence
 
 AGGREGATE = re.compile(r"""count\(\*\)|(count|sum|avg|min|max)\(([^"()*\x00]{1,63})\)""")
 
 
-class JdbcSource(StrictModel):
+class JdbcSource(SourceKind):
     """Rows of a PostgreSQL table or view. A window's rows are those whose `modified` is in it. The database writes every value
     as text: arrays and composites as JSON, `bytea` as base64, times in ISO 8601 (with `Z`, unless it has no zone).
     """
 
-    medium: ClassVar = "postgresql"
     kind: Literal["jdbc"]
     """What the source is."""
     connection: str
@@ -106,6 +105,21 @@ class JdbcSource(StrictModel):
             raise ValueError("extraction.mode: with history: watermark rows of the overlap come twice; use upsert")
 
     @property
+    def medium(self) -> str:
+        """The kind of storage, in one word."""
+        return "postgresql"
+
+    @property
     def location(self) -> str:
         """Where the data is, without any address."""
         return f"{self.connection}: {self.table}"
+
+    @property
+    def records_positions(self) -> bool:
+        """Whether rows move on to other windows."""
+        return self.history == "watermark"
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether a row stays in its window."""
+        return self.history == "window"

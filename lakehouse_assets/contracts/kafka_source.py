@@ -4,19 +4,19 @@ Belongs here: the shape of `source: {kind: kafka}` (pure). Does not: offsets or 
 """
 
 import re
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import field_validator
 
-from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.source import Zone
+from lakehouse_assets.contracts.source_kind import SourceKind
 from lakehouse_assets.contracts.windows import Cadence
 
 # What a declared column may take `from` beside the keys of a message.
 OF_THE_MESSAGE = ("kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_tombstone")
 
 
-class KafkaSource(StrictModel):
+class KafkaSource(SourceKind):
     """Messages of one topic, each value a JSON object in UTF-8. A window is a range of offsets per partition. It begins where
     the window before it ended; the first window begins at the first message of its time. It ends before the first message of
     the next window's time. The range is recorded when the window is first read, and every later read uses it. Late messages
@@ -26,7 +26,6 @@ class KafkaSource(StrictModel):
     (base64 where it is no UTF-8) and `kafka_tombstone` (`true` or `false`).
     """
 
-    medium: ClassVar = "kafka"
     kind: Literal["kafka"]
     """What the source is."""
     topic: str
@@ -57,6 +56,16 @@ class KafkaSource(StrictModel):
             )
 
     @property
+    def medium(self) -> str:
+        """The kind of storage, in one word."""
+        return "kafka"
+
+    @property
     def location(self) -> str:
         """Where the data is."""
         return f"topic {self.topic}"
+
+    @property
+    def records_positions(self) -> bool:
+        """Whether offsets are recorded: a topic's windows are ranges of them."""
+        return True

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import dependency_mistakes
@@ -25,7 +25,8 @@ def _table_name(name: str) -> str:
     return name
 
 
-TableName = Annotated[str, AfterValidator(_table_name)]
+PATTERN = f"^(?!{'|'.join(OURS)}){NAME.pattern}$"
+TableName = Annotated[str, AfterValidator(_table_name), Field(json_schema_extra={"pattern": PATTERN})]
 
 
 def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, defaults_of
+from lakehouse_assets.contracts.table_schema import schema_text
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.project import FILE, is_project, read_config
 
@@ -55,6 +57,7 @@ def plan_project(folder: Path, dagster_home: Path | None) -> ProjectPlan:
         files[source / "__init__.py"] = ""
         files[source / "definitions.py"] = _text("definitions.txt")
         files[defs / "__init__.py"] = ""
+    files[folder / tables / SCHEMA_FILE] = schema_text(defaults_of(folder / tables))
     files[folder / ".gitignore"] = _text("gitignore.txt")
     home = dagster_home or folder
     if missing := _missing_sections(home / "dagster.yaml"):

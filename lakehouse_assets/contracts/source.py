@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
-from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
+from lakehouse_assets.contracts.source_kind import SourceKind
 from lakehouse_assets.contracts.windows import Cadence
 
 ENCODINGS = {
@@ -66,7 +66,7 @@ def _known_zone(value: str) -> str:
 Zone = Annotated[str, AfterValidator(_known_zone)]
 
 
-class FilesSource(StrictModel):
+class FilesSource(SourceKind):
     """Files in the landing folder, one or several per window. `.gz` and `.bz2` files are decompressed. Names that begin with
     `_` or `.` are ignored.
     """

@@ -4,18 +4,20 @@ Belongs here: their shape, and what can be validated from one table alone. Does 
 changes (decisions/schema/evolution).
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import ValidationError, field_validator, model_validator
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.contracts.columns import Column, expand_short_types, refuse_names
-from lakehouse_assets.contracts.mistakes import refuse_dependencies, refuse_duplicates
+from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.errors import ConfigError
 
 # Seasons that are the same in every window of a cadence, or different by accident.
 SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthly")}
@@ -97,8 +99,16 @@ class TableSpec(TableContract):
 
     @classmethod
     def from_ruleset(cls, ruleset: str) -> "TableSpec":
-        """Return the contract whose `ruleset()` this is."""
-        return cls.model_validate_json(ruleset, context={RECORDED: True})
+        """Return the contract whose `ruleset()` this is. Raises ConfigError if an extension that it needs is missing."""
+        try:
+            return cls.model_validate_json(ruleset, context={RECORDED: True})
+        except ValidationError as error:
+            name = json.loads(ruleset).get("name")
+            reasons = "; ".join(f"{dotted(keys)}: {text}" for keys, text in mistakes_in(error))
+            raise ConfigError(
+                f"table {name}: the rules that a decision recorded cannot be read: {reasons}. If an extension is missing,"
+                " restore its file under lakehouse/, or install its package"
+            ) from error
 
 
 class _Evolved(TableContract):

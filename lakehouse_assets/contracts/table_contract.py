@@ -5,22 +5,19 @@ Belongs here: the fields, and values computed from them. Does not: validating th
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, create_model
 
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.contracts.alert_channel import own_channels
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, in_units
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.jdbc_source import JdbcSource
-from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.mistakes import TableName
-from lakehouse_assets.contracts.source import FilesSource
-
-AnySource = Annotated[FilesSource | JdbcSource | KafkaSource, Field(discriminator="kind")]
+from lakehouse_assets.contracts.source_kinds import AnySource
 
 
 class SchemaPolicy(StrictModel):
@@ -74,6 +71,12 @@ class AlertSpec(StrictModel):
     emails: tuple[str, ...] = ()
     """Addresses. They are reached through `LAKEHOUSE_SECRET_SMTP`, an Apprise `mailto://` (or `mailtos://`) address of your
     mail server."""
+
+
+OWN_CHANNELS = own_channels(tuple(AlertSpec.model_fields))
+if not TYPE_CHECKING and OWN_CHANNELS:
+    keys = {key: (tuple[str, ...], Field(default=(), description=each.description)) for key, each in OWN_CHANNELS.items()}
+    AlertSpec = create_model("AlertSpec", __base__=AlertSpec, __doc__=AlertSpec.__doc__, **keys)
 
 
 class MaintenanceSpec(StrictModel):

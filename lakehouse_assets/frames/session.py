@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
+from lakehouse_assets.storage.sql_functions import register_functions
 
 OLDEST = (4, 1)
 ANSI = "spark.sql.ansi.enabled"
@@ -68,7 +69,10 @@ def runs_locally(spark: SparkSession) -> bool:
 
 
 def own_session(spark: SparkSession) -> SparkSession:
-    """Return a copy of the session with its settings, and views of its own, in which rules mean what they mean in a lake."""
+    """Return a copy of the session with its settings, and views of its own, in which rules mean what they mean in a lake.
+
+    Raises ConfigError for an extension's SQL function that Spark cannot register.
+    """
     if is_connect(spark):
         own: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
     else:
@@ -76,4 +80,5 @@ def own_session(spark: SparkSession) -> SparkSession:
         own = type(classic)(classic.sparkContext, classic._jsparkSession.cloneSession(), {})
     own.conf.set(ANSI, "true")
     own.conf.set("spark.sql.session.timeZone", "UTC")
+    register_functions(own)
     return own

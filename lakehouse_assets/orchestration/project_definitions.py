@@ -11,9 +11,11 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.references import readers_of
+from lakehouse_assets.orchestration.assets.broken_tables import broken_definitions
 from lakehouse_assets.orchestration.assets.described_table import DescribedTable, golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_schedule
 from lakehouse_assets.orchestration.assets.table_assets import table_definitions
+from lakehouse_assets.orchestration.assets.table_files import BrokenTable
 from lakehouse_assets.orchestration.healing.automation import automation_sensor
 from lakehouse_assets.orchestration.healing.retries import retry_sensor
 from lakehouse_assets.orchestration.healing.source_sensor import source_sensor
@@ -43,9 +45,15 @@ class ProjectDefinitions:
 
 
 def project_definitions(
-    settings: Settings, tables: Sequence[DescribedTable], overrides: Mapping[str, Any] | None = None
+    settings: Settings,
+    tables: Sequence[DescribedTable],
+    broken: Sequence[BrokenTable] = (),
+    overrides: Mapping[str, Any] | None = None,
 ) -> ProjectDefinitions:
-    """Return the definitions of these tables, which are all of a project. ``overrides``: resources by name, for tests."""
+    """Return the definitions of these tables, which are all of a project, and the reports of those that stop.
+
+    ``overrides``: resources by name, for tests.
+    """
     specs = [table.spec for table in tables]
     golds = golds_of(tables)
     operations = OperationJobs(settings, specs, {spec.name: readers_of(spec, golds) for spec in specs})
@@ -69,4 +77,5 @@ def project_definitions(
         # In one process a run starts one JVM; another executor starts one for every step.
         executor=dg.in_process_executor if settings.executor == "in_process" else None,
     )
-    return ProjectDefinitions(of_tables, dg.Definitions.merge(audits, operation_definitions(operations), own))
+    reports = broken_definitions(broken, settings.asset_prefix)
+    return ProjectDefinitions(of_tables, dg.Definitions.merge(audits, operation_definitions(operations), own, reports))

@@ -6,7 +6,6 @@ Belongs here: which kinds need a record, reading and writing it. Does not: what 
 from collections.abc import Sequence
 from datetime import datetime
 
-from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
@@ -20,13 +19,12 @@ from lakehouse_assets.storage.source_positions import read_positions, record_pos
 
 def remembers(spec: TableSpec) -> bool:
     """Whether the offsets of a window are recorded before the read, since the source cannot repeat them."""
-    by_window = isinstance(spec.source, JdbcSource) and spec.source.history == "window"
-    return not isinstance(spec.source, FilesSource) and not by_window
+    return spec.source.records_positions
 
 
 def only_in_bronze(spec: TableSpec) -> bool:
     """Whether the source keeps no history, so that bronze has the only copy of a window."""
-    return isinstance(spec.source, JdbcSource) and spec.source.history == "watermark"
+    return not spec.source.keeps_history
 
 
 def source_of(spec: TableSpec, settings: Settings, seconds: int | None = None) -> Source:

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction, Source
@@ -27,12 +29,15 @@ def open_source(
     by its start. ``recorded_fingerprints``: of those windows. ``timeout_seconds``: for one answer of the source.
     """
     declared = [spec.source_column(name) for name in spec.columns]
+    recorded, personal = (recorded_positions, recorded_fingerprints), bool(spec.pii_columns)
     if isinstance(spec.source, JdbcSource):
-        recorded, personal = (recorded_positions, recorded_fingerprints), bool(spec.pii_columns)
         return JdbcReader(spec.source, settings, declared, *recorded, timeout_seconds, personal=personal)
     if isinstance(spec.source, KafkaSource):
-        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, recorded_positions, recorded_fingerprints)
-    return FilesReader(spec.source, settings.landing, declared)
+        return KafkaReader(spec.source, settings, spec.extraction.windows, declared, *recorded)
+    if isinstance(spec.source, FilesSource):
+        return FilesReader(spec.source, settings.landing, declared)
+    opening = SourceOpening(settings, declared, spec.extraction.windows, *recorded, timeout_seconds, personal)
+    return spec.source.open_source(opening)
 
 
 __all__ = ["SCAN_ERRORS", "Extraction", "FilesReader", "Source", "open_source"]

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.settings import ObjectStore, Settings
+from lakehouse_assets.storage.sql_functions import register_functions
 
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3, JARS_FOR_LOCAL = JARS / "s3", JARS / "local"
@@ -192,6 +193,7 @@ def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
     jvm: Any = session.sparkContext._jvm
     jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.net.URI(LOG4J.as_uri()))
     session.sparkContext.setLogLevel("ERROR")
+    register_functions(session)
     return session
 
 

@@ -40,7 +40,7 @@ def test_a_thousand_tables_cost_what_their_number_costs(tmp_path, monkeypatch, s
         (folder / "defs.yaml").write_text("\n---\n".join([alone, *others]))
         start = time.process_time()
         try:
-            tables = load_tables(package=f"{package}.tables", project=tmp_path)
+            tables = load_tables(folder.parent)
         finally:
             for name in [name for name in sys.modules if name.split(".")[0] == package]:
                 del sys.modules[name]

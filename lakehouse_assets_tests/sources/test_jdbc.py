@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.jdbc import JdbcReader
+from lakehouse_assets.testing import verify_source
 from lakehouse_assets_tests.e2e.servers import Database, postgres_server
 from lakehouse_assets_tests.sources.source_files import day, rows
 
@@ -346,6 +347,17 @@ def test_a_content_fingerprint_covers_all_columns_of_any_name(database, reader) 
     before = reader(fingerprint="content").fingerprints([day(1)])
     database.run("UPDATE t SET v = 'b'")
     assert reader(fingerprint="content").fingerprints([day(1)]) != before
+
+
+def test_the_contract_of_a_source_kind(spark, database) -> None:
+    database.run("DROP TABLE IF EXISTS t")
+    fill(database)
+    settings = settings_of(database)
+
+    def change(window: Window) -> None:
+        database.run(f"INSERT INTO t VALUES (100, '{window.start.isoformat()}', 'late')")
+
+    verify_source(spark, lambda _: JdbcReader(source(), settings), [day(1), day(2)], day(20), change)
 
 
 @pytest.mark.parametrize("personal", [True, False])

@@ -19,6 +19,7 @@ from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.checks.kinds.formats import ip_pattern
 from lakehouse_assets.checks.registry import AnyCheck, kinds
+from lakehouse_assets.testing import verify_batch_check, verify_check_kind, verify_row_check
 
 ANY = TypeAdapter(AnyCheck)
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -151,17 +152,11 @@ ROWS = [
     ({"check": "exactly_one_of", "columns": ["v", "none"]}, "int", [1], [None]),
     ({"check": "exactly_one_of", "columns": ["v", "v2"]}, "int", [None], [1]),
 ]
-OF_A_COLUMN = {"sql", "conditional", "expression", "at_least_one_of", "exactly_one_of"}
 
 
 @pytest.mark.parametrize(("parameters", "kind", "passing", "failing"), ROWS, ids=lambda v: str(v)[:60])
 def test_rows(parameters, kind, passing, failing, spark):
-    check = ANY.validate_python(parameters if parameters["check"] in OF_A_COLUMN else {"column": "v", **parameters})
-    assert isinstance(check, RowCheck)
-    rows = [(i, value, START, 1, None) for i, value in enumerate([*passing, *failing])]
-    frame = spark.createDataFrame(rows, f"i int, v {kind}, p_extracted_at timestamp, v2 int, none int")
-    flags = frame.select("i", F.expr(check.failing(CONTEXT)).alias("bad")).orderBy("i").collect()
-    assert [row["bad"] for row in flags] == [False] * len(passing) + [True] * len(failing)
+    verify_row_check(spark, parameters, kind, passing, failing, {"v2": ("int", 1), "none": ("int", None)})
 
 
 @pytest.mark.parametrize(
@@ -272,32 +267,16 @@ BATCHES = [
     ({"check": "metric", "name": "m", "sql": "max(v) - min(v)", "max": 3}, "int", [[1, 4]], [[1, 5], []]),
     ({"check": "metric", "name": "m", "sql": "count(*)", "min": 1}, "int", [[None]], [[]]),
 ]
-WHOLE_BATCH = {"distinct_count", "metric"}
 
 
 @pytest.mark.parametrize(("parameters", "kind", "passing", "failing"), BATCHES, ids=lambda v: str(v)[:60])
 def test_batches_on_spark(parameters, kind, passing, failing, spark):
-    """A window of their own for each; a row that is not clean is not measured."""
-    check = ANY.validate_python(parameters if parameters["check"] in WHOLE_BATCH else {"column": "v", **parameters})
-    starts = [START + timedelta(days=day) for day in range(len(passing) + len(failing))]
-    rows = [(value, start, True) for start, batch in zip(starts, [*passing, *failing], strict=True) for value in batch]
-    odd = [
-        (value, start, False) for start in starts for value in sorted({v for b in failing for v in b if v is not None}, key=str)
-    ]
-    frame = spark.createDataFrame([*rows, *odd], f"v {kind}, p_extracted_at timestamp, _clean boolean")
-    frame.where("_clean").createOrReplaceTempView("batch")
-    metrics_by_start = {start: dict(check.default_metrics) for start in starts}
-    metrics = check.metrics(CONTEXT)
-    if metrics:
-        measured = frame.groupBy("p_extracted_at").agg(*[F.expr(sql).alias(name) for name, sql in metrics.items()])
-        for row in measured.collect():
-            metrics_by_start[row["p_extracted_at"].replace(tzinfo=UTC)] |= {name: row[name] for name in metrics}
-    query = check.query_by_window(CONTEXT)
-    if query:
-        for row in spark.sql(query).collect():
-            metrics_by_start[row["p_extracted_at"].replace(tzinfo=UTC)] |= row.asDict()
-    statuses = [check.judge(metrics_by_start[start], CONTEXT).status for start in starts]
-    assert statuses == ["passed"] * len(passing) + ["failed"] * len(failing)
+    verify_batch_check(spark, parameters, kind, passing, failing)
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_the_contract_of_every_kind(name):
+    verify_check_kind(name)
 
 
 @pytest.mark.parametrize(

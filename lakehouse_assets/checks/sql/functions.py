@@ -5,11 +5,17 @@ functions (guard), patterns (patterns, bounds), or columns (columns).
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
+
+from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.extensions import extensions
 
 # Part of Spark's grammar and written like functions, so not in its list.
 SYNTAX = frozenset({"try_cast", "timestampadd", "timestampdiff"})
@@ -19,10 +25,54 @@ LARGEST = 10_000
 GROWING: dict[type[exp.Expr], str] = {exp.Repeat: "times", exp.Space: "this", exp.Pad: "expression"}
 
 
+@dataclass(frozen=True)
+class SqlFunction:
+    """A function that SQL of the configuration may call. It must be deterministic, and only read its arguments.
+
+    ``returns``: a Spark SQL type. One of ``python``: a function of plain values; ``java``: a class of Spark's `UDF0` to `UDF22`
+    that is on Spark's class path (`spark.jars`).
+    """
+
+    name: str
+    returns: str
+    python: Callable[..., Any] | None = None
+    java: str | None = None
+
+
 @cache
-def functions() -> frozenset[str]:
+def own_functions() -> dict[str, SqlFunction]:
+    """Return the extensions' functions by name. Raises ConfigError for an unfit one, or a name that is taken."""
+    by_name: dict[str, SqlFunction] = {}
+    sources: dict[str, str] = {}
+    for extension in extensions("functions"):
+        own = [each for each in extension.members if isinstance(each, SqlFunction)]
+        if not own:
+            raise ConfigError(f"{extension.source}: it has no SQL function: a value of SqlFunction")
+        for each in own:
+            if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", each.name):
+                raise ConfigError(f"{extension.source}: function {each.name!r}: lower-case letters, digits and _, at most 100")
+            if each.name in spark_functions() | SYNTAX:
+                raise ConfigError(f"{extension.source}: function {each.name!r}: Spark has a function of this name; rename it")
+            if not isinstance(parse_one(f"{each.name}(x)", dialect="spark"), exp.Anonymous):
+                raise ConfigError(f"{extension.source}: function {each.name!r}: SQL's grammar has this name already; rename it")
+            if each.name in sources:
+                raise ConfigError(f"two SQL functions are called {each.name!r}: in {sources[each.name]} and {extension.source}")
+            if (each.python is None) == (each.java is None):
+                raise ConfigError(f"{extension.source}: function {each.name!r}: give it either `python` or `java`")
+            by_name[each.name], sources[each.name] = each, extension.source
+    return by_name
+
+
+@cache
+def spark_functions() -> frozenset[str]:
     """Return Spark's built-in functions, from a stored copy of `SHOW FUNCTIONS` that needs no session."""
     return frozenset(files("lakehouse_assets.checks.sql").joinpath("spark_functions.txt").read_text("utf-8").split())
+
+
+@cache
+def functions() -> frozenset[str]:
+    """Return the functions that SQL may call: Spark's own, and those of extensions."""
+    return spark_functions() | own_functions().keys()
 
 
 def unknown_function(node: exp.Expr) -> str | None:

@@ -14,7 +14,8 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from lakehouse_assets.checks.patterns import like_to_regex, refusal
 from lakehouse_assets.checks.sql.functions import size_problem, suggestion, unknown_function
 
-# Functions that leave the data, or give another answer the second time. Configuration never runs code (law 5).
+# Functions that leave the data, or give another answer the second time. Configuration never runs code (law 5): only the files
+# of extensions do.
 FORBIDDEN = frozenset(
     name
     for line in (

@@ -4,35 +4,29 @@ Belongs here: YAML files → components, and errors with file, line and key. Doe
 a table may declare (contracts).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import input_schemas, personal_columns
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
-from lakehouse_assets.contracts.references import circle, reference_mistakes
-from lakehouse_assets.contracts.sharing import resolve_attributes
-from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files, source_map_of, table_mistakes
+from lakehouse_assets.contracts.mistakes import Keys
+from lakehouse_assets.contracts.source_map import MISSING, SourceMap, read_shared_files
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.extensions import require_extensions_of
+from lakehouse_assets.orchestration.assets.table_attributes import RawAttributes, TableScaffolder
+from lakehouse_assets.orchestration.assets.table_files import BrokenTable, LoadedTables, read_table, read_tables, tables_folder
 from lakehouse_assets.orchestration.project_definitions import ProjectDefinitions, project_definitions
 from lakehouse_assets.settings import Settings, template_variables
 
-OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
 
-
-class RawAttributes(BaseModel):
-    """A table's attributes as the loader gives them, unchecked."""
-
-    model_config = ConfigDict(extra="allow")
-
-
+@dg.scaffold_with(TableScaffolder)
 class LakehouseTable(dg.Component):
     """One table from source to gold: bronze, silver, baseline and gold assets, gated, drift-checked and self-healing."""
 
@@ -40,13 +34,18 @@ class LakehouseTable(dg.Component):
         self.spec = spec
         self.folder = folder
         self.source_map = source_map or SourceMap()
+        self._written_gold = spec.gold
 
     def query_of(self, gold: GoldSpec, specs: Sequence[TableSpec]) -> GoldQuery:
         """Return the query of a gold table of this component. Raises ConfigError with file and line."""
         file = self.folder / gold.sql
         if not file.is_file():
             raise ConfigError(f"{self._location(gold, 'sql')}: gold.{gold.name}.sql: there is no {gold.sql} beside defs.yaml")
-        query = read_gold(file.read_text(encoding="utf-8"), str(file), input_schemas(gold, [self.spec, *specs]))
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file}:1: the file cannot be read as UTF-8: {type(error).__name__}") from None
+        query = read_gold(text, str(file), input_schemas(gold, [self.spec, *specs]))
         for index, check in enumerate(gold.checks):
             location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
             if why := check.unfit_reason(query.types):
@@ -73,29 +72,57 @@ class LakehouseTable(dg.Component):
                 f" {grain.column} derives from a column marked pii; choose another grain, or none"
             )
 
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.spec.name
+
+    @property
+    def file(self) -> Path:
+        """The YAML file that describes it."""
+        return self.source_map.document.path if self.source_map.document else self.folder / "defs.yaml"
+
+    def without_gold(self, names: Collection[str]) -> "LakehouseTable":
+        """Return this table without some of its gold tables."""
+        gold = tuple(each for each in self.spec.gold if each.name not in names)
+        table = LakehouseTable(self.spec.model_copy(update={"gold": gold}), self.folder, self.source_map)
+        table._written_gold = self._written_gold
+        return table
+
+    def written_keys(self, keys: Keys) -> Keys:
+        """Return keys of the contract as the YAML has them: gold tables that stop are in the YAML only."""
+        if keys[:1] != ("gold",):
+            return keys
+        return ("gold", self._written_gold.index(self.spec.gold[int(keys[1])]), *keys[2:])
+
     def _location(self, gold: GoldSpec, *keys: str | int) -> str:
-        return self.source_map.at(["gold", self.spec.gold.index(gold), *keys])
+        return self.source_map.at(["gold", self._written_gold.index(gold), *keys])
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
-        """Return a model without fields: shared defaults and packs are not resolved yet."""
+        """Return the model whose JSON schema has every key; values are validated once shared files are resolved."""
         return RawAttributes
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "LakehouseTable":
-        """Return the table with shared defaults and packs resolved. `load_tables` has reported every mistake before."""
+        """Return the table with shared defaults and packs resolved; with mistakes, a component that only reports them."""
         if not isinstance(attributes, RawAttributes):
             raise ConfigError(f"{context.path}: {MISSING}")
-        folder = Path(context.path)
-        shared = read_shared_files(folder, template_variables())
-        raw = attributes.model_extra or {}
-        source_map = source_map_of(folder / "defs.yaml", raw.get("name", ""), shared)
-        # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
-        own = source_map.document.data["attributes"] if source_map.document else raw
-        return cls(TableSpec.model_validate(resolve_attributes(own, shared).attributes), folder, source_map)
+        folder, name = Path(context.path), (attributes.model_extra or {}).get("name")
+        file = folder / "defs.yaml"
+        try:
+            # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
+            documents = [each for each in read_documents(file) if isinstance(each.data, dict)]
+            named = [each for each in documents if (each.data.get("attributes") or {}).get("name") == name]
+            spec, source_map = read_table((named or documents)[0], read_shared_files(folder, template_variables()))
+        except ConfigError as error:
+            return _BrokenComponent(BrokenTable(str(name or folder.name), file, tuple(str(error).split("\n"))))
+        return cls(spec, folder, source_map)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return this table's assets. The project's first table also brings what all tables share."""
+        """Return this table's assets; none if it stops. The project's first table also brings what all tables share, and the
+        reports of all mistakes.
+        """
         tree, settings = context.component_tree, Settings.from_environment(start=self.folder)
         if not self.folder.resolve().is_relative_to(tables_folder(settings)):
             raise ConfigError(
@@ -103,9 +130,8 @@ class LakehouseTable(dg.Component):
                 f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
             )
         of_project = _definitions_of(tree, settings)
-        own = of_project.of_tables[self.spec.name]
-        names = {table.spec.name for table in tree.get_all_components(of_type=LakehouseTable)}
-        is_first = self.spec.name == min(names, default=self.spec.name)
+        own = of_project.of_tables.get(self.name, dg.Definitions())
+        is_first = self is tree.get_all_components(of_type=LakehouseTable)[0]
         return dg.Definitions.merge(own, of_project.shared) if is_first else own
 
 
@@ -115,8 +141,20 @@ _last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
 
 def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
     if not _last or _last[0][0] is not tree:
-        _last[:] = [(tree, project_definitions(settings, load_tables(tables_folder(settings), settings.asset_prefix)))]
+        loaded = _read_project(settings)
+        _last[:] = [(tree, project_definitions(settings, loaded.tables, loaded.broken))]
     return _last[0][1]
+
+
+class _BrokenComponent(LakehouseTable):
+    """A table with mistakes, where Dagster itself loads the folder: it has no contract, and no assets of its own."""
+
+    def __init__(self, broken: BrokenTable) -> None:
+        self.broken, self.folder, self.source_map = broken, broken.file.parent, SourceMap()
+
+    @property
+    def name(self) -> str:
+        return self.broken.name
 
 
 def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
@@ -128,80 +166,31 @@ def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: S
 
 def load_tables(folder: Path | None = None, asset_prefix: tuple[str, ...] = ()) -> list[LakehouseTable]:
     """Return every table below a folder (default: the project's, with its prefix), by name. Raises ConfigError: one line per
-    mistake, each with file, line and key. No module of the project is imported.
+    mistake, each with file, line and key. No module of the project is imported, except its extensions.
     """
     if folder is None:
-        settings = Settings.from_environment()
-        folder, asset_prefix = tables_folder(settings), settings.asset_prefix
-    files = [file for file in sorted(folder.rglob("defs.yaml")) if not _is_of_others(file)]
-    _raise_any(mistake for file in files for mistake in _mistakes_of_file(file))
-    tables = sorted(
-        (table for file in files for table in _tables_of_file(file, asset_prefix)), key=lambda table: table.spec.name
-    )
-    location_by_name: dict[str, str] = {}
-    for table in tables:
-        location = table.source_map.at(["name"])
-        for name in [table.spec.name, *(f"gold {gold.name}" for gold in table.spec.gold)]:
-            if name in location_by_name:
-                raise ConfigError(f"{location}: name: {name!r} is already described in {location_by_name[name]}")
-            location_by_name[name] = location
-    _raise_any(_mistakes_between(tables))
-    return tables
+        loaded = find_tables(Settings.from_environment())
+    else:
+        loaded = _read_folder(folder, asset_prefix, template_variables())
+    if loaded.broken:
+        raise ConfigError("\n".join(loaded.mistakes))
+    return list(loaded.tables)
 
 
-def tables_folder(settings: Settings) -> Path:
-    """Return the folder of the project's tables. Raises ConfigError where there is none."""
-    folder, project = settings.tables, settings.project
-    if folder is None or project is None:
-        raise ConfigError("these settings are of no project: they have no folder of tables")
-    if not folder.is_dir():
-        raise ConfigError(f"{project / 'pyproject.toml'}: tool.lakehouse.tables: there is no folder {folder}")
-    return folder
+def find_tables(settings: Settings) -> LoadedTables:
+    """Return the project's tables without mistakes, and those that stop for one. Raises ConfigError if all of them do."""
+    return _read_project(settings).require_some()
 
 
-def _is_of_others(file: Path) -> bool:
-    """Whether a `defs.yaml` has other people's components alone: Dagster reads it, and it need not follow our rules."""
-    text = file.read_bytes()
-    return bool(text.strip()) and b"type" in text and b"lakehouse" not in text.lower()
+def _read_project(settings: Settings) -> LoadedTables:
+    folder = tables_folder(settings)
+    if settings.project is not None:
+        require_extensions_of(settings.project)
+    return _read_folder(folder, settings.asset_prefix, settings.variables)
 
 
-def _tables_of_file(file: Path, asset_prefix: tuple[str, ...]) -> Iterator[LakehouseTable]:
-    shared = read_shared_files(file.parent, template_variables())
-    for document in read_documents(file):
-        if isinstance(document.data, dict) and document.data.get("type") in OURS:
-            resolved = resolve_attributes(document.data["attributes"], shared)
-            source_map = SourceMap(document, shared, resolved.origins)
-            spec = TableSpec.model_validate(resolved.attributes).with_asset_prefix(asset_prefix)
-            yield LakehouseTable(spec, file.parent, source_map)
+def _read_folder(folder: Path, asset_prefix: tuple[str, ...], variables: Mapping[str, str]) -> LoadedTables:
+    def make(spec: TableSpec, folder: Path, source_map: SourceMap) -> LakehouseTable:
+        return LakehouseTable(spec.with_asset_prefix(asset_prefix), folder, source_map)
 
-
-def _raise_any(mistakes: Iterable[str]) -> None:
-    if lines := list(mistakes):
-        raise ConfigError("\n".join(lines))
-
-
-def _mistakes_between(tables: Sequence[LakehouseTable]) -> Iterator[str]:
-    """Yield mistakes between tables, and in gold's SQL."""
-    specs = [table.spec for table in tables]
-    by_name = {spec.name: spec for spec in specs}
-    for table in tables:
-        queries = [table.query_of(gold, specs) for gold in table.spec.gold]
-        for keys, text in reference_mistakes(table.spec, by_name, queries):
-            location, name = table.source_map.locate(keys)
-            yield f"{location}: {name} {text}"
-    if names := circle(specs):
-        location = next(table.source_map for table in tables if table.spec.name == names[0]).at(["checks"])
-        yield f"{location}: checks: these tables look into each other: {' → '.join(names)}"
-
-
-def _mistakes_of_file(file: Path) -> Iterator[str]:
-    documents = read_documents(file)
-    if not any(document.data for document in documents):
-        yield f"{file}:1: the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
-        return
-    for document in documents:
-        kind = document.data.get("type") if isinstance(document.data, dict) else None
-        if kind in OURS:
-            yield from table_mistakes(document, read_shared_files(file.parent, template_variables()))
-        elif not isinstance(kind, str) or get_close_matches(kind, OURS, 1):
-            yield f"{document.at(['type'])}: type: there is no component {kind!r}; a table is a {OURS[0]}"
+    return read_tables(folder, variables, make)
