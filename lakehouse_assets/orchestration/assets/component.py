@@ -102,21 +102,22 @@ class LakehouseTable(dg.Component):
                 f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
                 f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
             )
-        of_project = _definitions_of(tree, settings)
+        of_project, first = _definitions_of(tree, settings)
         own = of_project.of_tables[self.spec.name]
-        names = {table.spec.name for table in tree.get_all_components(of_type=LakehouseTable)}
-        is_first = self.spec.name == min(names, default=self.spec.name)
-        return dg.Definitions.merge(own, of_project.shared) if is_first else own
+        return dg.Definitions.merge(own, of_project.shared) if self.spec.name == (first or self.spec.name) else own
 
 
-# Of the last component tree: all tables are read once for it.
-_last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
+# Of the last component tree: all its tables are read once, and not once for each of them.
+_last: list[tuple[dg.ComponentTree, ProjectDefinitions, str | None]] = []
 
 
-def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
+def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> tuple[ProjectDefinitions, str | None]:
+    """Return the definitions of all tables, and the name of the tree's first one (None: the tree has no components)."""
     if not _last or _last[0][0] is not tree:
-        _last[:] = [(tree, project_definitions(settings, load_tables(tables_folder(settings), settings.asset_prefix)))]
-    return _last[0][1]
+        of_project = project_definitions(settings, load_tables(tables_folder(settings), settings.asset_prefix))
+        first = min((table.spec.name for table in tree.get_all_components(of_type=LakehouseTable)), default=None)
+        _last[:] = [(tree, of_project, first)]
+    return _last[0][1:]
 
 
 def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
