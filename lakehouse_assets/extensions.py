@@ -41,9 +41,9 @@ def extensions(group: Group) -> tuple[Extension, ...]:
     """Return a group's extensions: those of packages by name, then the project's files by name. Raises ConfigError for one that
     cannot be imported.
     """
-    found = sorted(entry_points(group=f"lakehouse_assets.{group}"), key=lambda point: (point.name, point.value))
+    points = sorted(entry_points(group=f"lakehouse_assets.{group}"), key=lambda point: (point.name, point.value))
     # A package that is on the path twice is one package.
-    distinct = {(point.name, point.value): point for point in found}
+    distinct = {(point.name, point.value): point for point in points}
     return (*map(_of_entry_point, distinct.values()), *_of_project(group))
 
 

@@ -21,7 +21,7 @@ TRUTH = rf"^([tT]rue|TRUE|[fF]alse|FALSE|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF
 MOMENT = rf"^\d{{4}}-\d{{2}}-\d{{2}}|^-?\d+(\.\d+)?$|{VARIABLE}"
 IS_VARIABLE = {"type": "string", "pattern": VARIABLE}
 IS_NULL = {"type": "null"}
-KEPT = ("description", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
+KEYWORDS = ("description", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
         "minProperties", "maxProperties", "minLength", "maxLength", "uniqueItems")  # fmt: skip
 # The names of types are offered; other spellings, decimals and nested types are the loader's to judge.
 TYPE = {"if": {"type": "string", "pattern": rf"[A-Z\s<(]|{VARIABLE}"}, "else": {"enum": sorted({*ATOMIC, *ALIASES})}}
@@ -83,21 +83,21 @@ def schema_text(defaults: Defaults | None = None) -> str:
     return json.dumps(file_schema(defaults), indent=1, ensure_ascii=False) + "\n"
 
 
-def _release(schema: dict[str, Any], definitions: Mapping[str, Any], given: Any) -> None:
+def _release(schema: dict[str, Any], definitions: Mapping[str, Any], default_values: Any) -> None:
     """Take the keys that defaults set out of what is required, at every depth of mappings."""
-    if not isinstance(given, Mapping):
+    if not isinstance(default_values, Mapping):
         return
     if "allOf" in schema:  # kinds: whichever the table has
-        schema["required"] = [key for key in schema.get("required", []) if key not in given]
+        schema["required"] = [key for key in schema.get("required", []) if key not in default_values]
         for branch in schema["allOf"]:
-            _release(branch["then"], definitions, given)
+            _release(branch["then"], definitions, default_values)
         return
     if reference := schema.get("$ref"):
-        _release(definitions[reference.rpartition("/")[2]], definitions, given)
+        _release(definitions[reference.rpartition("/")[2]], definitions, default_values)
         return
     if "required" in schema:
-        schema["required"] = [key for key in schema["required"] if key not in given]
-    for key, value in given.items():
+        schema["required"] = [key for key in schema["required"] if key not in default_values]
+    for key, value in default_values.items():
         if isinstance(inner := schema.get("properties", {}).get(key), dict):
             _release(inner, definitions, value)
 
@@ -108,7 +108,7 @@ def _tag_of(schema: Mapping[str, Any]) -> Any:
 
 def _converted(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return pydantic's schema of a value as one that names the wrong key, and accepts variables."""
-    own: dict[str, Any] = {name: node[name] for name in KEPT if name in node and node[name] not in (None, "", [], {})}
+    own: dict[str, Any] = {name: node[name] for name in KEYWORDS if name in node and node[name] not in (None, "", [], {})}
     if "description" in own:
         own["description"] = " ".join(own["description"].replace("``", "`").split())
     if "discriminator" in node:

@@ -85,11 +85,11 @@ def verify_row_check(
     fields = "".join(f", {name} {kind}" for name, (kind, _) in further.items())
     frame = spark.createDataFrame(values, f"i int, {VALUE} {column_type}{fields}").withColumn(HOSTILE, F.col(VALUE))
     rows = frame.select("i", F.expr(check.failing(CONTEXT)).alias("fails")).orderBy("i").collect()  # type: ignore[attr-defined]
-    found = [row["fails"] for row in rows]
-    require(None not in found, f"{check.id}: its SQL is TRUE or FALSE for every row, never NULL")
-    wanted = [False] * len(passing) + [True] * len(failing) + found[len(passing) + len(failing) :]
+    matches = [row["fails"] for row in rows]
+    require(None not in matches, f"{check.id}: its SQL is TRUE or FALSE for every row, never NULL")
+    wanted = [False] * len(passing) + [True] * len(failing) + matches[len(passing) + len(failing) :]
     wrong = [
-        value for (_, value, *_), is_failing, expected in zip(values, found, wanted, strict=True) if is_failing != expected
+        value for (_, value, *_), is_failing, expected in zip(values, matches, wanted, strict=True) if is_failing != expected
     ]
     require(not wrong, f"{check.id}: these values pass and should fail, or fail and should pass: {wrong!r}")
 
@@ -126,17 +126,17 @@ def _measure(
 ) -> dict[datetime | None, dict]:
     """Return the metrics of each window, from the scan and from the check's own query."""
     frame.where("_clean").createOrReplaceTempView(CONTEXT.batch_view)
-    found: dict[datetime | None, dict] = {start: dict(check.default_metrics) for start in starts}
+    matches: dict[datetime | None, dict] = {start: dict(check.default_metrics) for start in starts}
     if metrics := check.metrics(CONTEXT):
         aggregates = [F.expr(sql).alias(name) for name, sql in metrics.items()]
         for row in frame.groupBy("p_extracted_at").agg(*aggregates).collect():
-            found[_utc(row["p_extracted_at"])] |= {name: row[name] for name in metrics}
+            matches[_utc(row["p_extracted_at"])] |= {name: row[name] for name in metrics}
     if query := check.query_by_window(CONTEXT):
         rows = {_utc(row["p_extracted_at"]): row.asDict() for row in spark.sql(query).collect()}
         of_others = rows.pop(None, {})  # of each window without a row of its own
         for start in starts:
-            found[start] |= rows.get(start, of_others)
-    return found
+            matches[start] |= rows.get(start, of_others)
+    return matches
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -34,13 +34,13 @@ def verify_source(
     source, prints = _verify_fingerprints(open_source, windows, absent)
     first = source.read(spark, windows[:1])
     _verify_frame(first, windows[:1])
-    whole = source.read(spark, windows)
-    _verify_frame(whole, windows)
+    all_windows = source.read(spark, windows)
+    _verify_frame(all_windows, windows)
     alone = [source.read(spark, [window]) for window in windows]
-    rows = _rows(whole)
+    rows = _rows(all_windows)
     require(rows == sum(map(_rows, alone), Counter()), "windows that are read together have the rows of each alone")
     require(_rows(_recorded(open_source, windows).read(spark, windows)) == rows, "a second read gives the same rows")
-    require(not _corrupt_rows(whole), "a good record has no _corrupt_record")
+    require(not _corrupt_rows(all_windows), "a good record has no _corrupt_record")
     if change is not None:
         change(windows[0])
         now = _recorded(open_source, windows).fingerprints(windows)

@@ -129,21 +129,23 @@ class LakehouseTable(dg.Component):
                 f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
                 f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
             )
-        of_project = _definitions_of(tree, settings)
+        of_project, first = _definitions_of(tree, settings)
         own = of_project.of_tables.get(self.name, dg.Definitions())
-        is_first = self is tree.get_all_components(of_type=LakehouseTable)[0]
-        return dg.Definitions.merge(own, of_project.shared) if is_first else own
+        return dg.Definitions.merge(own, of_project.shared) if first in (self, None) else own
 
 
-# Of the last component tree: all tables are read once for it.
-_last: list[tuple[dg.ComponentTree, ProjectDefinitions]] = []
+# Of the last component tree: all its tables are read once, and not once for each of them.
+_last: list[tuple[dg.ComponentTree, ProjectDefinitions, LakehouseTable | None]] = []
 
 
-def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> ProjectDefinitions:
+def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> tuple[ProjectDefinitions, LakehouseTable | None]:
+    """Return the definitions of all tables, and the tree's first one (None: the tree has no components)."""
     if not _last or _last[0][0] is not tree:
         loaded = _read_project(settings)
-        _last[:] = [(tree, project_definitions(settings, loaded.tables, loaded.broken))]
-    return _last[0][1]
+        of_project = project_definitions(settings, loaded.tables, loaded.broken)
+        first = next(iter(tree.get_all_components(of_type=LakehouseTable)), None)
+        _last[:] = [(tree, of_project, first)]
+    return _last[0][1:]
 
 
 class _BrokenComponent(LakehouseTable):
