@@ -53,14 +53,19 @@ def test_a_check_that_quarantines_gold_fails(why):
 
 def test_a_table_without_parts_has_no_check_of_them():
     names = [spec.name for spec in gold_check_specs(GOLD.model_copy(update={"grain": None}))]
-    assert names == ["few", "key"]
+    assert names == ["few", "key", "calendar"]
 
 
 def test_without_a_new_derivation_the_checks_repeat_the_last_results():
     before = decided(outcome("few", "failed", "report"))
     published = GoldPublished(decided(number=2, recomputed=()), True, {}, before)
     results = {str(result.check_name): result for result in gold_check_results(GOLD, published, "tables/days/defs.yaml")}
-    assert {name: result.passed for name, result in results.items()} == {"few": False, "key": True, "grain": True}
+    assert {name: result.passed for name, result in results.items()} == {
+        "few": False,
+        "key": True,
+        "calendar": True,
+        "grain": True,
+    }
     for result in results.values():
         assert "Nothing has changed since it was judged, 2024-07-01 00:00 UTC" in str(result.description)
     now = GoldPublished(before, False, {}, before)
