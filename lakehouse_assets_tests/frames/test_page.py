@@ -72,6 +72,8 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": FAST_COMPILER,
         "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.ui.showConsoleProgress": "false",
         "spark.ui.enabled": "false",
     }
     arguments = " ".join(f'--conf "{key}={value}"' for key, value in delta.items())
