@@ -56,7 +56,7 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
     assert len([line for line in scripts[0].splitlines() if line.strip()]) <= 20
     (tmp_path / "orders.yaml").write_text(blocks("yaml")[0])
     (tmp_path / "blocks.json").write_text(json.dumps(scripts))
-    (tmp_path / "strict.yaml").write_text("checks: [{check: in_range, column: amount, min: 5}]")
+    (tmp_path / "strict.yaml").write_text("checks: [{check: in_range, column: amount, min: 6}]")
     (tmp_path / "wrong.yaml").write_text("checks: [{check: in_range, column: price, min: 5}]")
     run = "lakehouse check run --table-path ./orders --rules"
     commands += [
