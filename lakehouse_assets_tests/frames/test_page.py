@@ -55,7 +55,7 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
     assert len([line for line in scripts[0].splitlines() if line.strip()]) <= 20
     (tmp_path / "orders.yaml").write_text(blocks("yaml")[0])
     (tmp_path / "blocks.json").write_text(json.dumps(scripts))
-    (tmp_path / "strict.yaml").write_text("checks: [{check: in_range, column: amount, min: 5}]")
+    (tmp_path / "strict.yaml").write_text("checks: [{check: in_range, column: amount, min: 6}]")
     (tmp_path / "wrong.yaml").write_text("checks: [{check: in_range, column: price, min: 5}]")
     run = "lakehouse check run --table-path ./orders --rules"
     commands += [
@@ -71,6 +71,8 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": FAST_COMPILER,
         "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.ui.showConsoleProgress": "false",
         "spark.ui.enabled": "false",
     }
     arguments = " ".join(f'--conf "{key}={value}"' for key, value in delta.items())
@@ -101,5 +103,5 @@ def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path
         "wrong.yaml",
     }
     assert written <= {"orders", "orders_quarantine", "orders_log", "spark-warehouse", "metastore_db", "derby.log"}
-    # Half of what is promised, in processor seconds of a machine that does other work too.
+    # Promised is one second; here modules may have to be compiled first.
     assert record["seconds"] < 1.5, record
