@@ -12,7 +12,7 @@ import pytest
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.pipeline import extract as bronze
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.read_windows import CHANGED, GONE
+from lakehouse_assets.pipeline.read_windows import CHANGED, MISSING_FILES
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.sources import SCAN_ERRORS
@@ -73,7 +73,7 @@ def test_the_record_describes_the_read_rows(spark, settings) -> None:
     assert records[window(4)].fingerprint != now[window(4)], "so that it is read again"
     corrupt = [row["_corrupt_record"] for row in rows_of(settings.path("bronze", "readings")) if row["_corrupt_record"]]
     assert {text for text in corrupt if "2024-01-04" in text} == {f"unreadable window 2024-01-04: {CHANGED}"}
-    assert {text for text in corrupt if "2024-01-05" in text} == {f"unreadable window 2024-01-05: {GONE}"}
+    assert {text for text in corrupt if "2024-01-05" in text} == {f"unreadable window 2024-01-05: {MISSING_FILES}"}
 
     again = extract(runner(spark, settings), windows)
     assert {w.start.day for w in windows if again.get(w) != records.get(w)} == {4}
