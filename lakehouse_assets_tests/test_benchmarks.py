@@ -128,7 +128,7 @@ def test_an_instance_of_its_own_keeps_nothing_in_the_project(tmp_path, monkeypat
 def test_the_memory_of_a_process_is_measured():
     assert _by_proc(os.getpid()) > 10 * 2**20
     with PeakMemory(os.getpid()) as peak:
-        peak._done.wait(0.5)
+        peak._stop.wait(0.5)
     assert peak.megabytes is not None
     assert peak.megabytes > 10
 

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.base import Check, CheckContext, Judgement
 from lakehouse_assets.checks.families import BatchCheck, RowCheck
 from lakehouse_assets.checks.registry import AnyCheck, describe_kind, kinds
+from lakehouse_assets.contracts.decision import finite
 from lakehouse_assets.testing.promise import require
 
 ANY: TypeAdapter[Check] = TypeAdapter(AnyCheck)
@@ -161,6 +162,6 @@ def _require_judgement(name: str, judgement: Any, of: str) -> None:
     require(judgement.status in STATUSES, f"{name}: {judgement.status!r} is no status")
     require(judgement.status == "passed" or bool(judgement.message), f"{name}: a judgement that is no pass has a message")
     try:
-        json.dumps(dict(judgement.observed), allow_nan=False)
+        json.dumps(finite(judgement.observed), allow_nan=False)
     except (TypeError, ValueError):
-        require(False, f"{name}: `observed` of {of} is JSON, without NaN and infinity: {judgement.observed!r}")
+        require(False, f"{name}: `observed` of {of} is JSON: {judgement.observed!r}")
