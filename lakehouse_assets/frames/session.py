@@ -71,8 +71,10 @@ def runs_locally(spark: SparkSession) -> bool:
 def own_session(spark: SparkSession) -> SparkSession:
     """Return a copy of the session with its settings, and views of its own, in which rules mean what they mean in a lake.
 
-    Raises ConfigError for an extension's SQL function that Spark cannot register.
+    The SQL functions of extensions are registered in both: a frame's rows are flagged where they are read. Raises ConfigError
+    for one that Spark cannot register.
     """
+    register_functions(spark)
     if is_connect(spark):
         own: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
     else:
@@ -80,5 +82,4 @@ def own_session(spark: SparkSession) -> SparkSession:
         own = type(classic)(classic.sparkContext, classic._jsparkSession.cloneSession(), {})
     own.conf.set(ANSI, "true")
     own.conf.set("spark.sql.session.timeZone", "UTC")
-    register_functions(own)
     return own
