@@ -53,6 +53,8 @@ def points_of(steps: Sequence[gate.Step]) -> tuple[str, ...]:
 
 
 # Where an operation is killed. With a + : some moments after that step, together with its Java, in the middle of what follows.
+# Their kill points follow from the code; killed processes have not been played on them yet.
+NOT_PLAYED = frozenset({"unpin", "reset", "mend", "restore_logs"})
 POINTS: dict[str, tuple[str, ...]] = {
     "run": (
         "extracting", "extracting+", "bronze_committed", "extraction_recorded", "extraction_recorded+",

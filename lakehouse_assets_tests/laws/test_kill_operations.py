@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lakehouse_assets_tests.chaos.play import POINTS, PREPARED, end, run_of, run_operation
+from lakehouse_assets_tests.chaos.play import NOT_PLAYED, POINTS, PREPARED, end, run_of, run_operation
 from lakehouse_assets_tests.chaos.strike import Ground, copy_lake, prepare_lake
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import jvm_for_children
@@ -54,6 +54,7 @@ EXHAUSTIVE = {"run", "discard", "rejudge", "maintain", *ALSO}
     [
         pytest.param(name, marks=[pytest.mark.exhaustive(seconds=60)] if name in EXHAUSTIVE else [])
         for name in (*POINTS_STRUCK, *ALSO)
+        if name not in NOT_PLAYED
     ],
 )
 def test_a_killed_operation_completes_when_repeated(name, spark, jvm, before, tmp_path):
