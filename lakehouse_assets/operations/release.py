@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.supersession import CHECK as SUPERSEDE
+from lakehouse_assets.decisions.verdict import discard_rows
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.pipeline.gate import APPLYING, PASS, log, results, run_steps, stage
 from lakehouse_assets.pipeline.reference_tables import decisions_read
@@ -79,7 +80,7 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         if before is not None:
             return before
         decisions, current, record = _quarantined(run, start, seq)
-        verdict, counts = gate.discard_rows(current)
+        verdict, counts = discard_rows(current)
         decision = replace(
             current,
             number=_last_number(decisions) + 1,
