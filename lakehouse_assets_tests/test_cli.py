@@ -119,7 +119,7 @@ def test_check_list_as_a_table():
 def test_check_validate_where_nothing_has_landed():
     result = run("check", "validate")
     assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(": right\n")
+    assert result.stdout.endswith(": valid\n")
 
 
 def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):

@@ -50,7 +50,7 @@ def run(
     because: Annotated[str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.")] = None,
     by: Annotated[str | None, typer.Option(help="With --rejudge: who decides (default: the login name).")] = None,
 ) -> None:
-    """Ingest what has arrived or changed, once, and rewrite gold after it; or judge windows in bronze again.
+    """Ingest windows that arrived or changed, once, then rewrite gold. With --rejudge: judge windows in bronze again.
 
     A table with a mistake in its YAML or SQL stops, and the others go on: the command then ends with code 2.
     """
@@ -96,11 +96,11 @@ def verdicts(
     verdict: Annotated[str | None, typer.Option(help="Only this verdict, e.g. quarantined.")] = None,
     silver_version: Annotated[
         int | None,
-        typer.Option(min=0, help="The decisions that this Delta version of the table's silver (or gold) applied, all checks."),
+        typer.Option(min=0, help="List all checks of the decisions that this Delta version of silver (or gold) applied."),
     ] = None,
     as_json: common.AsJson = False,
 ) -> None:
-    """List each batch's last applied decision, with its counts of rows; or the checks before a version of silver."""
+    """List each batch's last applied decision with its row counts. With --silver-version: the checks behind a version."""
     from lakehouse_assets.reports.decision_rows import verdict_rows
 
     if silver_version is not None:

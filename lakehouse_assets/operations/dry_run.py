@@ -116,7 +116,7 @@ def _target_at(run: Run, windows: Sequence[Window], layer: str, names: Collectio
     spec, starts = run.spec, {window.start for window in windows}
     if layer == "source":
         if only_in_bronze(spec):
-            raise RefusedError(f"{spec.name}: its source has the present only; ask bronze")
+            raise RefusedError(f"{spec.name}: its source keeps no history; use --on bronze")
         source = source_of(spec, run.settings)
         arrived = sorted(source.fingerprints(windows))
         if not arrived:

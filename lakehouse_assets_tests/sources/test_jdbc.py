@@ -288,7 +288,7 @@ def test_an_unnamed_connection_is_refused() -> None:
         ({"table": 'a"b'}, "without quotes"),
         ({"table": "a.b.c"}, "schema.table"),
         ({"history": "watermark"}, "overlap_minutes: needed"),
-        ({"overlap_minutes": 5}, "history: watermark only"),
+        ({"overlap_minutes": 5}, "applies only with history: watermark"),
     ],
 )
 def test_invalid_yaml_is_refused(attributes, message) -> None:
