@@ -6,7 +6,7 @@ Belongs here: arguments, tables on the terminal, JSON. Does not: anything that a
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.markup import escape
@@ -101,14 +101,17 @@ def verdicts(
     as_json: common.AsJson = False,
 ) -> None:
     """List each batch's last applied decision with its row counts. With --silver-version: the checks behind a version."""
+    from lakehouse_assets.contracts.decision import Verdict
     from lakehouse_assets.reports.decision_rows import verdict_rows
 
+    if verdict not in (None, *(names := (*get_args(Verdict), "superseded"))):
+        raise RefusedError(f"--verdict {verdict}: there is no such verdict; there are {', '.join(names)}")
     if silver_version is not None:
         _checked_before(table, silver_version, verdict, as_json)
         return
     rows = verdict_rows(common.read_decisions(table), full=as_json)
     listed = [row for row in rows if verdict in (None, row["verdict"])]
-    common.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; `lakehouse run`")
+    common.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; run `lakehouse run`")
 
 
 def _checked_before(table: str | None, version: int, verdict: str | None, as_json: bool) -> None:

@@ -46,7 +46,9 @@ def quarantine_show(
         return
     spec = common.find_table(tables, table).spec
     if window is None:
-        raise RefusedError(f"{table} is quarantined by window: name one with --window (`lakehouse quarantine list`)")
+        raise RefusedError(
+            f"{table} has windows: name one with --window; `lakehouse quarantine list` shows which are quarantined"
+        )
     rows = quarantine_sample(settings, spec, find_window(spec, window).start, limit)
     common.show(rows, as_json, f"none of {table} {window} is in quarantine")
 

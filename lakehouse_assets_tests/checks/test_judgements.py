@@ -81,9 +81,9 @@ def test_the_key_of_an_empty_batch_has_no_duplicates():
         ({"check": "not_empty", "where": "v > 1"}, "where does not apply to not_empty"),
         (
             {"check": "sql", "name": "s", "sql": "select v from batch group by v", "where": "v > 1"},
-            "say there which rows are meant",
+            "choose the rows there",
         ),
-        ({"check": "metric", "name": "m", "sql": "sum(v)", "min": 1, "where": "v > 1"}, "say there which rows are meant"),
+        ({"check": "metric", "name": "m", "sql": "sum(v)", "min": 1, "where": "v > 1"}, "choose the rows there"),
         ({"check": "freshness", "column": "t", "max_age": "-1h"}, "not a duration"),
         (
             {"check": "reconcile", "measure": "count(*)", "table": "t", "against": "count(*)", "against_where": "a > :now"},

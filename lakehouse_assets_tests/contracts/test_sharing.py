@@ -52,7 +52,7 @@ def test_overrides_change_a_pack_for_one_table():
     [
         ("none", ("packs", 0), "there is no pack 'none'; there are position, ids"),
         ({"pack": "ids", "whit": {}}, ("packs", 0, "whit"), "not known here"),
-        ({"with": {}}, ("packs", 0, "pack"), "Field required"),
+        ({"with": {}}, ("packs", 0, "pack"), "this key is required"),
         ("position", ("packs", 0, "with"), "pack position needs longitude"),
         ({"pack": "ids", "with": {"least": 1}}, ("packs", 0, "with"), "no parameter least; there are most"),
         (
@@ -76,7 +76,7 @@ def test_an_invalid_use_of_a_pack_is_refused(use, keys, message):
 
 
 def test_a_pattern_that_fits_no_column_binds_to_nothing():
-    with pytest.raises(SharingError, match="binds to nothing"):
+    with pytest.raises(SharingError, match="makes no check"):
         resolve_attributes({"columns": {"x": "int"}, "packs": ["ids"]}, SHARED)
 
 
