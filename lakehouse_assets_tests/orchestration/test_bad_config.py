@@ -137,7 +137,7 @@ def test_yaml_itself(load, old, new, line, expected):
         ("format: csv", "format: csv, glob: x", 5, "source.glob", "not known here; there are kind, path, format"),
         ("max: 10", "maximum: 10", 13, "checks.1.in_range.maximum", "not known here; did you mean max? There are"),
         ("not_empty", "not_emty", 12, "checks.0", "'not_emty'"),
-        ("not_empty", "not_emty", 12, "checks.0", "'not_empty', 'not_null', "),
+        ("not_empty", "not_emty", 12, "checks.0", "not_empty, not_null, "),
         ("name: readings", "name: Readings", 4, "name", "is not a table name"),
         ("name: readings", "name: gold_readings", 4, "name", "are reserved"),
         ("value: double", "value: duoble", 10, "columns.value.type", "unknown type 'duoble'"),
