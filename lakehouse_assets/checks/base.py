@@ -204,7 +204,7 @@ class Check(StrictModel):
 
     @property
     def effect(self) -> Effect:
-        """What a failure does, by "Severity, said once"."""
+        """Return what a failure does: `on_fail`, or the default of the severity."""
         default: Effect = "quarantine_rows" if self.scope == "row" else "quarantine_batch"
         return self.on_fail or (default if self.blocking else "warn")
 

@@ -7,5 +7,5 @@ from lakehouse_assets.contracts.batch import ROW_COLUMNS
 
 
 def total_order(last_modified: str | None) -> tuple[str | None, ...]:
-    """Return the columns that order the rows of a key, oldest row first. None stands for NULL in every row."""
+    """Return the columns that order the rows of a key, oldest row first. None means NULL in every row."""
     return (last_modified, *ROW_COLUMNS)

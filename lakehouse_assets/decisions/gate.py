@@ -207,6 +207,6 @@ def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]
 def _shown_message(check: Check, status: str, message: str, hidden: bool, pii: Collection[str]) -> str:
     if status == "error" and pii and (hidden or quotes(message)):
         return masked(message)  # a column that is not marked may hold what belongs into one that is
-    # A row check counts; what else is said of a batch may quote a value.
+    # A row check only counts rows. Any other message on a batch may quote a value.
     counts = isinstance(check, RowCheck) and check.scope == "row" and status != "error"
     return MASKED if hidden and message and not counts else message

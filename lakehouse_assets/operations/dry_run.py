@@ -60,7 +60,7 @@ class DryRunOutcome:
 
     @property
     def would_quarantine(self) -> str:
-        """What this check would have quarantined."""
+        """Return what this check would have quarantined: rows, the whole window or nothing."""
         if self.outcome.effect == "batch":
             return "the window" if self.window else "the table"
         return f"{self.outcome.failed_rows} row(s)" if self.outcome.effect == "rows" else "nothing"

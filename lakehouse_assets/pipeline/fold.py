@@ -114,7 +114,7 @@ def _quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
 
 
 def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
-    """One row per living key. Append mode has no keys in common, so its rows are the fold."""
+    """Return one row per key that is not deleted. In append mode no rows share a key, so all rows are returned."""
     columns, rows = [*map(identifier, silver_columns(spec))], foldable.rows
     if spec.extraction.mode == "append":
         return rows.select(*columns)
