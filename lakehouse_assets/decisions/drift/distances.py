@@ -78,7 +78,7 @@ class Ecdf:
         return self.values[np.minimum(indices, self.values.size - 1)]
 
     def plus(self, other: "Ecdf", most: int = MOST_STEPS) -> "Ecdf":
-        """Return the sum of both, the same on every machine and in every run. Over twice ``most`` steps are thinned to ``most``."""
+        """Return the sum of both, the same on every machine and in every run, thinned to ``most`` steps beyond twice that."""
         indices = np.searchsorted(self.values, other.values)
         inside = np.minimum(indices, self.values.size - 1)
         shared = self.values[inside] == other.values
