@@ -1,10 +1,9 @@
 """The base of every YAML model: immutable, and strict about keys and numbers.
 
-Belongs here: the errors for a missing or unknown key, an unknown kind, and a boolean in place of a number. Does not: any key.
+Belongs here: the errors for an unknown key and for a boolean in place of a number. Does not: any key.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Self, get_args
 
@@ -44,30 +43,12 @@ class StrictModel(BaseModel):
     @classmethod
     def _explain(cls, mistake: dict[str, Any]) -> InitErrorDetails:
         """Return the mistake; for an unknown key of this model, with the keys that it has."""
-        kind, loc, text = mistake["type"], mistake["loc"], mistake_text(mistake)
+        kind, loc, text = mistake["type"], mistake["loc"], mistake["msg"]
         if kind == "extra_forbidden" and len(loc) == 1:
             names = [field.alias or name for name, field in cls.model_fields.items()]
-            text = _unknown_name("not known here", str(loc[0]), names)
+            near = get_close_matches(str(loc[0]), names, 1)
+            text = f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
         return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])
-
-
-def mistake_text(mistake: Mapping[str, Any]) -> str:
-    """Return the text of one of pydantic's mistakes: its own, but for a missing key and an unknown kind."""
-    key = str(mistake.get("ctx", {}).get("discriminator", "")).strip("'")
-    match mistake["type"]:
-        case "missing":
-            return "this key is required"
-        case "union_tag_not_found" if key:
-            return f"{key}: this key is required"
-        case "union_tag_invalid" if key:
-            tag, names = mistake["ctx"]["tag"], re.findall("'(.*?)'", mistake["ctx"]["expected_tags"])
-            return _unknown_name(f"{key}: there is no {tag!r}", tag, names)
-    return str(mistake["msg"])
-
-
-def _unknown_name(text: str, name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, 1)
-    return f"{text}; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
 
 
 def _custom(kind: str, text: str) -> PydanticCustomError:

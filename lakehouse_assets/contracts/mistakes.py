@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import dependency_mistakes
-from lakehouse_assets.checks.strict_model import mistake_text
 
 Keys = tuple[str | int, ...]
 OURS = ("gold_", "ops_")
@@ -34,7 +33,7 @@ def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:
     """Yield each mistake's text and its keys as the YAML has them: pydantic puts a source's kind below `source`."""
     for mistake in error.errors(include_url=False):
         keys = mistake["loc"]
-        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), mistake_text(mistake).removeprefix("Value error, ")
+        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), mistake["msg"].removeprefix("Value error, ")
 
 
 def dotted(keys: Sequence[str | int]) -> str:

@@ -52,7 +52,7 @@ def test_overrides_change_a_pack_for_one_table():
     [
         ("none", ("packs", 0), "there is no pack 'none'; there are position, ids"),
         ({"pack": "ids", "whit": {}}, ("packs", 0, "whit"), "not known here"),
-        ({"with": {}}, ("packs", 0, "pack"), "this key is required"),
+        ({"with": {}}, ("packs", 0, "pack"), "Field required"),
         ("position", ("packs", 0, "with"), "pack position needs longitude"),
         ({"pack": "ids", "with": {"least": 1}}, ("packs", 0, "with"), "no parameter least; there are most"),
         (
