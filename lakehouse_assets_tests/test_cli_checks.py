@@ -160,7 +160,7 @@ def test_backtest(lake):
 
 def test_suggest_needs_a_hundred_rows(lake):
     # Days 1 and 2 wrote the same keys as day 3: silver has 40 rows.
-    assert "at least 100 are wanted" in str(run("suggest", "readings").exception)
+    assert "at least 100 are needed" in str(run("suggest", "readings").exception)
 
 
 def test_suggest(spark, lake):

@@ -27,6 +27,7 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns, schema_outcomes
 from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, superseded
+from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def decide(
     drift = drift_verdict(record.p_extracted_at, evidence, knowledge)
     outcomes = _outcomes(spec, current, planned, record, evidence, knowledge, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
-    verdict, counts = gate.verdict_of(outcomes, evidence.numbers)
+    verdict, counts = verdict_of(outcomes, evidence.numbers)
     number = max((d.number for d in knowledge.decisions), default=0) + 1
     decision = Decision(
         table=spec.name,
@@ -124,7 +125,7 @@ def decide(
         kind=request.kind,
         verdict=verdict,
         counts=counts,
-        reasons=gate.reasons_of(outcomes),
+        reasons=reasons_of(outcomes),
         ruleset_hash=spec.ruleset_hash,
         ruleset=spec.ruleset(),
         bronze_version=record.bronze_version,

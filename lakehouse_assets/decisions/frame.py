@@ -15,6 +15,7 @@ from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.windows import next_start
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge, drift_verdict
+from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
 
 KEY_CHECK = "key_not_null"
 
@@ -61,7 +62,7 @@ def decide_frame(
     )
     drift = drift_verdict(start, evidence, knowledge)
     outcomes += gate.drift_outcome(drift, numbers)
-    verdict, counts = gate.verdict_of(outcomes, numbers)
+    verdict, counts = verdict_of(outcomes, numbers)
     return Decision(
         table=rules.name,
         p_extracted_at=start,
@@ -70,7 +71,7 @@ def decide_frame(
         kind="judged",
         verdict=verdict,
         counts=counts,
-        reasons=gate.reasons_of(outcomes),
+        reasons=reasons_of(outcomes),
         ruleset_hash=rules.ruleset_hash,
         ruleset=rules.ruleset(),
         bronze_version=None,

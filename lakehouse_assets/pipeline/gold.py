@@ -20,9 +20,9 @@ from lakehouse_assets.contracts.check_context import gold_context
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset, ruleset_hash
-from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.decide import gold_outcomes
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.isolate import Broken
@@ -86,7 +86,7 @@ class GoldTarget(Target[GoldRun]):
         return MeasurePlan(awaited_checks(checks, context), context, rules, self.run.personal, deferred)
 
     def complete_earlier_runs(self) -> None:
-        """As `Target`. If the versions of a decision's inputs are gone, it stays unapplied: gold is then decided anew."""
+        """Apply decisions that an earlier run left. If the versions of their inputs are gone, gold is decided anew."""
         self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
         last = max(self.log, key=lambda d: d.number, default=None)
         if last is None or last.applied_at is not None:
@@ -136,7 +136,7 @@ class GoldTarget(Target[GoldRun]):
         for batch in self.batches:
             numbers = self.numbers[batch]
             outcomes = gold_outcomes(self.run.spec, self.context, numbers, self.run.pii, self._rows_outside()) + outcomes
-        verdict, counts = gate.verdict_of(outcomes, numbers)
+        verdict, counts = verdict_of(outcomes, numbers)
         return [
             Decision(
                 table=self.run.table,
@@ -146,7 +146,7 @@ class GoldTarget(Target[GoldRun]):
                 kind="judged",
                 verdict=verdict,
                 counts=counts,
-                reasons=gate.reasons_of(outcomes),
+                reasons=reasons_of(outcomes),
                 ruleset_hash=ruleset_hash(self.run.spec, self.run.query),
                 ruleset=ruleset(self.run.spec, self.run.query),
                 bronze_version=None,
