@@ -30,7 +30,7 @@ check: lint ## lint, types, import rules, the tests without Spark and one story:
 test: lint ## lint, types, import rules, the tests: twenty minutes
 	@$(PYTEST) --durations=20
 
-test-slice: setup ## about five minutes of the exhaustive tests, drawn by SEED (default: the commit)
+test-slice: setup ## about ten minutes of the exhaustive tests, drawn by SEED (default: the commit)
 	@$(PY) -m pytest -n 2 -v -m exhaustive --slice=$(SEED) lakehouse_assets_tests
 
 test-all: lint ## make test with all exhaustive tests: hours
