@@ -1,14 +1,17 @@
 """The base of every YAML model: immutable, and strict about keys and numbers.
 
-Belongs here: the errors for an unknown key and for a boolean in place of a number. Does not: any key.
+Belongs here: the errors for an unknown key and for a boolean in place of a number, and the keys' descriptions. Does not: any key.
 """
 
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from lakehouse_assets.checks.attribute_docstrings import attribute_docstrings
 
 
 class StrictModel(BaseModel):
@@ -16,7 +19,20 @@ class StrictModel(BaseModel):
     key is its description in the reference.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the schema with the keys' descriptions. They are read here, since pydantic's `use_attribute_docstrings` reads
+        them at every import: a quarter of a second.
+        """
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in attribute_docstrings(cls).items():
+            if name in cls.model_fields:
+                alias = cls.model_fields[name].alias
+                properties[alias if alias in properties else name].setdefault("description", text)
+        return schema
 
     @model_validator(mode="wrap")
     @classmethod
