@@ -1,9 +1,10 @@
 """The base of every YAML model: immutable, and strict about keys and numbers.
 
-Belongs here: the errors for an unknown key and for a boolean in place of a number, and the keys' descriptions. Does not: any key.
+Belongs here: errors for an unknown key and for a boolean in place of a number; the keys' descriptions. Does not: any key.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Self, get_args
 
@@ -12,6 +13,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from lakehouse_assets.checks.attribute_docstrings import attribute_docstrings
+
+QUOTED = re.compile("'(.*?)'")
 
 
 class StrictModel(BaseModel):
@@ -58,13 +61,18 @@ class StrictModel(BaseModel):
 
     @classmethod
     def _explain(cls, mistake: dict[str, Any]) -> InitErrorDetails:
-        """Return the mistake; for an unknown key of this model, with the keys that it has."""
-        kind, loc, text = mistake["type"], mistake["loc"], mistake["msg"]
+        """Return the mistake; for an unknown key of this model or an unknown kind, with those that there are."""
+        kind, loc, text, context = mistake["type"], mistake["loc"], mistake["msg"], mistake.get("ctx", {})
         if kind == "extra_forbidden" and len(loc) == 1:
-            names = [field.alias or name for name, field in cls.model_fields.items()]
-            near = get_close_matches(str(loc[0]), names, 1)
-            text = f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
+            text = _unknown(str(loc[0]), [field.alias or name for name, field in cls.model_fields.items()])
+        if kind == "union_tag_invalid" and "tag" in context:
+            text = f"{context['tag']!r} is {_unknown(context['tag'], re.findall(QUOTED, context['expected_tags']))}"
         return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, 1)
+    return f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
 
 
 def _custom(kind: str, text: str) -> PydanticCustomError:
