@@ -14,7 +14,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.test_project import TABLE, make_project
 
 CHECKS = """\
-  tolerance: 3
+  jigsaw: 3
   checks:
     - {check: from_the_future, column: id}
     - {check: not_null, column: id, tolerates: 2}
@@ -26,7 +26,7 @@ def test_it_stops_alone_and_this_version_is_named(tmp_path, monkeypatch):
     loaded = find_tables(Settings.from_environment({}, start=project))
     assert [table.spec.name for table in loaded.tables] == ["orders"]
     text = "\n".join(loaded.mistakes)
-    assert "newer/defs.yaml:8: tolerance: not known here; there are name, description" in text
+    assert "newer/defs.yaml:8: jigsaw: not known here; there are name, description" in text
     assert "newer/defs.yaml:10: checks.0: 'from_the_future' is not known here; there are " in text
     assert "newer/defs.yaml:11: checks.1.not_null.tolerates: not known here; there are name, severity" in text
     assert text.count(f"(in lakehouse_assets {version('lakehouse_assets')}; a later version may know it)") == 3
