@@ -29,7 +29,8 @@ half() {
 }
 case "$*" in
   "-m venv "*)
-    mkdir -p "$3/bin"; touch "$3/pyvenv.cfg" "$3/bin/activate"; cp "$0" "$3/bin/python"; half venv; touch "$3/pip" ;;
+    mkdir -p "$3/bin"; touch "$3/pyvenv.cfg"; echo "PS1=(${3##*/})" >"$3/bin/activate"
+    cp "$0" "$3/bin/python"; half venv; touch "$3/pip" ;;
   "-m pip install "*)
     [ -e "$home/pip" ] || { echo "No module named pip" >&2; exit 1; }
     touch "$home/uv-half"; half pip; touch "$home/uv" ;;
@@ -87,6 +88,7 @@ def assert_complete(folder: Path, lock: str = "one") -> None:
     assert not (home / "packages-half").exists()
     assert (home / "packages").read_text() == lock
     assert (home / "bin" / "lakehouse").read_text() == f"#!{home}/bin/python\n"
+    assert (home / "bin" / "activate").read_text().startswith("PS1=(.venv)\n")
 
 
 def is_repeated_by_make(folder: Path) -> bool:

@@ -60,8 +60,9 @@ grep -q DAGSTER_HOME "$new/bin/activate" || printf '\nexport DAGSTER_HOME=%q\n' 
 # Its scripts name the folder that they were made in.
 "$python" -c '
 import os, sys
-new, place = map(os.fsencode, sys.argv[1:])
-for path in [new + b"/pyvenv.cfg", *(file.path for file in os.scandir(new + b"/bin") if file.is_file() and not file.is_symlink())]:
+folder = os.fsencode(sys.argv[1])
+new, place = map(os.path.basename, map(os.fsencode, sys.argv[1:]))  # activate has the name alone, for its prompt
+for path in [folder + b"/pyvenv.cfg", *(file.path for file in os.scandir(folder + b"/bin") if file.is_file() and not file.is_symlink())]:
     text = open(path, "rb").read()
     if new in text:
         open(path, "wb").write(text.replace(new, place))
