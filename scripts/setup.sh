@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Make the environment of this project in the folder given: Python packages from the lock, Delta's jars, DAGSTER_HOME.
-# The file .ready in it says that it is whole, and is made last: a set-up that was killed is begun anew by the next one.
+# A new one is made beside it, and moved into place once it is whole: until then the older one stays as it is.
+# The file .ready in it says that it is whole. A set-up that was killed is begun anew by the next one.
 set -euo pipefail
-venv=$1
+case "$1" in /*) venv=$1 ;; *) venv=$PWD/$1 ;; esac
+new=$venv.new
+replaced=$venv.replaced
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 python=""
@@ -25,34 +28,52 @@ esac
 # One set-up at a time: what a killed one left running (pip, uv) ends before this one begins.
 exec 9>"$venv.lock"
 "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
-rm -rf "$venv.new"
+# One that was killed between its two moves.
+if [ ! -e "$venv" ] && [ -e "$replaced" ]; then mv "$replaced" "$venv"; fi
+rm -rf "$new" "$replaced"
 
-install() { "$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" "$@"; }
+install() { "$new/bin/python" -m uv pip install --quiet --python "$new/bin/python" "$@"; }
 
 echo "setting up $venv ($("$python" --version), Java $version)"
 if [ -e "$venv/.ready" ] && "$venv/bin/python" -c 'import pip, uv' 2>/dev/null; then
-  # It stays as it is until all that the lock wants has been fetched: without a network nothing is lost.
-  install --target "$venv.new" --require-hashes -r "$here/requirements.lock"
-  rm -rf "$venv.new" "$venv/.ready"
+  # With what a person installed besides, and the jars.
+  mkdir "$new"
+  cp -a "$venv/." "$new"
+  rm "$new/.ready"
 else
   if [ -d "$venv" ] && [ ! -e "$venv/pyvenv.cfg" ] && [ -n "$(find "$venv/" -type f | head -n 1)" ]; then
-    echo "$venv is no Python environment, and is not removed; name another folder, or remove it" >&2
+    echo "$venv is no Python environment, and is not replaced; name another folder, or remove it" >&2
     exit 3
   fi
   [ ! -e "$venv" ] || echo "an earlier set-up of $venv was ended before it was whole: making it anew"
-  rm -rf "$venv"
-  "$python" -m venv "$venv" || { echo "python3-venv is needed (Debian: apt-get install python3-venv)" >&2; exit 3; }
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv
+  "$python" -m venv "$new" || { echo "python3-venv is needed (Debian: apt-get install python3-venv)" >&2; exit 3; }
+  "$new/bin/python" -m pip install --quiet --disable-pip-version-check uv
 fi
 install --require-hashes -r "$here/requirements.lock"
 install --no-deps --editable "$here"
 export LAKEHOUSE_PROJECT="$here"
 echo "fetching Delta's jars"
-"$venv/bin/python" -m lakehouse_assets.storage.session 2>/dev/null >/dev/null || "$venv/bin/python" -m lakehouse_assets.storage.session
+"$new/bin/python" -m lakehouse_assets.storage.session 2>/dev/null >/dev/null || "$new/bin/python" -m lakehouse_assets.storage.session
+# In the activated environment a plain `dagster dev` finds the instance.
+grep -q DAGSTER_HOME "$new/bin/activate" || printf '\nexport DAGSTER_HOME=%q\n' "$here" >>"$new/bin/activate"
+
+# Its scripts name the folder that they were made in.
+"$python" -c '
+import os, sys
+folder = os.fsencode(sys.argv[1])
+new, place = map(os.path.basename, map(os.fsencode, sys.argv[1:]))  # activate has the name alone, for its prompt
+for path in [folder + b"/pyvenv.cfg", *(file.path for file in os.scandir(folder + b"/bin") if file.is_file() and not file.is_symlink())]:
+    text = open(path, "rb").read()
+    if new in text:
+        open(path, "wb").write(text.replace(new, place))
+' "$new" "$venv"
+# Whole, and older than the lock until the last step: make repeats a set-up that was killed before it.
+touch -t 200001010000 "$new/.ready"
+[ ! -e "$venv" ] || mv "$venv" "$replaced"
+mv "$new" "$venv"
+rm -rf "$replaced"
+
+# Java looks where the archived classes are from: they are archived in place.
 echo "archiving what Java loads for each run"
 "$venv/bin/python" "$here/scripts/archive_classes.py" >/dev/null 2>&1 || echo "no class archive: runs start without it, some seconds later"
-
-# In the activated environment a plain `dagster dev` finds the instance.
-grep -q DAGSTER_HOME "$venv/bin/activate" || printf '\nexport DAGSTER_HOME=%q\n' "$here" >>"$venv/bin/activate"
-# The mark of a whole environment. Without it the next set-up makes a new one.
 touch "$venv/.ready"

@@ -29,6 +29,8 @@ _FAULTS |= {"disk i/o error": MESSAGES[errno.EIO]}  # of a full disk too, if its
 FAULT = re.compile("|".join(map(re.escape, _FAULTS)), re.IGNORECASE)
 # Errors of files. Any other error may quote a row with the same text.
 JAVA = re.compile(r"java\.io\.(IOException|FileNotFoundException)|java\.nio\.file\.\w+|org\.apache\.hadoop\.fs\.[\w.$]+")
+# Hadoop does not say why it cannot make a folder: the disk is asked.
+NO_FOLDER = re.compile(r"Mkdirs failed to create (?:file:)?(/.+?) \(exists=")
 PYTHON: tuple[type[BaseException], ...] = (OSError, DeltaError, sqlite3.Error)
 DEPTH = 20
 LITTLE = 1_000_000  # bytes
@@ -47,7 +49,17 @@ def find_disk_fault(error: BaseException) -> str | None:
         for text in [*texts, *_java_messages(link)]:
             if match := FAULT.search(text):
                 return _FAULTS[match[0].lower()]
+            if (folder := NO_FOLDER.search(text)) and (fault := _find_fault_at(Path(folder[1]))):
+                return fault
     return None
+
+
+def _find_fault_at(folder: Path) -> str | None:
+    """Return the message of a disk on which no folder can be made; None if it is writable and has room."""
+    free, _, writable = _free_space(folder)
+    if not writable:
+        return MESSAGES[errno.EROFS]
+    return None if free else MESSAGES[errno.ENOSPC]
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -53,8 +53,6 @@ def points_of(steps: Sequence[gate.Step]) -> tuple[str, ...]:
 
 
 # Where an operation is killed. With a + : some moments after that step, together with its Java, in the middle of what follows.
-# Their kill points follow from the code; killed processes have not been played on them yet.
-NOT_PLAYED = frozenset({"unpin", "reset", "mend", "restore_logs"})
 POINTS: dict[str, tuple[str, ...]] = {
     "run": (
         "extracting", "extracting+", "bronze_committed", "extraction_recorded", "extraction_recorded+",
@@ -204,7 +202,8 @@ def tables(settings: Settings) -> dict[str, Any]:
             str((labels.get(r["decision_id"], r["decision_id"].split("-")[0]), *list(r.values())[1:])) for r in profiles
         ),
         "events": [(event.kind, event.after) for event in events],
-        "results": sorted(str((labels[r["decision_id"]], *list(r.values())[1:])) for r in results),
+        # A decision without a commit cannot be restored (docs/evidence.md); its results are still there.
+        "results": sorted(str((labels.get(r["decision_id"], "lost"), *list(r.values())[1:])) for r in results),
         "unapplied": len(ledger.unapplied_decisions(decisions)),
     }
 

@@ -1,4 +1,4 @@
-"""A disk that is full from a step on, whichever it is: the error names it, and later the operation ends as ever.
+"""A disk that is full or read-only from a step on, whichever it is: the error names it, and later the operation ends as ever.
 
 Belongs here: a real disk, which only root can make. Does not: two steps of it for everybody (test_refused_writes), which
 errors are a disk's (storage/test_disk_errors).
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.errors import DiskError
-from lakehouse_assets_tests.chaos.play import NOT_PLAYED, POINTS, run_of, run_operation
+from lakehouse_assets_tests.chaos.play import POINTS, run_of, run_operation
 from lakehouse_assets_tests.chaos.strike import Ground
 from lakehouse_assets_tests.support import copy_lake
 
@@ -27,11 +27,16 @@ LAST = {
     "silver_vacuumed",
     "quarantine_vacuumed",
     "silver_rebuilt",
+    "silver_mended",
     "migrated",
     "pin_logged",
+    "unpin_logged",
+    "reset_logged",
     "seed_logged",
+    "extractions_restored",
+    "positions_restored",
+    "orphans_removed",
 }
-OPERATIONS = ("run", "release", "discard", "rejudge", "maintain", "rebuild", "migrate", "seed", "pin")
 
 
 @contextmanager
@@ -79,34 +84,59 @@ class Full:
         self.filler.unlink(missing_ok=True)
 
 
+class ReadOnly:
+    """Every write is refused. The lake's locks are elsewhere: a disk on which a file is open for writing cannot become so."""
+
+    message = "Read-only file system. Make it writable"
+
+    def __init__(self, home: Path) -> None:
+        self.mount_point, self.begun = home.parent, False
+        locks, outside = home / "lake" / "_locks", home.parent.with_name(f"{home.parent.name}-locks")
+        outside.mkdir()
+        locks.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(locks, ignore_errors=True)
+        locks.symlink_to(outside)
+
+    def begin(self) -> None:
+        self._mount("ro")
+        self.begun = True
+
+    def end(self) -> None:
+        self._mount("rw")
+
+    def _mount(self, mode: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{mode}", self.mount_point], check=True)
+
+
+def refuse_from(point: str, ground: Ground, folder: Path, fault: type[Full | ReadOnly]) -> None:
+    """Run the operation on a disk that refuses writes from a step on, then again on one that does not."""
+    here = copy_lake(ground.before, folder / "home")
+    refusing, name = fault(here.dagster_home), ground.operation
+
+    def step(reached: str) -> None:
+        if reached == point and not refusing.begun:
+            refusing.begin()
+
+    step(START)
+    try:
+        run_operation(run_of(ground.spark, here, step), name)
+    except DiskError as error:
+        assert refusing.message in str(error)
+    else:
+        assert point in LAST or not refusing.begun, f"{name}: nothing failed on a disk that refuses from {point} on"
+    refusing.end()
+    ground.assert_same_end(here, f"{name}: refused from {point} on")
+
+
+@pytest.mark.parametrize("fault", [Full, ReadOnly], ids=["full", "read-only"])
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.exhaustive(seconds=20 * len(POINTS[name])))
-        for name in OPERATIONS
-        if name not in NOT_PLAYED
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive(seconds=20 * len(POINTS[name]))) for name in POINTS]
 )
-def test_a_disk_that_refuses_writes_from_a_step_on(spark, tmp_path, name):
+def test_a_disk_that_refuses_writes_from_a_step_on(spark, tmp_path, name, fault):
     if os.geteuid() != 0:
         pytest.skip("only root can mount a disk")
     ground = Ground(spark, tmp_path / "ground", name, 1)
     for point in (START, *(point for point in POINTS[name] if not point.endswith("+"))):
         with disk(tmp_path / point) as folder:
-            here = copy_lake(ground.before, folder / "home")
-            refusing = Full(here.dagster_home)
-
-            def step(reached: str, point: str = point, refusing: Full = refusing) -> None:
-                if reached == point and not refusing.begun:
-                    refusing.begin()
-
-            step(START)
-            try:
-                run_operation(run_of(spark, here, step), name)
-            except DiskError as error:
-                assert refusing.message in str(error)
-            else:
-                assert point in LAST or not refusing.begun, f"{name}: nothing failed on a disk that refuses from {point} on"
-            refusing.end()
-            ground.assert_same_end(here, f"{name}: refused from {point} on")
-            shutil.rmtree(here.dagster_home)
+            refuse_from(point, ground, folder, fault)
+            shutil.rmtree(folder / "home")

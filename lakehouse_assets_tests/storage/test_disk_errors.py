@@ -85,6 +85,18 @@ def test_a_sqlite_disk_error_may_be_a_full_disk(settings, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("space", "fault"), [((5, 10, False), READ_ONLY), ((0, 10, True), FULL), ((5, 10, True), None)], ids=str
+)
+def test_a_folder_that_cannot_be_made_is_a_fault_of_its_disk(space, fault, monkeypatch):
+    """Hadoop's message on a tmpfs that is mounted read-only; with room on a writable disk, something else is wrong."""
+    text = "Mkdirs failed to create file:/lake/staging/t/run/_temporary/0 (exists=false, cwd=file:/home/me)"
+    folders = []
+    monkeypatch.setattr(disk_errors, "_free_space", lambda folder: folders.append(str(folder)) or space)
+    assert find_disk_fault(of_spark(java("java.io.IOException", text))) == fault
+    assert folders == ["/lake/staging/t/run/_temporary/0"]
+
+
+@pytest.mark.parametrize(
     "error",
     [
         ValueError(FULL),
