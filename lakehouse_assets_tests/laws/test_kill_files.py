@@ -7,7 +7,8 @@ import pytest
 
 from lakehouse_assets_tests.chaos.files import EveryFile, is_commit
 from lakehouse_assets_tests.chaos.play import POINTS, PREPARED
-from lakehouse_assets_tests.chaos.strike import copy_lake, prepare_lake
+from lakehouse_assets_tests.chaos.strike import prepare_lake
+from lakehouse_assets_tests.support import copy_lake
 
 SEED = 1
 # What each writes at least: the logs before and after, the results, and what it is about.
