@@ -27,16 +27,14 @@ from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema.gate import lacking_columns, without
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.frames import select_batches
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken, select_batches
 from lakehouse_assets.measures.stage import declared_rules, row_rules
-from lakehouse_assets.measures.standalone import flag_rows
 from lakehouse_assets.pipeline.extract import bronze_rows
 from lakehouse_assets.pipeline.gate import JUDGING, Target, run_steps
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import SilverTarget
-from lakehouse_assets.pipeline.staging import stage_batches, stage_typed
+from lakehouse_assets.pipeline.staging import flag_rows, stage_batches, stage_typed
 from lakehouse_assets.pipeline.table_source import only_in_bronze, source_of
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.operations.dry_run import DryRunOutcome, DryRunResult, in_memory, judge_only, with_check
 from lakehouse_assets.pipeline.gold import GoldTarget
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables

@@ -18,7 +18,8 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.silver import silver_columns, silver_types, total_order
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.ledger import Link, Live
-from lakehouse_assets.measures.frames import MOMENT, local_frame, select_batches
+from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, published_keys, unread_windows
 from lakehouse_assets.measures.stage import stage
 from lakehouse_assets.pipeline.run import Run

@@ -25,7 +25,7 @@ from lakehouse_assets.decisions.decide import gold_outcomes
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
 from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.pipeline.evidence import refuse_damaged_table
 from lakehouse_assets.pipeline.fold import fold, foldable
 from lakehouse_assets.pipeline.run import Run

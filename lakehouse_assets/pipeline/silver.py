@@ -28,7 +28,7 @@ from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
 from lakehouse_assets.pipeline.gate import (
