@@ -158,7 +158,9 @@ class SilverTarget(Target[Run]):
                 self.postponed.append(record)
                 continue
             evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
-            decisions += decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+            judged = decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+            knowledge.learn(judged, evidence)
+            decisions += judged.decisions
         return decisions
 
     def read_knowledge(self) -> Knowledge:
