@@ -107,7 +107,7 @@ class Knowledge:
 
 
 def make_decision(outcomes: Sequence[Outcome], evidence: BatchEvidence, drift: DriftVerdict | None, **fields: Any) -> Decision:
-    """Return the decision that follows from a batch's outcomes. ``fields``: which batch it is, by which rules and in which run."""
+    """Return the decision that follows from a batch's outcomes. ``fields``: the batch, the rules and the run."""
     verdict, counts = gate.verdict_of(outcomes, evidence.numbers)
     return Decision(
         verdict=verdict,
