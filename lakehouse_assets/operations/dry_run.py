@@ -180,7 +180,7 @@ class _DryRun(SilverTarget):
         def flag(rows: DataFrame, checks: Sequence[Check], broken: Broken) -> DataFrame:
             return flag_rows(rows, checks, context, others.frames, broken, run.pii)
 
-        missing = others.errors(run.spec.checks, self.batches)
+        missing = others.errors(run.spec.checks)
         return stage_typed(run, select_batches(self.rows, self.batches), self.batches, flag, in_memory, missing)
 
     def add_measures(self) -> None:
@@ -194,11 +194,10 @@ class _DryRun(SilverTarget):
         history = History(log)
         for batch in self.batches:
             start = start_of(batch)
-            outcomes = gate.judge_checks(
-                *(wanted, window_context(spec, start, self.control.get(start)), self.numbers[batch], spec.pii_columns),
-                before=partial(history.before, start),
-                lacking=self.lacking.get(start, ()),
-            )
+            context, before = window_context(spec, start, self.control.get(start)), partial(history.before, start)
+            lacking = self.lacking.get(start, ())
+            numbers = self.numbers[batch]
+            outcomes = gate.judge_checks(wanted, context, numbers, spec.pii_columns, before=before, lacking=lacking)
             window, old, rows = window_at(start, spec.extraction.cadence), current.get(start), self.numbers[batch].rows_in
             self.outcomes += [DryRunOutcome(window, rows, o, old) for o in outcomes if o.check in self.names]
             if old and old.accepted and not any(outcome.effect == "batch" for outcome in outcomes):

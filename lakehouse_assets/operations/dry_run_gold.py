@@ -37,7 +37,7 @@ class _GoldDryRun(GoldTarget):
 
     def stage_rows(self) -> tuple[DataFrame, Broken]:
         others = current_reference_tables(self.run.settings, self.run.spec.checks, self.run.spark)
-        missing = others.errors(self.run.spec.checks, self.batches)
+        missing = others.errors(self.run.spec.checks)
         return stage_gold(self.run, (self.at, self.number), self.rows, others.frames, in_memory, missing)
 
     def decide(self) -> list[Decision]:

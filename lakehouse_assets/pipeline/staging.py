@@ -62,7 +62,7 @@ def stage_batches(
     ``others``: the tables that checks look into; one that is missing puts its checks in error. ``all_readable``: whether no
     record of these batches is corrupt; None: their source is read once only.
     """
-    spec, missing = run.spec, others.errors(run.spec.checks, batches)
+    spec, missing = run.spec, _in_all(batches, others.errors(run.spec.checks))
     staged = partial(stage, spec=spec, waived=waived, others=others.frames)
 
     def build(rows: DataFrame, broken: Broken) -> DataFrame:
@@ -77,19 +77,28 @@ def stage_batches(
 
 
 def stage_typed(
-    run: Run | GoldRun | FrameRun, rows: DataFrame, batches: Collection[Batch], flag: Flag, store: Store, missing: Broken
+    run: Run | GoldRun | FrameRun,
+    rows: DataFrame,
+    batches: Collection[Batch],
+    flag: Flag,
+    store: Store,
+    missing: Mapping[str, str],
 ) -> tuple[DataFrame, Broken]:
     """The same of rows that are typed already. ``missing``: checks that cannot be evaluated anyway, and why."""
-    checks = run.spec.checks
+    checks, known = run.spec.checks, _in_all(batches, missing)
 
     def build(rows: DataFrame, broken: Broken) -> DataFrame:
         return flag(rows, checks, broken)
 
     def probes() -> dict[str, Build]:
-        return row_probes(checks, lambda rows, some: flag(rows, some, missing))
+        return row_probes(checks, lambda rows, some: flag(rows, some, known))
 
     with limit_codegen(run.spark, len(checks)):
-        return stage_or_isolate(rows, batches, build, probes, store, missing, personal=run.personal)
+        return stage_or_isolate(rows, batches, build, probes, store, known, personal=run.personal)
+
+
+def _in_all(batches: Collection[Batch], errors: Mapping[str, str]) -> Broken:
+    return {check: dict.fromkeys(batches, why) for check, why in errors.items()}
 
 
 def flag_rows(
@@ -205,7 +214,7 @@ def stage_gold(
     rows: DataFrame,
     others: Mapping[str, DataFrame],
     store: Store,
-    missing: Broken | None = None,
+    missing: Mapping[str, str] | None = None,
 ) -> tuple[DataFrame, Broken]:
     """These rows as one batch. Raises LakehouseError, which quotes no value, where the SQL itself stops on personal rows."""
     columns = [identifier(c) for c in rows.columns]
