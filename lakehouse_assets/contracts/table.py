@@ -97,6 +97,11 @@ class TableSpec(TableContract):
                 " restore its file under lakehouse/, or install its package"
             ) from error
 
+    def as_judged(self, ruleset: str) -> "TableSpec":
+        """Return the contract with the rules of then; what is no rule is today's."""
+        others = {name: getattr(self, name) for name in ("alerts", "gold", "description", "maintenance")}
+        return TableSpec.from_ruleset(ruleset).model_copy(update=others)
+
 
 class _Evolved(TableContract):
     """A declared contract with other columns. Its rules are the declared ones."""

@@ -245,7 +245,6 @@ def completed(decision: Decision, later: Sequence[Outcome]) -> Decision:
 def reasons_of(outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
     """What did not pass, blocking ones first."""
     bad = [o for o in outcomes if o.status in ("failed", "error")]
-    bad.sort(key=lambda o: ("batch", "rows", "report", "none").index(o.effect))
-    return tuple(
-        Reason(o.check, o.severity, o.status, "waived" if o.waived else o.effect, o.failed_rows, o.message) for o in bad
-    )
+    first = sorted(bad, key=lambda o: ("batch", "rows", "report", "none").index(o.effect))
+    effects = [(o, "waived" if o.waived else o.effect) for o in first]
+    return tuple(Reason(o.check, o.severity, o.status, effect, o.failed_rows, o.message) for o, effect in effects)

@@ -76,7 +76,6 @@ class Target(ABC, Generic[AnyRun]):
 
     def add_measures(self) -> None:
         """Measure what only this kind of target has."""
-        return
 
     @abstractmethod
     def decide(self) -> list[Decision]:
@@ -160,8 +159,7 @@ def write(target: Target[Any]) -> None:
 
 def profiles(target: Target[Any]) -> None:
     """Add the profiles of accepted windows to the baseline."""
-    joining = [decision for decision in target.own if decision.accepted and decision.teaches]
-    if joining:
+    if joining := [decision for decision in target.own if decision.accepted and decision.teaches]:
         write_profiles(target.run.settings, target.run.table, joining)
 
 
@@ -169,8 +167,7 @@ def deferred_checks(target: Target[Any]) -> None:
     """Run the checks that quarantine nothing and need a query of their own. Their results are logged before the mark, so that a
     recovery cannot miss them.
     """
-    later = deferred_outcomes(target)
-    if later:
+    if later := deferred_outcomes(target):
         logs.log_checked(target.run.settings, [(d, later[d.decision_id]) for d in target.own if d.decision_id in later])
     complete(target, later)
 

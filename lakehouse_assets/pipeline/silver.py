@@ -81,7 +81,7 @@ class SilverTarget(Target[Run]):
             [d for d in log if d.number < first.number],
             records=[r for r in records if r.batch in batches],
             request=JudgementRequest(waived=first.waived),
-            rules=as_judged(run.spec, first.ruleset),
+            rules=run.spec.as_judged(first.ruleset),
             inputs=first.inputs,
         )
         # Staged by the rules of then, folded by today's contract: law 1 uses no other.
@@ -265,9 +265,3 @@ def decided_targets(run: Run, decisions: Sequence[Decision], log: Sequence[Decis
     records = logs.extractions(run.settings, run.table)
     groups = groupby(decisions, key=lambda d: (d.ruleset, d.waived, d.inputs))
     return [SilverTarget.of_decisions(run, list(group), log, records) for _, group in groups]
-
-
-def as_judged(spec: TableSpec, ruleset: str) -> TableSpec:
-    """The contract with the rules of then; other fields are today's."""
-    others = {name: getattr(spec, name) for name in ("alerts", "gold", "description", "maintenance")}
-    return TableSpec.from_ruleset(ruleset).model_copy(update=others)
