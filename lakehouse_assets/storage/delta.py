@@ -21,7 +21,7 @@ from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
-from lakehouse_assets.storage.session import with_setting
+from lakehouse_assets.storage.session import set_session_property
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -147,7 +147,7 @@ def commit_metadata_of(decision_ids: Sequence[str], step: str) -> str:
 @contextmanager
 def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
     """Set the user metadata of commits within the block: MERGE reads it from the session only."""
-    with with_setting(spark, USER_METADATA, text):
+    with set_session_property(spark, USER_METADATA, text):
         yield
 
 
