@@ -85,16 +85,16 @@ def stage_typed(
     missing: Mapping[str, str],
 ) -> tuple[DataFrame, Broken]:
     """The same of rows that are typed already. ``missing``: checks that cannot be evaluated anyway, and why."""
-    checks, known = run.spec.checks, _in_all(batches, missing)
+    checks, unread = run.spec.checks, _in_all(batches, missing)
 
     def build(rows: DataFrame, broken: Broken) -> DataFrame:
         return flag(rows, checks, broken)
 
     def probes() -> dict[str, Build]:
-        return row_probes(checks, lambda rows, some: flag(rows, some, known))
+        return row_probes(checks, lambda rows, some: flag(rows, some, unread))
 
     with limit_codegen(run.spark, len(checks)):
-        return stage_or_isolate(rows, batches, build, probes, store, known, personal=run.personal)
+        return stage_or_isolate(rows, batches, build, probes, store, unread, personal=run.personal)
 
 
 def _in_all(batches: Collection[Batch], errors: Mapping[str, str]) -> Broken:
