@@ -77,3 +77,22 @@ def test_no_function_is_longer_than_sixty_lines_or_nested_deeper_than_four_block
     assert [name for name, node in functions() if depth(node) > DEEPEST] == []
     nested = ast.parse("def f():\n for a in b:\n  if a:\n   c\n  elif b:\n   with d:\n    e\n").body[0]
     assert depth(nested) == 3
+
+
+def test_one_file_imports_dagsters_private_modules():
+    private = re.compile(r"^\s*(from|import) dagster(_\w+)?\._", re.MULTILINE)
+    files = [file for file in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py") if private.search(file.read_text())]
+    assert [file.name for file in files] == ["dagster_internals.py"]
+
+
+def test_an_import_within_a_function_says_why_it_waits():
+    """In commands and frames every import waits for its use (pyproject.toml); elsewhere a comment gives the cost."""
+    late = re.compile(r"^ {4,}(from|import) \S+( import .*)?$", re.MULTILINE)
+    for file in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py"):
+        room = file.relative_to(PROJECT_ROOT / "lakehouse_assets").parts[0]
+        if room not in ("cli", "frames", "__init__.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.FunctionDef):
+                    lines = file.read_text().splitlines()[node.lineno - 1 : node.end_lineno]
+                    imports = [line for line in lines if late.match(line.split("  #")[0]) and "noqa: PLC0415 (" not in line]
+                    assert imports == [], f"{file}: {node.name}"
