@@ -85,7 +85,7 @@ def test_one_file_imports_dagsters_private_modules():
     assert [file.name for file in files] == ["dagster_internals.py"]
 
 
-def test_an_import_within_a_function_says_why_it_waits():
+def test_a_late_import_gives_its_reason():
     """In commands and frames every import waits for its use (pyproject.toml); elsewhere a comment gives the cost."""
     for file in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py"):
         if file.relative_to(PROJECT_ROOT / "lakehouse_assets").parts[0] not in ("cli", "frames", "__init__.py"):
