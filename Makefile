@@ -13,12 +13,12 @@ SEED ?= $(shell git rev-parse HEAD)
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(VENV)/.ready ## the environment alone
+setup: $(VENV)/.ready ## create the environment only
 
 $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	@bash scripts/setup.sh $(VENV)
 
-demo: setup ## the main job on real weather data, from source to gold, healing itself
+demo: setup ## the example on real weather data, from files to gold, in the terminal
 	@$(PY) scripts/demo.py
 
 dev: setup ## Dagster's UI on port 3000 of this machine, with the daemon, everything on
@@ -30,7 +30,7 @@ check: lint ## lint, types, import rules, the tests without Spark and one story:
 test: lint ## lint, types, import rules, the tests: twenty minutes
 	@$(PYTEST) --durations=20
 
-test-slice: setup ## about five minutes of the exhaustive tests, drawn by SEED (default: the commit)
+test-slice: setup ## about ten minutes of the exhaustive tests, drawn by SEED (default: the commit)
 	@$(PY) -m pytest -n 2 -v -m exhaustive --slice=$(SEED) lakehouse_assets_tests
 
 test-all: lint ## make test with all exhaustive tests: hours
@@ -60,6 +60,6 @@ wheel: setup ## the package as a wheel in dist/, without the example's tables
 	@rm -rf build
 	@ls dist/*.whl
 
-clean-data: ## forget data/lake, Dagster's history and the landed example; other landed files stay
+clean-data: ## delete data/lake, Dagster's history and the landed example; other landed files stay
 	rm -rf data/lake data/dagster $(patsubst data/examples/%/,data/landing/%,$(wildcard data/examples/*/))
 	@rmdir --ignore-fail-on-non-empty data/landing 2>/dev/null || true

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -83,6 +84,18 @@ def land(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
+
+
+def lake_settings(home: Path) -> Settings:
+    """A lake and a landing folder under a new folder."""
+    (home / "landing").mkdir(parents=True)
+    return Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
+
+
+def copy_lake(settings: Settings, to: Path) -> Settings:
+    """The same lake in another place; a copy keeps the files' times."""
+    shutil.copytree(settings.dagster_home, to, dirs_exist_ok=True)
+    return settings.model_copy(update={"root": str(to / "lake"), "landing": str(to / "landing"), "dagster_home": to})
 
 
 def runner(spark: Any, settings: Settings, spec: TableSpec | None = None, step: Callable[[str], None] = lambda _: None) -> Run:

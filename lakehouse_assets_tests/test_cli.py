@@ -119,7 +119,7 @@ def test_check_list_as_a_table():
 def test_check_validate_where_nothing_has_landed():
     result = run("check", "validate")
     assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(": right\n")
+    assert result.stdout.endswith(": valid\n")
 
 
 def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):
@@ -149,7 +149,14 @@ def test_check_validate_looks_at_the_newest_file(empty_lake):
 @pytest.mark.parametrize("command", [("verdicts",), ("quarantine", "list")])
 def test_listings_of_an_empty_lake(command):
     assert run_json(*command, "--json") == []
-    assert run(*command).stdout.strip() in ("nothing has been judged yet; `lakehouse run`", "nothing is in quarantine")
+    assert run(*command).stdout.strip() in ("nothing has been judged yet; run `lakehouse run`", "nothing is in quarantine")
+
+
+def test_a_verdict_that_does_not_exist_is_refused():
+    assert "there are published, published_with_warnings, quarantined, discarded, superseded" in refused(
+        "verdicts", "--verdict", "held"
+    )
+    assert run_json("verdicts", "--verdict", "superseded", "--json") == []
 
 
 def test_quarantine_show_of_an_empty_lake():

@@ -17,7 +17,7 @@ from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs.dry_run import gold_run
 from lakehouse_assets.pipeline.gold import publish_gold
-from lakehouse_assets_tests.support import heal, land, readings
+from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings
 
 FAR = "{check: in_range, column: value, max: 50}"
 
@@ -30,12 +30,19 @@ GOLD = {
 }
 
 
-@pytest.fixture
-def lake(spark, settings, monkeypatch, tmp_path):
-    """Three windows, and no end of the session that the tests share."""
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    """Three windows."""
+    settings = lake_settings(tmp_path_factory.mktemp("checks") / "lake")
     for day, value in ((1, 10), (2, 20), (3, 90)):
         land(settings, day, [f"s{n},{n},{value},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
     heal(spark, settings, [1, 2, 3])
+    return settings
+
+
+@pytest.fixture
+def lake(made, monkeypatch, tmp_path):
+    settings = copy_lake(made, tmp_path)
     (tmp_path / "sensors.sql").write_text("select sensor, max(value) as most from silver_readings group by sensor")
     table = LakehouseTable(readings(gold=[GOLD]), tmp_path)
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)
@@ -160,7 +167,7 @@ def test_backtest(lake):
 
 def test_suggest_needs_a_hundred_rows(lake):
     # Days 1 and 2 wrote the same keys as day 3: silver has 40 rows.
-    assert "at least 100 are wanted" in str(run("suggest", "readings").exception)
+    assert "at least 100 are needed" in str(run("suggest", "readings").exception)
 
 
 def test_suggest(spark, lake):

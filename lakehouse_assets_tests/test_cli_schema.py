@@ -128,7 +128,7 @@ def test_a_rename_that_makes_no_sense_is_refused(settings, rename, message):
 def test_a_rename_to_a_column_missing_in_bronze_names_the_fix(settings):
     publish(settings, ("sensor", "hour", "level", "updated"))
     result = run("migrate", "readings", "--rename", "level=value")
-    assert "say `from: level`" in str(result.exception)
+    assert "write `from: level`" in str(result.exception)
 
 
 def test_a_table_that_is_gone_names_the_command_that_makes_it_again(settings):

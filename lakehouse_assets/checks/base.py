@@ -120,22 +120,22 @@ class Check(StrictModel):
         if value is not None and not re.fullmatch(NAME, value):
             raise ValueError(f"name {value!r}: letters, digits and _ only, not beginning with a digit, at most 100")
         if value is not None and (value.lower() in BUILT_IN or value.lower().startswith("cast_")):
-            raise ValueError(f"name {value!r}: a check that every table has is called so")
+            raise ValueError(f"name {value!r}: every table has a built-in check of this name")
         return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.on_fail in ("quarantine_rows", "quarantine_batch") and not self.blocking:
             raise ValueError(
-                f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check holds anything"
+                f"on_fail: {self.on_fail} contradicts severity: {self.severity}; only a critical check quarantines"
             )
         if self.scope == "batch":
             if self.threshold is not None:
-                raise ValueError(f"threshold has no meaning in {self.check}, which judges the batch as a whole")
+                raise ValueError(f"threshold does not apply to {self.check}, which judges the batch as a whole")
             if self.where is not None and not self.takes_where:
-                raise ValueError(f"where has no meaning in {self.check}; where it has SQL, say there which rows are meant")
+                raise ValueError(f"where does not apply to {self.check}; if it has SQL, choose the rows there")
             if self.on_fail == "quarantine_rows":
-                raise ValueError(f"on_fail: quarantine_rows contradicts {self.check}, which finds no single rows")
+                raise ValueError(f"on_fail: quarantine_rows contradicts {self.check}, which names no single rows")
         return self
 
     @property
@@ -204,7 +204,7 @@ class Check(StrictModel):
 
     @property
     def effect(self) -> Effect:
-        """What a failure does, by "Severity, said once"."""
+        """Return what a failure does: `on_fail`, or the default of the severity."""
         default: Effect = "quarantine_rows" if self.scope == "row" else "quarantine_batch"
         return self.on_fail or (default if self.blocking else "warn")
 

@@ -36,16 +36,16 @@ def read_totals(content: bytes) -> ControlTotals:
     try:
         figures = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_unique_figures, parse_constant=_refuse_constant)
     except (UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
-        raise ValueError(f"no JSON ({error})") from None
+        raise ValueError(f"not JSON ({error})") from None
     if not isinstance(figures, dict):
-        raise ValueError(f'no JSON object, such as {{"rows": 24}}, but {json.dumps(figures)[:40]}')
+        raise ValueError(f'not a JSON object such as {{"rows": 24}}, but {json.dumps(figures)[:40]}')
     return ControlTotals({name: _number(name, value) for name, value in figures.items()})
 
 
 def _unique_figures(pairs: list[tuple[str, object]]) -> dict[str, object]:
     figures = dict(pairs)
     if len(figures) < len(pairs):
-        raise ValueError("it says a figure twice")
+        raise ValueError("it has a key twice")
     return figures
 
 

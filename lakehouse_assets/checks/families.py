@@ -129,7 +129,7 @@ class BoundedCheck(Check):
         if self.min is None and self.max is None:
             raise ValueError(f"{self.check} needs min, max or both")
         if self.max is None and self.lowest is not None and self.min == self.lowest:
-            raise ValueError(f"min {self.min} can never be missed; say max, or a greater min")
+            raise ValueError(f"min {self.min} always passes; set max, or a greater min")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min} is above max {self.max}")
         return self

@@ -31,7 +31,7 @@ def _duration(text: str) -> str:
 def _columns(columns: tuple[str, ...]) -> tuple[str, ...]:
     names = [name.lower() for name in columns]  # Spark ignores letter case
     if repeated := [name for index, name in enumerate(columns) if name.lower() in names[:index]]:
-        raise ValueError(f"{repeated[0]} stands there twice")
+        raise ValueError(f"{repeated[0]} is listed twice")
     return columns
 
 

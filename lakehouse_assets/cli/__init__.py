@@ -6,7 +6,7 @@ Belongs here: arguments, tables on the terminal, JSON. Does not: anything that a
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.markup import escape
@@ -50,7 +50,7 @@ def run(
     because: Annotated[str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.")] = None,
     by: Annotated[str | None, typer.Option(help="With --rejudge: who decides (default: the login name).")] = None,
 ) -> None:
-    """Ingest what has arrived or changed, once, and rewrite gold after it; or judge windows in bronze again.
+    """Ingest windows that arrived or changed, once, then rewrite gold. With --rejudge: judge windows in bronze again.
 
     A table with a mistake in its YAML or SQL stops, and the others go on: the command then ends with code 2.
     """
@@ -96,19 +96,22 @@ def verdicts(
     verdict: Annotated[str | None, typer.Option(help="Only this verdict, e.g. quarantined.")] = None,
     silver_version: Annotated[
         int | None,
-        typer.Option(min=0, help="The decisions that this Delta version of the table's silver (or gold) applied, all checks."),
+        typer.Option(min=0, help="List all checks of the decisions that this Delta version of silver (or gold) applied."),
     ] = None,
     as_json: common.AsJson = False,
 ) -> None:
-    """List each batch's last applied decision, with its counts of rows; or the checks before a version of silver."""
+    """List each batch's last applied decision with its row counts. With --silver-version: the checks behind a version."""
+    from lakehouse_assets.contracts.decision import Verdict
     from lakehouse_assets.reports.decision_rows import verdict_rows
 
+    if verdict not in (None, *(names := (*get_args(Verdict), "superseded"))):
+        raise RefusedError(f"--verdict {verdict}: there is no such verdict; there are {', '.join(names)}")
     if silver_version is not None:
         _checked_before(table, silver_version, verdict, as_json)
         return
     rows = verdict_rows(common.read_decisions(table), full=as_json)
     listed = [row for row in rows if verdict in (None, row["verdict"])]
-    common.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; `lakehouse run`")
+    common.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; run `lakehouse run`")
 
 
 def _checked_before(table: str | None, version: int, verdict: str | None, as_json: bool) -> None:

@@ -14,11 +14,11 @@ from lakehouse_assets.cli.common import AsJson, out, run_operation, show, show_j
 from lakehouse_assets.errors import CheckFailedError, EnvironmentMissing, RefusedError
 from lakehouse_assets.settings import AUDIT_PORT, Settings
 
-Table = Annotated[list[str] | None, typer.Option("--table", help="Only this table; again for more (default: all on disk).")]
-AsOf = Annotated[int | None, typer.Option("--as-of", min=0, help="Audit this Delta version of the one table that is named.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Draw this sample again (default: the run's second).")]
+Table = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeat for more (default: all on disk).")]
+AsOf = Annotated[int | None, typer.Option("--as-of", min=0, help="Audit this Delta version; needs one --table.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Draw the sample of this seed again (default: a new one).")]
 NoEscalate = Annotated[
-    bool, typer.Option("--no-escalate", help="Leave a rule open where the sample cannot decide; the whole table is not read.")
+    bool, typer.Option("--no-escalate", help="Do not read the whole table where the sample leaves a rule inconclusive.")
 ]
 
 
@@ -43,7 +43,9 @@ def audit_command(layer: str) -> Callable[..., None]:
         if summary["stops"]:
             raise CheckFailedError(f"the audit of {layer} stops: {'; '.join(summary['stops'])}")
 
-    audit.__doc__ = f"Audit the {layer} tables by sample, with the rules of audits/, and write the pages. Code 8: one stops."
+    audit.__doc__ = (
+        f"Audit the {layer} tables by sample, with the rules of audits/, and write the pages. Code 8: a table stops."
+    )
     return audit
 
 
@@ -52,7 +54,7 @@ def _cell(value: Any) -> Any:
 
 
 def audit_docs(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = AUDIT_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of the pages; 0: a free one.")] = AUDIT_PORT,
     host: Annotated[
         str, typer.Option(help="An address other than loopback lets others read the pages: they have no login.")
     ] = ("127.0.0.1"),
@@ -66,7 +68,7 @@ def audit_docs(
     settings = Settings.from_environment()
     folder = write_pages(settings, read_rules(own=settings.audits), datetime.now(UTC)).parent
     if not any(folder.glob("tables/*.html")):
-        raise RefusedError("nothing was audited yet; `lakehouse audit-silver`")
+        raise RefusedError("nothing has been audited yet; run `lakehouse audit-silver` first")
     try:
         server = ThreadingHTTPServer((host, port), functools.partial(_PageHandler, directory=str(folder)))
     except OSError as error:

@@ -17,7 +17,7 @@ baseline_app = typer.Typer(no_args_is_help=True, help="What is normal to the dri
 @baseline_app.command("show")
 def baseline_show(
     table: str,
-    version: Annotated[int | None, typer.Option(min=0, help="As it was after this decision (default: now).")] = None,
+    version: Annotated[int | None, typer.Option(min=0, help="Show it as it was after this decision (default: now).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the baseline's features and strata, whether it is pinned, and whether it learns. No JVM."""
@@ -60,7 +60,7 @@ def baseline_pin(
     clear: Annotated[bool, typer.Option("--clear", help="Remove the pin.")] = False,
     by: By = None,
 ) -> None:
-    """Pin the current baseline as the one it must stay near: further off than `max_shift`, it stops learning."""
+    """Make today's baseline the reference: further from it than `max_shift`, the baseline stops learning."""
     _run("pin_baseline", table, because, by, clear=clear)
 
 
@@ -76,7 +76,7 @@ def baseline_seed(
     source: Annotated[str, typer.Option("--from", help="A Delta table: a folder or a URL.")],
     because: Because,
     window_column: Annotated[
-        str, typer.Option("--window-column", help="Its timestamp that names a row's window (default: p_extracted_at).")
+        str, typer.Option("--window-column", help="The timestamp or date of a row's window (default: p_extracted_at).")
     ] = "",
     by: By = None,
 ) -> None:

@@ -68,7 +68,7 @@ def check_validate() -> None:
     common.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: right")
+    common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: valid")
 
 
 @check_app.command("schema")
@@ -86,7 +86,7 @@ def check_run(
         str | None, typer.Argument(help="A configured check's name, or one as YAML: '{check: not_null, column: x}'.")
     ] = None,
     window: Windows = None,
-    on: Annotated[Layer | None, typer.Option(help="The layer to read; default: bronze. Not of gold.")] = None,
+    on: Annotated[Layer | None, typer.Option(help="The layer to read; default: bronze. Not for gold.")] = None,
     table_path: Annotated[
         str | None, typer.Option(help="Instead of TABLE and CHECK: a Delta table anywhere, judged by --rules.")
     ] = None,
@@ -107,7 +107,7 @@ def check_run(
     """
     if table_path is not None:
         if table or check or on:
-            raise RefusedError("--table-path stands for itself: leave out TABLE, CHECK and --on")
+            raise RefusedError("--table-path replaces TABLE, CHECK and --on: leave these out")
         check_table(table_path, rules, window, log, baseline, reference or (), as_json)
         return
     if table is None or check is None or rules or log or baseline or reference:

@@ -26,7 +26,7 @@ def drift_test(
     ],
     baseline: Annotated[str, typer.Option(help="The data to compare with: a file or Delta table of the same columns.")],
     history_column: Annotated[
-        str | None, typer.Option(help="A column of the baseline that names each row's window: it calibrates.")
+        str | None, typer.Option(help="A column of the baseline that names each row's window. It calibrates the test.")
     ] = None,
     feature: Annotated[
         list[str] | None, typer.Option(help="Only this column; repeat for more (default: all in common).")
@@ -37,9 +37,11 @@ def drift_test(
     ] = None,
     min_effect: Annotated[
         float | None,
-        typer.Option(min=0.0, max=10.0, help="The tail-weighted distance up to which a feature never counts (the same)."),
+        typer.Option(
+            min=0.0, max=10.0, help="The tail-weighted distance that no feature counts below (default: as in `drift:`)."
+        ),
     ] = None,
-    fail: Annotated[bool, typer.Option("--fail", help="End with code 8 when it has drifted.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="End with code 8 if the file has drifted.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Decide as the gate does: a warning or a quarantine counts as drift. Without a history, p-values come from Monte Carlo."""

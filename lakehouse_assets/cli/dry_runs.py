@@ -80,7 +80,7 @@ def _find_check(name: str, source_map: Any, spec: Any, text: str) -> Any:
         raise ConfigError(f"--check: {error.text}") from None
     except ValidationError as error:
         keys, text = next(mistakes_in(error))
-        raise ConfigError(f"--check: {dotted(keys)}: {text}") from None
+        raise ConfigError(": ".join(filter(None, ("--check", dotted(keys), text)))) from None
     return check
 
 

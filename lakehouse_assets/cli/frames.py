@@ -76,7 +76,7 @@ def _read_settings() -> Settings:
 def _name_and_path(text: str) -> tuple[str, str]:
     name, equals, path = text.partition("=")
     if not equals or not name or not path:
-        raise RefusedError(f"--reference {text}: NAME=PATH is wanted, a table's name in the rules and where it is")
+        raise RefusedError(f"--reference {text}: write NAME=PATH, the table's name in the rules and its Delta table")
     return name, path
 
 

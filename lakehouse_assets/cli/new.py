@@ -16,7 +16,7 @@ from lakehouse_assets.errors import EnvironmentMissing
 def new(
     folder: Annotated[Path, typer.Argument(help="The project's folder (default: the working directory).")] = Path(),
 ) -> None:
-    """Make a Dagster project with a lakehouse, or complete an existing one. Nothing that exists is changed."""
+    """Make a Dagster project with a lakehouse, or complete an existing one. No existing file is changed."""
     from lakehouse_assets.contracts.new_project import plan_project
 
     folder = folder.expanduser().absolute()

@@ -28,8 +28,8 @@ def quarantine_list(table: common.OneTable = None, as_json: common.AsJson = Fals
 @quarantine_app.command("show")
 def quarantine_show(
     table: str,
-    window: Annotated[str | None, typer.Option(help="The window's key, for all but gold tables.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many rows.")] = 20,
+    window: Annotated[str | None, typer.Option(help="The window's key, such as 2024-05-01. Not for gold tables.")] = None,
+    limit: Annotated[int, typer.Option(help="The largest number of rows to show.")] = 20,
     as_json: common.AsJson = False,
 ) -> None:
     """Show quarantined rows of a window, or of a gold table (`gold_…`), with their reasons. Columns marked pii are masked."""
@@ -46,7 +46,9 @@ def quarantine_show(
         return
     spec = common.find_table(tables, table).spec
     if window is None:
-        raise RefusedError(f"{table} is quarantined by window: name one with --window (`lakehouse quarantine list`)")
+        raise RefusedError(
+            f"{table} has windows: name one with --window; `lakehouse quarantine list` shows which are quarantined"
+        )
     rows = quarantine_sample(settings, spec, find_window(spec, window).start, limit)
     common.show(rows, as_json, f"none of {table} {window} is in quarantine")
 
@@ -57,11 +59,11 @@ def quarantine_release(
     window: WindowKey,
     because: common.Because,
     override: Annotated[
-        list[str] | None, typer.Option(help="A check that loses its effect; again for more; * for all.")
+        list[str] | None, typer.Option(help="A check that no longer quarantines this window; repeat for more; '*' for all.")
     ] = None,
     teach: Annotated[
         bool | None,
-        typer.Option("--teach/--no-teach", help="Whether it joins the baseline (default: unless drift is overridden)."),
+        typer.Option("--teach/--no-teach", help="Whether it joins the baseline (default: yes, unless drift is overridden)."),
     ] = None,
     by: common.By = None,
     seq: Seq = 0,

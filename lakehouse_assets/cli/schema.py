@@ -11,7 +11,7 @@ from lakehouse_assets.cli.common import AsJson, err, find_table, out, run_operat
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
-schema_app = typer.Typer(no_args_is_help=True, help="A table's contract beside its actual schema.")
+schema_app = typer.Typer(no_args_is_help=True, help="Compare a table's contract with its schema, and migrate it.")
 
 
 @schema_app.command("show")
@@ -48,13 +48,13 @@ def schema_migrate(
     rename: Annotated[list[str] | None, typer.Option(help="OLD=NEW: the declared column NEW is the table's OLD.")] = None,
     lose: Annotated[
         list[str] | None,
-        typer.Option(help="A column whose values may be lost, since bronze does not have them; again for more."),
+        typer.Option(help="A column whose values may be lost, since bronze does not have them; repeat for more."),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Carry the plan out, in one commit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the steps from the table to its contract: what each rewrites, and whether it can be undone. Without --apply nothing
-    is changed.
+    """List the steps from silver to its contract: what each rewrites, and whether you can go back. Nothing is changed without
+    --apply.
     """
     from lakehouse_assets.operations.rebuild import plan_of, refuse_loss
 

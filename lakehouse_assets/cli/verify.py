@@ -14,21 +14,21 @@ from lakehouse_assets.settings import Settings
 
 def verify(
     table: OneTable = None,
-    rows: Annotated[bool, typer.Option("--rows", help="Compare rows as well, cell by cell: reads all of them.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Compare rows too, cell by cell. Spark reads all rows.")] = False,
     mend: Annotated[
-        bool, typer.Option("--mend", help="Of one --table, write again what the remaining evidence allows.")
+        bool, typer.Option("--mend", help="With --table: write again what the rest of the lake determines.")
     ] = False,
     restore_logs: Annotated[
         bool, typer.Option("--restore-logs", help="Restore lost entries of ops/ from the tables' commits.")
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="With --restore-logs of one --table: give up entries that no commit has.")
+        bool, typer.Option("--accept-loss", help="With --restore-logs and --table: give up entries that no commit has.")
     ] = False,
     because: Annotated[str | None, typer.Option(help="With --accept-loss: why; recorded with the loss.")] = None,
     by: Annotated[str | None, typer.Option(help="With --accept-loss: who decides (default: the login name).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the records with the lake. Ends with code 9 where something is missing, doubled or older."""
+    """Compare the logs with the lake's files and rows. Ends with code 9 if something is missing, doubled or older."""
     from lakehouse_assets.pipeline.evidence import findings_of
 
     settings = Settings.from_environment()

@@ -70,7 +70,7 @@ class AuditRule(StrictModel):
         if self.key == bool(self.columns):
             raise ValueError("a rule has either columns (patterns) or key: true")
         if own := sorted({"column", "columns", "name", "where", "depends_on", "on_fail"} & set(self.check)):
-            raise ValueError(f"check: {', '.join(own)} has no meaning here; the rule says which columns, and nothing is held")
+            raise ValueError(f"check: {', '.join(own)} is not for audits: the rule has the columns, and nothing is quarantined")
         kind = kinds().get(str(self.check.get("check")))
         if kind and not issubclass(kind, ColumnCheck) and kind is not kinds()["unique"]:
             raise ValueError(f"check: {self.check['check']} is no check of one column; audits bind those, and unique")
@@ -182,7 +182,7 @@ def read_rules(folder: Path = PACKS, own: Path | None = None) -> AuditRules:
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     if not locations:
-        raise ConfigError(f"{folder}: no *.yaml there has a rule; an audit would ask nothing")
+        raise ConfigError(f"{folder}: no *.yaml there has a rule; an audit would check nothing")
     rules, settings = ([each for pack in packs for each in getattr(pack, name)] for name in ("rules", "settings"))
     return AuditRules(tuple(rules), tuple(settings), locations)
 

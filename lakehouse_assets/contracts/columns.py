@@ -26,7 +26,7 @@ def unfit_name(name: str) -> str | None:
     if spark_types.is_refused_name(name):
         return REFUSED
     if name.startswith("_") or name.lower() in BATCH_COLUMNS:
-        return "names that begin with _ , p_extracted_at and extraction_seq are the lakehouse's own"
+        return "p_extracted_at, extraction_seq and names that begin with _ are reserved"
     return None
 
 
@@ -43,7 +43,7 @@ def declared_type(text: str) -> str:
         if isinstance(part, spark_types.Atom) and part.name not in ATOMIC:
             raise ValueError(f"unknown type {part.name!r} in {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
         if isinstance(part, spark_types.Struct) and not part.fields:
-            raise ValueError(f"{text!r}: a struct needs a field, which Parquet cannot do without")
+            raise ValueError(f"{text!r}: a struct needs at least one field: Parquet stores no empty one")
     if keys := spark_types.keyed_otherwise(kind):
         raise ValueError(f"{text!r}: a map's keys are text, as they come in JSON: map<string, …>, and not {keys[0]}")
     if unfit := spark_types.unfit_fields(kind):

@@ -67,7 +67,7 @@ def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tup
     if not file.is_file():
         raise ConfigError(f"--from {file}: there is no such file")
     if not file.resolve().is_relative_to(landing.resolve()):
-        raise ConfigError(f"--from {file}: the file must lie in the landing folder {landing} (or set LAKEHOUSE_LANDING)")
+        raise ConfigError(f"--from {file}: the file must be in the landing folder {landing} (or set LAKEHOUSE_LANDING)")
     path, cadence, first = _pattern(file.resolve().relative_to(landing.resolve()).as_posix())
     sample = _sample(file)
     columns, count = _columns(file, sample.names), len(sample.rows)
@@ -136,7 +136,7 @@ def _refuse_unloadable(file: Path, text: str) -> None:
     try:
         TableSpec.model_validate(yaml.safe_load(text)["attributes"])
     except yaml.YAMLError as error:
-        raise ConfigError(f"--from {file}: its name or header has characters that YAML cannot hold: {error}") from None
+        raise ConfigError(f"--from {file}: its name or header has characters that YAML cannot contain: {error}") from None
     except ValueError as error:
         mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [((), str(error))]
         reasons = "; ".join(f"{dotted(keys)}: {reason}" if keys else reason for keys, reason in mistakes)
@@ -161,7 +161,7 @@ def _pattern(path: str) -> tuple[str, str, str]:
                 at = match.end(name)
             return f"{_folders(path[: match.start()], part)}{{window:{placeholder}}}{path[match.end() :]}", cadence, first
     raise ConfigError(
-        f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; a file's path must say its window"
+        f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; the path must contain its window"
     )
 
 

@@ -106,7 +106,7 @@ class DriftSpec(StrictModel):
                 raise ValueError(f"two features are called {feature.name!r}; give one of them another name")
             names.add(feature.name.lower())
             if is_reserved(feature.name):
-                raise ValueError(f"{feature.name!r} is what the gate calls something of its own; give the feature another name")
+                raise ValueError(f"{feature.name!r} is a name that the gate itself uses; give the feature another one")
         if any(not 2 <= length <= MOST_ADDED for length in self.lasting_over):
             raise ValueError(f"lasting_over: each length is between 2 and {MOST_ADDED} windows")
         if self.remember < self.hold_from:

@@ -55,13 +55,13 @@ class ExtractionSpec(StrictModel):
         if self.end is not None and self.end <= self.start:
             raise ValueError(f"end: {self.end:%Y-%m-%d} is not after start {self.start:%Y-%m-%d}")
         if self.start.minute or self.start.second or self.start.microsecond:
-            raise ValueError("start: not on the hour")
+            raise ValueError("start: a window starts on the full hour")
         if self.cadence != "hourly" and self.start.hour:
-            raise ValueError(f"start: of a {self.cadence} table it is a midnight (UTC)")
+            raise ValueError(f"start: the windows of a {self.cadence} table start at midnight (UTC)")
         if self.cadence == "monthly" and self.start.day != 1:
-            raise ValueError("start: of a monthly table it is the first of a month")
+            raise ValueError("start: the windows of a monthly table start on the first of a month")
         if self.delete_when and self.mode != "upsert":
-            raise ValueError(f"delete_when: has no meaning in {self.mode} mode; use mode: upsert")
+            raise ValueError(f"delete_when: does not apply in {self.mode} mode; use mode: upsert")
         return self
 
     def windows(self, now: datetime) -> list[Window]:

@@ -47,12 +47,12 @@ def read_rules(path: Path, table: str | None = None, variables: Mapping[str, str
     documents = [each for each in read_documents(path) if each.data is not None]
     for document in documents:
         if not isinstance(document.data, dict):
-            raise ConfigError(f"{document.at([])}: keys are wanted here: name, key, columns, checks, drift")
+            raise ConfigError(f"{document.at([])}: expected keys: name, key, columns, checks, drift")
     names = [_attributes(each).get("name") for each in documents]
     chosen = [each for each, name in zip(documents, names, strict=True) if table in (None, name)]
     if len(chosen) != 1:
         has = ", ".join(map(str, names)) or "nothing"
-        raise ConfigError(f"{path}:1: one set of rules is wanted{f' for {table!r}' if table else ''}; the file has {has}")
+        raise ConfigError(f"{path}:1: expected one set of rules{f' for {table!r}' if table else ''}; the file has {has}")
     (document,) = chosen
     shared = read_shared_files(path.absolute().parent, variables or {})
     if "type" in document.data or "attributes" in document.data:

@@ -68,7 +68,7 @@ class FrameRules(StrictModel, DriftRules):
             if check.season and self.cadence in (None, *SEASONS.get(check.season, ())):
                 return f"season: {check.season} says nothing without a `cadence:` that has such seasons"
             if personal := sorted(set(check.columns_used) & self.pii_columns):
-                return f"its figures are kept for later windows, and {', '.join(personal)} is pii"
+                return f"its figures are stored for later windows, and {', '.join(personal)} is pii"
         return ""
 
     @property

@@ -113,7 +113,7 @@ class GoldSpec(StrictModel):
     def _names(cls, value: dict[str, ReadTable]) -> dict[str, ReadTable]:
         for name in value:
             if not NAME.fullmatch(name) or name.startswith(("silver_", "gold_")):
-                raise ValueError(f"{name!r} is no name for it: lower-case letters, digits and _, and not silver_… or gold_…")
+                raise ValueError(f"{name!r} is no valid name: lower-case letters, digits and _, and not silver_… or gold_…")
         return value
 
     @field_validator("sql")
@@ -131,7 +131,7 @@ class GoldSpec(StrictModel):
             if isinstance(check, HistoryCheck):
                 raise ValueError(f"checks.{i} ({check.id}): gold has no windows that {check.check} could compare with")
             if isinstance(check, ControlTotal):
-                raise ValueError(f"checks.{i} ({check.id}): gold has no source that could say its figures")
+                raise ValueError(f"checks.{i} ({check.id}): gold has no source that reports totals")
             if isinstance(check, Reconcile) and check.parameters:
                 names = " and no ".join(f":{name}" for name in sorted(check.parameters))
                 raise ValueError(f"checks.{i} ({check.id}): gold has no window, and so no {names}")

@@ -57,7 +57,7 @@ class JdbcSource(SourceKind):
     def _named(cls, value: str) -> str:
         if not re.fullmatch("[A-Z][A-Z0-9_]*", value):
             raise ValueError(
-                f"{value!r} is the name of a variable's middle, in capitals: WAREHOUSE; an address does not go here"
+                f"{value!r} is not the NAME in LAKEHOUSE_JDBC_<NAME>_URL: capitals, such as WAREHOUSE, and never an address"
             )
         return value
 
@@ -74,7 +74,7 @@ class JdbcSource(SourceKind):
         for figure, text in (value or {}).items():
             if not AGGREGATE.fullmatch(text):
                 raise ValueError(
-                    f"{figure}: {text!r} is not `count(*)`, nor `count`, `sum`, `avg`, `min` or `max` of one column"
+                    f"{figure}: {text!r} is neither `count(*)` nor `count`, `sum`, `avg`, `min` or `max` of one column"
                 )
         return value
 
@@ -90,7 +90,7 @@ class JdbcSource(SourceKind):
         if watermark and self.overlap_minutes is None:
             raise ValueError("overlap_minutes: needed with history: watermark; longer than the source's longest transaction")
         if not watermark and self.overlap_minutes is not None:
-            raise ValueError("overlap_minutes: has a meaning with history: watermark only")
+            raise ValueError("overlap_minutes: applies only with history: watermark")
         if watermark and self.control is not None:
             raise ValueError("control: with history: watermark rows move on to other windows before they can be counted")
         return self

@@ -92,9 +92,9 @@ def _parse_select(sql: str) -> exp.Query:
         text = f"{first.get('description', error)} near {first.get('highlight', '')!r}"
         raise UnfitError(text, first.get("line") or 1) from None
     except (SqlglotError, RecursionError) as error:
-        raise UnfitError(f"it is not SQL that can be read: {str(error).splitlines()[0][:200]}", 1) from None
+        raise UnfitError(f"the SQL cannot be parsed: {str(error).splitlines()[0][:200]}", 1) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise UnfitError("a gold table is one SELECT, and nothing else", 1)
+        raise UnfitError("a gold table is exactly one SELECT", 1)
     guard_query(trees[0], sql, "gold")
     return trees[0]
 

@@ -19,7 +19,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 def _table_name(name: str) -> str:
     if name.startswith(OURS):
-        raise ValueError(f"{name!r}: names that begin with {' or '.join(OURS)} are the lakehouse's own")
+        raise ValueError(f"{name!r}: names that begin with {' or '.join(OURS)} are reserved")
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name: lower-case letters, digits and _, beginning with a letter, at most 63")
     return name

@@ -127,7 +127,7 @@ def resolve_attributes(written: Mapping[str, Any], shared: Shared) -> ResolvedAt
             continue
         packs, own = owner.pop("packs", None) or [], owner.get("checks", [])
         if not isinstance(packs, list):
-            raise SharingError((*keys, "packs"), "a list of packs is wanted")
+            raise SharingError((*keys, "packs"), "expected a list of packs")
         if not isinstance(own, list | tuple):
             continue  # the model reports it
         checks: list[tuple[Any, CheckOrigin]] = []
@@ -164,7 +164,7 @@ def _checks_of_pack(
             names = ", ".join(checks) or "none"
             raise SharingError((*keys, key), f"pack {used.pack} makes no check {', '.join(unknown)} here; it makes {names}")
     if not checks.keys() - set(used.without):
-        raise SharingError(keys, f"pack {used.pack} binds to nothing in this table")
+        raise SharingError(keys, f"pack {used.pack} makes no check in this table: no column matches, or all are left out")
     for name, (filled, check, origin) in checks.items():
         if name in used.without:
             continue

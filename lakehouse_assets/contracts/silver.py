@@ -1,6 +1,7 @@
-"""Silver's columns, with their types, and the order that says which of two rows of a key is newer.
+"""Silver's columns, with their types.
 
-Belongs here: names and types that follow from a contract. Does not: folding rows (pipeline/fold), or what is on disk (queries).
+Belongs here: names and types that follow from a contract. Does not: the order of rows (total_order), folding
+rows (pipeline/fold), or what is on disk (queries).
 """
 
 from lakehouse_assets.contracts.batch import CONTENT_HASH, ROW_COLUMNS, SEQUENCE, WINDOW
@@ -24,8 +25,3 @@ def silver_types(spec: TableContract) -> dict[str, str]:
     """Silver's columns in order, each with Spark's name of its type."""
     types = {name: sql_type(parse_type(column.type)) for name, column in spec.columns.items()} | BOOKKEEPING_TYPES
     return {name: types[name] for name in silver_columns(spec)}
-
-
-def total_order(last_modified: str | None) -> tuple[str | None, ...]:
-    """The columns that order the rows of a key, oldest row first. None stands for NULL in every row."""
-    return (last_modified, *ROW_COLUMNS)

@@ -137,7 +137,7 @@ class FilesSource(SourceKind):
             raise ValueError("format json means one object per line, in UTF-8: multiline and encoding do not apply")
         written = not (info.context or {}).get(RECORDED)
         if self.format == "parquet" and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
-            raise ValueError("format parquet: multiline, encoding, delimiter and quote are of text files")
+            raise ValueError("format parquet: multiline, encoding, delimiter and quote apply to text files only")
         return self
 
     @property

@@ -41,7 +41,7 @@ def read_shared_files(folder: Path, variables: Mapping[str, str]) -> Shared:
 def _read_document(file: Path) -> Document | None:
     documents = [each for each in read_documents(file) if each.data is not None] if file.is_file() else []
     if len(documents) > 1 or not all(isinstance(each.data, dict) for each in documents):
-        raise ConfigError(f"{file}:1: one document of keys is wanted here")
+        raise ConfigError(f"{file}:1: expected one document of keys")
     return documents[0] if documents else None
 
 

@@ -35,7 +35,7 @@ class TableSpec(TableContract):
         if self.extraction.mode != "append" and not self.key:
             raise ValueError(f"extraction.mode: key is needed in {self.extraction.mode} mode")
         if self.extraction.mode == "append" and self.key:
-            raise ValueError("key: has no meaning in append mode, where each row is its own; remove it or use mode: upsert")
+            raise ValueError("key: does not apply in append mode, where each row is its own; remove it or use mode: upsert")
         self.source.refuse_extraction(self.extraction.cadence, self.extraction.mode, self.extraction.delete_when)
         refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
@@ -63,13 +63,13 @@ class TableSpec(TableContract):
     def _refuse_check(self, where: str, check: Check) -> None:
         if isinstance(check, HistoryCheck):
             if self.extraction.cadence in SEASONS.get(check.season or "", ()):
-                raise ValueError(f"{where}: season: {check.season} says nothing in a {self.extraction.cadence} table")
+                raise ValueError(f"{where}: season: {check.season} has no effect in a {self.extraction.cadence} table")
             if personal := sorted(set(check.columns_used) & self.pii_columns):
-                raise ValueError(f"{where}: its figures are kept for later windows, and {', '.join(personal)} is pii")
+                raise ValueError(f"{where}: its figures are stored for later windows, and {', '.join(personal)} is pii")
         if isinstance(check, ControlTotal):
             control = getattr(self.source, "control", None)
             if control is None:
-                raise ValueError(f"{where}: the source says no figures; declare source.control (files and jdbc have it)")
+                raise ValueError(f"{where}: the source reports no totals; declare source.control (kinds files and jdbc)")
             if isinstance(control, dict) and check.figure not in control:
                 raise ValueError(f"{where}: source.control has no {check.figure!r}; there are {', '.join(control)}")
 

@@ -27,6 +27,7 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns, schema_outcomes
 from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, superseded
+from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,11 @@ class Knowledge:
 
 def make_decision(outcomes: Sequence[Outcome], evidence: BatchEvidence, drift: DriftVerdict | None, **fields: Any) -> Decision:
     """Return the decision that follows from a batch's outcomes. ``fields``: the batch, the rules and the run."""
-    verdict, counts = gate.verdict_of(outcomes, evidence.numbers)
+    verdict, counts = verdict_of(outcomes, evidence.numbers)
     return Decision(
         verdict=verdict,
         counts=counts,
-        reasons=gate.reasons_of(outcomes),
+        reasons=reasons_of(outcomes),
         drift_p_value=drift.p_value if drift else None,
         inputs=dict(evidence.inputs),
         checks=tuple(outcome.as_dict() for outcome in outcomes),

@@ -1,6 +1,6 @@
-"""The gate's judgement of one batch: every check's outcome, then the verdict and what becomes of the rows.
+"""The gate's judgement of one batch: the outcome of every check, and which outcomes an override waives.
 
-Belongs here: numbers → outcomes → verdict, all pure. Does not: measuring, drift's statistics, or applying a verdict.
+Belongs here: numbers → outcomes, all pure. Does not: measuring, drift's statistics, or the verdict (verdict).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from lakehouse_assets.checks.base import Check, CheckContext, Judgement
 from lakehouse_assets.checks.dependencies import in_order
 from lakehouse_assets.checks.families import ROWS_OF_WHERE, HistoryCheck, Past, RowCheck
 from lakehouse_assets.checks.judgements import consequence, judge_rows
-from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict, finite
+from lakehouse_assets.contracts.decision import Decision, finite
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -189,28 +189,6 @@ def group_of(check: str) -> str:
     return "source_columns" if check in SCHEMA_CHECKS else check
 
 
-def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verdict, Counts]:
-    """Return the verdict, and where each row of the batch goes."""
-    if any(outcome.effect == "batch" for outcome in outcomes):
-        return "quarantined", Counts(numbers.rows_in, 0, 0, numbers.rows_in, 0)
-    counts = Counts(numbers.rows_in, numbers.newest, numbers.older, numbers.failing, 0)
-    troubled = any(outcome.status in ("failed", "error") for outcome in outcomes)
-    return verdict_with("published", troubled), counts
-
-
-def verdict_with(verdict: Verdict, troubled: bool) -> Verdict:
-    """Return the verdict of a batch once a check did not pass: a published batch is published with warnings."""
-    return "published_with_warnings" if troubled and verdict == "published" else verdict
-
-
-def discard_rows(decision: Decision) -> tuple[Verdict, Counts]:
-    """Return the verdict and the counts of a decision once its quarantined rows are discarded."""
-    counts = decision.counts
-    discarded = counts.rows_discarded + counts.rows_quarantined
-    verdict: Verdict = "published_with_warnings" if decision.accepted else "discarded"
-    return verdict, replace(counts, rows_quarantined=0, rows_discarded=discarded)
-
-
 def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]) -> Decision:
     """The decision as it is shown: what its checks say of columns that have been marked since is masked."""
     if not pii:
@@ -229,22 +207,6 @@ def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]
 def _shown_message(check: Check, status: str, message: str, hidden: bool, pii: Collection[str]) -> str:
     if status == "error" and pii and (hidden or quotes(message)):
         return masked(message)  # a column that is not marked may hold what belongs into one that is
-    # A row check counts; what else is said of a batch may quote a value.
+    # A row check only counts rows. Any other message on a batch may quote a value.
     counts = isinstance(check, RowCheck) and check.scope == "row" and status != "error"
     return MASKED if hidden and message and not counts else message
-
-
-def completed(decision: Decision, later: Sequence[Outcome]) -> Decision:
-    """The decision with the outcomes of its deferred checks: they quarantine nothing, and can make a warning of it."""
-    reasons = reasons_of(later)
-    verdict = verdict_with(decision.verdict, bool(reasons))
-    checks = (*decision.checks, *(outcome.as_dict() for outcome in later))
-    return replace(decision, verdict=verdict, reasons=(*decision.reasons, *reasons), checks=checks)
-
-
-def reasons_of(outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
-    """What did not pass, blocking ones first."""
-    bad = [o for o in outcomes if o.status in ("failed", "error")]
-    first = sorted(bad, key=lambda o: ("batch", "rows", "report", "none").index(o.effect))
-    effects = [(o, "waived" if o.waived else o.effect) for o in first]
-    return tuple(Reason(o.check, o.severity, o.status, effect, o.failed_rows, o.message) for o, effect in effects)

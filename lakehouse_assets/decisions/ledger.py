@@ -130,12 +130,12 @@ def lost_marks(decisions: Sequence[Decision]) -> list[Decision]:
 
 
 def latest_extractions(records: Iterable[ExtractionRecord]) -> dict[datetime, ExtractionRecord]:
-    """Each window's newest extraction."""
+    """Return each window's newest extraction."""
     return {record.p_extracted_at: record for record in sorted(records, key=lambda record: record.extraction_seq)}
 
 
 def newest_by_window(decisions: Iterable[Decision]) -> dict[datetime, Decision]:
-    """Of each window, the one of these decisions on its newest extraction. ``decisions``: at most one on each batch."""
+    """Return for each window the decision on its newest extraction. ``decisions``: at most one on each batch."""
     in_order = sorted(decisions, key=lambda decision: decision.extraction_seq)
     return {decision.p_extracted_at: decision for decision in in_order if decision.p_extracted_at}
 

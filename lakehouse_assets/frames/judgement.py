@@ -34,7 +34,7 @@ from lakehouse_assets.reports.frame import describe_decision
 
 @dataclass(frozen=True)
 class Options:
-    """What may be said of any judgement; see `Gate`."""
+    """The options of a judgement; see `Gate`."""
 
     window: datetime | date | str | None = None
     log: str | Path | None = None

@@ -1,4 +1,4 @@
-"""What a gate says of a frame: the verdict with its reasons, the rows by what becomes of them, and a report.
+"""The result of judging a frame: the verdict with its reasons, accepted and quarantined rows, and a report.
 
 Belongs here: the values of one judgement. Does not: reaching it (target), its rows (staged_rows), or the markdown (reports).
 """
@@ -48,7 +48,7 @@ class FrameResult:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """What did not pass, blocking checks first."""
+        """The checks that did not pass, blocking ones first."""
         return self.decision.reasons
 
     @property

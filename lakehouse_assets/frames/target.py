@@ -67,13 +67,13 @@ class FrameTarget(Target[FrameRun]):
 
     @property
     def plan(self) -> MeasurePlan:
-        """All checks: each is judged before anything is published."""
+        """Return a plan of all checks: each is judged before anything is published."""
         checks, key = self.run.spec.checks, self.run.spec.key
         rules = [rule.id for rule in (*key_rules(key), *declared_rules(checks, self.context))]
         return MeasurePlan(checks, self.context, rules, self.run.personal)
 
     def complete_earlier_runs(self) -> None:
-        """Nothing: the rows of an earlier judgement are gone."""
+        """Do nothing: the rows of an earlier judgement are gone."""
 
     def stage_rows(self) -> tuple[DataFrame, Broken]:
         """Read the frame once, in its own session, and store it with its flags. They are measured in another session, whose

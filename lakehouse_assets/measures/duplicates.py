@@ -11,8 +11,8 @@ from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS, CONTENT_HASH, ROW_COLUMNS
-from lakehouse_assets.contracts.silver import total_order
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.measures.typed import typed_columns
 
 

@@ -69,7 +69,7 @@ def pin(run: Run, *, by: str, because: str) -> BaselineEvent:
     def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
         windows = len(read_baseline(run.settings, run.spec, decisions, after).baseline)
         if not windows:
-            raise RefusedError(f"{run.table}: the baseline holds no window yet; there is nothing to pin")
+            raise RefusedError(f"{run.table}: the baseline has no window yet; there is nothing to pin")
         return {"windows": windows}
 
     return _apply_once(run, "pin", by, because, details)
@@ -94,7 +94,7 @@ def reset(run: Run, *, by: str, because: str) -> BaselineEvent:
     def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
         windows = len(read_baseline(run.settings, run.spec, decisions, after).baseline)
         if not windows and not required_profiles(decisions, baseline_events(run.settings, run.table)):
-            raise RefusedError(f"{run.table}: the baseline holds no window; there is nothing to forget")
+            raise RefusedError(f"{run.table}: the baseline has no window; there is nothing to forget")
         return {"windows": windows}
 
     with table_lock(run.settings, run.table):
@@ -120,7 +120,7 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
         last = next((event.kind for event in reversed(events) if event.kind in ("seed", "reset")), None)
         if last == "seed":
             raise RefusedError(
-                f"{spec.name}: the baseline has been seeded already; `lakehouse baseline reset {spec.name} --because …` first"
+                f"{spec.name}: the baseline is seeded already; run `lakehouse baseline reset {spec.name} --because …` first"
             )
         if not delta.exists(path):
             raise RefusedError(f"{path} is no Delta table (a folder or a URL that holds a `_delta_log`)")
@@ -243,7 +243,7 @@ def _apply_once(
                 return last
         extra = {**details(decisions, after), "operation": id_of(after, len(events) + 1)}
         if not because.strip():
-            raise RefusedError("say why: --because is kept with the request")
+            raise RefusedError("give a reason with --because; it is recorded")
         event = BaselineEvent(run.table, kind, after, run.clock(), by, because, run.run_id, extra)
         write(event)
         log_baseline_event(run.settings, event)

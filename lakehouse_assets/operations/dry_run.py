@@ -58,7 +58,7 @@ class DryRunOutcome:
 
     @property
     def would_quarantine(self) -> str:
-        """What this check would have quarantined."""
+        """Return what this check would have quarantined: rows, the whole window or nothing."""
         if self.outcome.effect == "batch":
             return "the window" if self.window else "the table"
         return f"{self.outcome.failed_rows} row(s)" if self.outcome.effect == "rows" else "nothing"
@@ -114,7 +114,7 @@ def _target_at(run: Run, windows: Sequence[Window], layer: str, names: Collectio
     spec, starts = run.spec, {window.start for window in windows}
     if layer == "source":
         if only_in_bronze(spec):
-            raise RefusedError(f"{spec.name}: its source has the present only; ask bronze")
+            raise RefusedError(f"{spec.name}: its source keeps no history; use --on bronze")
         source = source_of(spec, run.settings)
         arrived = sorted(source.fingerprints(windows))
         if not arrived:

@@ -57,7 +57,7 @@ def try_gold_checks(run: GoldRun, checks: Sequence[Check]) -> DryRunResult:
     run = replace(run, spec=spec.model_copy(update={"checks": tuple(wanted)}))
     published = [d for d in logs.decisions(run.settings, run.table) if d.accepted and d.applied_at]
     if not published or not delta.exists(run.published_path):
-        raise RefusedError(f"{run.table} has never been published; `lakehouse run` first")
+        raise RefusedError(f"{run.table} has never been published; run `lakehouse run` first")
     current = max(published, key=lambda d: d.number)
     rows = run.spark.read.format("delta").load(run.published_path)
     for check in wanted:

@@ -101,7 +101,7 @@ def _forget_closed(run: Run, path: str) -> int:
 
 
 def sweep(settings: Settings, tables: Sequence[str]) -> list[str]:
-    """Remove the staging of each table that no run holds. Returns the tables that had some."""
+    """Remove the staging of each table that no run has locked. Returns the tables that had some."""
     swept = []
     for table in tables:
         try:

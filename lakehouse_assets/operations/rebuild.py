@@ -98,8 +98,8 @@ def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> l
         if new in status.spec.columns and new not in status.filled:
             source = status.spec.source_column(new)
             raise RefusedError(
-                f"--rename {old}={new}: bronze has no column {source!r}, so that {new} would be NULL; say `from: {old}` in"
-                " defs.yaml, or what the source calls it"
+                f"--rename {old}={new}: bronze has no column {source!r}, so that {new} would be NULL; write `from: {old}` (or"
+                " the source's own name) in defs.yaml"
             )
     try:
         more = {"foreign": status.foreign, "same_values": status.same_values}
@@ -113,7 +113,7 @@ def refuse_loss(table: str, steps: Sequence[Step], lose: Collection[str]) -> Non
     if lost := [name for name in irreversible(steps) if name not in lose]:
         flags = " ".join(f"--lose {name}" for name in lost)
         raise RefusedError(
-            f"{table}: no source ever brought {', '.join(lost)}: a migration loses their values, and bronze cannot give them"
+            f"{table}: no source ever had {', '.join(lost)}: a migration loses their values, and bronze cannot give them"
             f" back. Copy them elsewhere first; then `lakehouse schema migrate {table} --apply {flags}`"
         )
 

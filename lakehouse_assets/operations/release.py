@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.supersession import CHECK as SUPERSEDE
+from lakehouse_assets.decisions.verdict import discard_rows
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.pipeline.gate import APPLYING, PASS, log, results, run_steps, stage
 from lakehouse_assets.pipeline.reference_tables import decisions_read
@@ -55,7 +56,7 @@ def release(
         decisions, _, record = _quarantined(run, start, seq)
         _refuse_unknown(evolution.plan(evolution.effective_table(run.spec, decisions), record).after, waived)
         if teach and run.spec.drift is None:
-            raise RefusedError(f"{run.table} declares no drift: there is no baseline to teach")
+            raise RefusedError(f"{run.table} declares no drift: there is no baseline to join")
         name = operation.id_after(_last_number(decisions))
         judgement = JudgementRequest("released", tuple(sorted(waived)), by, because, teach, name)
         target = SilverTarget(run, decisions, records=[record], request=judgement)
@@ -79,7 +80,7 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         if before is not None:
             return before
         decisions, current, record = _quarantined(run, start, seq)
-        verdict, counts = gate.discard_rows(current)
+        verdict, counts = discard_rows(current)
         decision = replace(
             current,
             number=_last_number(decisions) + 1,
@@ -112,7 +113,7 @@ def rejudge(run: Run, windows: Sequence[Window], *, by: str, because: str) -> li
         decisions = logs.decisions(run.settings, run.table)
         chosen = _rejudgeable(decisions, windows)
         if not chosen:
-            raise RefusedError(f"{run.table}: none of these windows has been judged, or all were discarded: `lakehouse run`")
+            raise RefusedError(f"{run.table}: no window here has been judged, or all were discarded; run `lakehouse run`")
         request = {"windows": [window.start for window in windows], "by": by, "because": because}
         operation = _operation(run, "rejudged", request)
         before, name = _decided_before(run, operation, decisions, chosen), operation.id_after(_last_number(decisions))
@@ -197,7 +198,7 @@ def _quarantined(run: Run, start: datetime, seq: int | None) -> tuple[list[Decis
         raise RefusedError(f"{name} has no extraction {seq}; there are {', '.join(map(str, sorted(of_window)))}")
     if chosen.superseded_by:
         raise RefusedError(
-            f"{name} extraction {chosen.extraction_seq} was superseded by a later one that was accepted; nothing to act on"
+            f"{name} extraction {chosen.extraction_seq} was superseded by a later one that was accepted, and cannot be released"
         )
     if not chosen.counts.rows_quarantined and chosen.verdict != "quarantined":
         raise RefusedError(f"{name} extraction {chosen.extraction_seq} is {chosen.verdict} and has no quarantined rows")

@@ -120,7 +120,7 @@ def _forget_lost_files(run: Run, log: str, accept: AcceptedLoss | None) -> None:
     with table_lock(run.settings, f"ops_{log}"):
         files = TableFiles(path)
         if files.state.unreadable:
-            raise EvidenceError(f"ops/{log}: its Delta log cannot be read; move {path} away, and do this again for each table")
+            raise EvidenceError(f"ops/{log}: its Delta log is unreadable; move {path} away, then run this again for each table")
         tables = {row["partition.table"] for row in files.absent}
         # Gold is derived and judged anew.
         troubles = [

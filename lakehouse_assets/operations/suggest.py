@@ -45,7 +45,7 @@ def suggest(run: Run) -> list[Proposal]:
     """
     spec, path = run.spec, run.path("silver")
     if not delta.exists(path):
-        raise RefusedError(f"{spec.name} has no silver table yet; `lakehouse run` first")
+        raise RefusedError(f"{spec.name} has no silver table yet; run `lakehouse run` first")
     silver = run.spark.read.format("delta").load(path)
     log = logs.decisions(run.settings, spec.name)
     stored = read_column_figures(run.settings, spec, log)
@@ -64,7 +64,7 @@ def propose(
     figures = {} if figures is None else figures
     count = _measure(rows, columns, figures)
     if count < ENOUGH:
-        raise RefusedError(f"{name} has {count} rows; at least {ENOUGH} are wanted")
+        raise RefusedError(f"{name} has {count} rows; at least {ENOUGH} are needed")
     lists = _lists(rows, figures)
     return [p for each in columns for p in _of_column(columns, key, each, count, figures[each], lists.get(each))]
 

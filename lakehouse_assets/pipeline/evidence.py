@@ -57,8 +57,8 @@ def _findings(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
     except (OSError, DeltaError, ArrowException) as error:
         error_line = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise EnvironmentMissing(
-            f"{table}: its tables cannot be read just now, which says nothing of what is in them: {error_line}; see that"
-            f" {settings.root} can be reached and read, and run again"
+            f"{table}: its tables cannot be read now: {error_line}. Whether they are damaged is unknown. Make"
+            f" {settings.root} readable, and run again"
         ) from error
 
 

@@ -16,8 +16,9 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql.text import identifier, parse_expression
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.silver import silver_columns, silver_types, total_order
+from lakehouse_assets.contracts.silver import silver_columns, silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.decisions.ledger import Link, Live
 from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame
@@ -115,7 +116,7 @@ def _quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
 
 
 def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
-    """One row per living key. Append mode has no keys in common, so its rows are the fold."""
+    """Return one row per key that is not deleted. In append mode no rows share a key, so all rows are returned."""
     columns, rows = [*map(identifier, silver_columns(spec))], foldable.rows
     if spec.extraction.mode == "append":
         return rows.select(*columns)

@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.verdict import add_deferred_outcomes
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, collect_failing_samples, measure_batches, query_failures
 from lakehouse_assets.measures.batches import Broken, errors_by_batch
 from lakehouse_assets.measures.error_text import masked_text
@@ -174,7 +175,7 @@ def deferred_checks(target: Target[Any]) -> None:
 
 def complete(target: Target[Any], later: dict[str, list[gate.Outcome]]) -> None:
     """Add these outcomes to the decisions, by their ids."""
-    completed = {d.decision_id: gate.completed(d, later.get(d.decision_id, ())) for d in target.own}
+    completed = {d.decision_id: add_deferred_outcomes(d, later.get(d.decision_id, ())) for d in target.own}
     target.log = [completed.get(d.decision_id, d) for d in target.log]
     target.decisions = [completed.get(d.decision_id, d) for d in target.decisions]
 

@@ -85,7 +85,7 @@ class GoldTarget(Target[GoldRun]):
         return MeasurePlan(awaited_checks(checks, context), context, rules, self.run.personal, deferred)
 
     def complete_earlier_runs(self) -> None:
-        """As `Target`. If the versions of a decision's inputs are gone, it stays unapplied: gold is then decided anew."""
+        """Apply decisions that an earlier run left. If the versions of their inputs are gone, gold is decided anew."""
         self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
         last = max(self.log, key=lambda d: d.number, default=None)
         if last is None or last.applied_at is not None:

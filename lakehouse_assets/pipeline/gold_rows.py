@@ -107,7 +107,7 @@ class Shape:
         return self.comparison is not None and self.comparison.outcome == "widened"
 
     def outcomes(self, rows: DataFrame) -> list[Outcome]:
-        """What the decision says of it, and of dates that no light reader can read; nothing where it is as it was."""
+        """Return the outcomes for changed columns, and for dates that Python cannot open; none if neither occurs."""
         differ = [d for d in (self.comparison.differences if self.comparison else ()) if d.outcome != "accepted"]
         if not differ:
             return _calendar_outcomes(rows)
@@ -172,7 +172,7 @@ def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
 
 
 def shape_of(run: GoldRun, rows: DataFrame, log: Sequence[Decision]) -> Shape:
-    """How these rows are written: as the table stands, where nobody has changed what it is to be."""
+    """Return the shape in which these rows are written: the table's own, unless someone changed the SQL or its types."""
     has = yielded(rows)
     written = [d for d in log if d.accepted and d.applied_at]
     if not written or not delta.exists(run.published_path):

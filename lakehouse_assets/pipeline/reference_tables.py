@@ -23,24 +23,24 @@ from lakehouse_assets.storage.published_version import read_published_version
 
 @dataclass(frozen=True)
 class ReferenceTables:
-    """``frames``: silver by table. ``numbers``: of each, the last decision that it holds. ``missing``: why one is not there."""
+    """Tables that checks read. ``frames``: silver by table. ``numbers``: its last decision. ``missing``: why it is missing."""
 
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def errors(self, checks: Sequence[Check]) -> dict[str, str]:
-        """Which of these checks look into a table that is missing, and why it is."""
+        """Return the checks that read a missing table, each with the reason."""
         return {c.id: self.missing[c.reads.table] for c in checks if c.reads and c.reads.table in self.missing}
 
     @property
     def inputs(self) -> dict[str, int]:
-        """What a decision keeps of them, so that `reference_tables_at` finds the same again."""
+        """Return the decision numbers that a decision stores, so that `reference_tables_at` reads the same rows again."""
         return {f"silver_{table}": number for table, number in self.numbers.items()}
 
 
 def never_published(table: str) -> str:
-    """Why a check that looks into this table is in error."""
+    """Return the error of a check that reads this table."""
     return f"{table} has never been published: nothing can be looked up in it"
 
 

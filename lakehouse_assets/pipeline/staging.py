@@ -235,4 +235,4 @@ def stage_gold(
         if find_disk_fault(error) or not run.personal:
             raise
         why = masked_text(error)
-        raise LakehouseError(f"{run.table}: its SQL stops on a value: {why}; see it with `try_` functions") from None
+        raise LakehouseError(f"{run.table}: its SQL fails on a value: {why}; rewrite it with `try_` functions") from None

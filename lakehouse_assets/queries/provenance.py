@@ -47,7 +47,7 @@ def find_checked_decisions(settings: Settings, table: str, version: int) -> Chec
         )
     applied = tuple(d for d in decisions if d.decision_id in commit.decisions)
     if len(applied) < len(commit.decisions):
-        raise RefusedError(f"version {version} of {label} names decisions that are not in ops/decisions: it is another lake's")
+        raise RefusedError(f"version {version} of {label} names decisions that ops/decisions lacks: it comes from another lake")
     note = f"version {version} is a rebuild: all decisions that the table was folded from" if commit.step == "rebuild" else ""
     return CheckedVersion(applied, note)
 

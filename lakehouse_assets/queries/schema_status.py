@@ -96,7 +96,7 @@ def _as_judged(
 
 
 def effective_spec(settings: Settings, spec: TableSpec) -> EffectiveTable:
-    """The contract as it stands, from the log."""
+    """Return the current contract, from the log."""
     return evolution.effective_table(spec, logs.decisions(settings, spec.name))
 
 

@@ -54,7 +54,8 @@ def quarantine_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
         quarantined = [d for d in current_batches(of_table) if d.counts.rows_quarantined] if gold else None
         for d in ledger.quarantined_decisions(of_table) if quarantined is None else quarantined:
             why = _why(r for r in d.reasons if r.effect in ("batch", "rows"))[:300]
-            rows.append({**_batch_columns(d), "held": d.counts.rows_quarantined, "of": d.counts.rows_in, "why": why})
+            counts = {"quarantined": d.counts.rows_quarantined, "rows": d.counts.rows_in}
+            rows.append({**_batch_columns(d), **counts, "why": why})
     return rows
 
 
@@ -95,7 +96,7 @@ def _short_row(d: Decision) -> dict[str, Any]:
         "in": d.counts.rows_in,
         "published": d.counts.rows_published,
         "superseded": d.counts.rows_superseded,
-        "held": d.counts.rows_quarantined,
+        "quarantined": d.counts.rows_quarantined,
         "discarded": d.counts.rows_discarded,
         "p": None if d.drift_p_value is None else f"{d.drift_p_value:.2g}",
         "why": _why(d.reasons)[:160],

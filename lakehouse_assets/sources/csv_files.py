@@ -37,7 +37,7 @@ SCAN = COMMON | SCAN_OPTIONS | {"header": "true", "enforceSchema": "false"}
 
 @dataclass(frozen=True)
 class Header:
-    """The first line as it stands in the file, and its column names."""
+    """The first line, unchanged, and its column names."""
 
     line: str
     names: tuple[str, ...]

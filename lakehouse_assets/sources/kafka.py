@@ -114,8 +114,8 @@ class KafkaReader:
         starts = [start for start in self._fingerprints if start in self._recorded]
         if starts and self._fingerprints[max(starts)] != self._fingerprint(self._recorded[max(starts)]):
             raise SourceError(
-                f"{self._source.location}: what this table has was read from a topic of another name; say that name again,"
-                " and read this topic by a table of another name"
+                f"{self._source.location}: this table has read a topic of another name; restore that name,"
+                " and declare a new table for this topic"
             )
 
     def _refuse_another_topic(self, client: Topic, end: Mapping[int, int]) -> None:
@@ -124,7 +124,7 @@ class KafkaReader:
             if end.get(partition, 0) < high:
                 raise SourceError(
                     f"{self._source.location}: partition {partition} ends at offset {end.get(partition, 0)}, and was read up"
-                    f" to {high}: it was deleted and made again, or truncated. Read what it has now by a table of another name"
+                    f" to {high}: it was deleted and created again, or truncated. Declare a new table to read it from now on"
                 )
 
     def _refuse_lost(self, ranges: Mapping[Window, Range]) -> None:

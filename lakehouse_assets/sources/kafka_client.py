@@ -67,7 +67,7 @@ def open_topic(settings: Settings, name: str) -> Iterator[Topic]:
     try:
         consumer = Consumer(properties)
     except (KafkaException, TypeError, ValueError):
-        raise ConfigError(f"{settings.kafka_conf}: Kafka's client refuses a property of it") from None
+        raise ConfigError(f"{settings.kafka_conf}: Kafka's client refuses one of its properties") from None
     try:
         yield Topic(consumer, name)
     finally:
@@ -76,7 +76,7 @@ def open_topic(settings: Settings, name: str) -> Iterator[Topic]:
 
 def _brokers(settings: Settings) -> str:
     if not settings.kafka_bootstrap:
-        raise EnvironmentMissing("the environment has no LAKEHOUSE_KAFKA_BOOTSTRAP, which a source of kind kafka is read from")
+        raise EnvironmentMissing("set LAKEHOUSE_KAFKA_BOOTSTRAP to the brokers: a source of kind kafka needs it")
     return settings.kafka_bootstrap
 
 
@@ -96,7 +96,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
     security_keys = {key for key in properties if key.startswith(("sasl.", "ssl.", "security."))}
     if unknown := sorted(security_keys - TRANSLATED):
         allowed = ", ".join(sorted(TRANSLATED))
-        raise ConfigError(f"{settings.kafka_conf}: {unknown[0]}: for a source only these secure a connection: {allowed}")
+        raise ConfigError(f"{settings.kafka_conf}: {unknown[0]}: a source accepts only these security properties: {allowed}")
     options = {"bootstrap.servers": _brokers(settings), "isolation.level": "read_committed"}
     if protocol := properties.get("security.protocol"):
         options["security.protocol"] = protocol.upper()
@@ -105,7 +105,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
     if mechanism:
         if mechanism not in MODULES:
-            raise ConfigError(f"{settings.kafka_conf}: sasl.mechanism {mechanism}: for a source one of {', '.join(MODULES)}")
+            raise ConfigError(f"{settings.kafka_conf}: sasl.mechanism {mechanism}: a source accepts {', '.join(MODULES)}")
         user, password = (_quoted(properties.get(f"sasl.{part}", "")) for part in ("username", "password"))
         jaas = f"{MODULES[mechanism]} required username={user} password={password};"
         options |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}

@@ -114,7 +114,7 @@ def _read_distributions(
 def _choose_needed(
     windows: Sequence[_Window], rows: Mapping[Source, Sequence[Row]], now: Mapping[str, str], most: int
 ) -> set[tuple[Source, Key]]:
-    """Of each feature and stratum the newest windows that have values of it, and the meaning that it has now."""
+    """Return the newest windows with values of each feature and stratum, in the meaning that it has now."""
     needed: set[tuple[Source, Key]] = set()
     counts: dict[Key, int] = {}
     for window in reversed(windows):

@@ -74,7 +74,7 @@ def as_disk_error(error: BaseException, settings: Settings) -> DiskError | None:
     remedy = "Make room" if full else REMEDIES.get(fault, "Make room")
     disks = "; ".join(_describe_space(name, folder) for name, folder in folders)
     # The remedy first: some listings show the beginning alone.
-    return DiskError(f"{fault}{of_file}. {remedy}, and run again: what was half written counts for nothing. Now {disks}")
+    return DiskError(f"{fault}{of_file}. {remedy}, and run again: half-written files do not count. Now {disks}")
 
 
 @contextmanager

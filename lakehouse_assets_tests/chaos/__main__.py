@@ -19,10 +19,11 @@ from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.chaos.changes import check_changes
 from lakehouse_assets_tests.chaos.files import EveryFile
 from lakehouse_assets_tests.chaos.play import POINTS
-from lakehouse_assets_tests.chaos.strike import Ground, lake_settings
+from lakehouse_assets_tests.chaos.strike import Ground
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import at, jvm_for_children
 from lakehouse_assets_tests.laws.on_delta import DRAWN, check_histories
+from lakehouse_assets_tests.support import lake_settings
 
 
 class Account:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos.play import end, run_of, run_operation
-from lakehouse_assets_tests.chaos.strike import copy_lake
+from lakehouse_assets_tests.support import copy_lake
 
 UNORDERED = ("_locks", "staging")  # of no state, and swept
 

@@ -13,18 +13,7 @@ from typing import Any
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos.play import POINTS, begin, check_oracle, end
-
-
-def lake_settings(home: Path) -> Settings:
-    """A lake and a landing folder under a new folder."""
-    (home / "landing").mkdir(parents=True)
-    return Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
-
-
-def copy_lake(settings: Settings, to: Path) -> Settings:
-    """The same lake in another place; a copy keeps the files' times."""
-    shutil.copytree(settings.dagster_home, to)
-    return settings.model_copy(update={"root": str(to / "lake"), "landing": str(to / "landing"), "dagster_home": to})
+from lakehouse_assets_tests.support import copy_lake, lake_settings
 
 
 def prepare_lake(spark: Any, home: Path, operation: str, seed: int) -> Settings:

@@ -22,9 +22,9 @@ def test_figures() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "no JSON"),
-        (b"24", "no JSON object"),
-        (b'[{"rows": 24}]', "no JSON object"),
+        (b"", "not JSON"),
+        (b"24", "not a JSON object"),
+        (b'[{"rows": 24}]', "not a JSON object"),
         (b'{"rows": "24"}', "'rows' is no number"),
         (b'{"rows": true}', "'rows' is no number"),
         (b'{"rows": {"a": 1}}', "'rows' is no number"),
@@ -32,8 +32,8 @@ def test_figures() -> None:
         (b'{"rows": 1e999}', "too large"),
         (b'{"rows": ' + b"9" * 400 + b"}", "too large"),
         (b'{"rows": 1, "rows": 2}', "twice"),
-        (b'{"rows": \xff}', "no JSON"),
-        (b"[" * 50_000, "no JSON"),
+        (b'{"rows": \xff}', "not JSON"),
+        (b"[" * 50_000, "not JSON"),
         (b" " * (MAX_BYTES + 1), "more than 64 KB"),
     ],
     ids=lambda value: repr(value)[:30],
@@ -68,7 +68,7 @@ def test_each_window_has_a_control_file_of_its_own() -> None:
 
 def test_a_control_total_needs_a_source_with_controls() -> None:
     total = {"check": "control_total", "figure": "rows"}
-    with pytest.raises(ValidationError, match=r"\(control_total_rows\): the source says no figures; declare source.control"):
+    with pytest.raises(ValidationError, match=r"\(control_total_rows\): the source reports no totals; declare source.control"):
         readings(checks=[total])
     jdbc = {"kind": "jdbc", "connection": "SHOP", "table": "t", "modified": "at", "control": {"total": "sum(value)"}}
     with pytest.raises(ValidationError, match=r"source\.control has no 'rows'; there are total"):

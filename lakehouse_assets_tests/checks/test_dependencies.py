@@ -9,6 +9,7 @@ from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.dependencies import in_order, is_deferred, row_prerequisites
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.verdict import verdict_of
 from lakehouse_assets_tests.support import readings
 
 CONTEXT = CheckContext(("sensor", "hour"), "TIMESTAMP '2024-01-01'", "TIMESTAMP '2024-01-02'", "batch")
@@ -145,7 +146,7 @@ def test_a_blocking_check_is_skipped_only_in_a_quarantined_batch(data):
     numbers = BatchNumbers(4, failed_rows=failed, metrics=means, errors=dict.fromkeys(wrong, "stopped"))
     outcomes = gate.judge_checks(spec.checks, CONTEXT, numbers, ())
     if any(o.status == "skipped" and c.blocking for o, c in zip(outcomes, spec.checks, strict=True)):
-        assert gate.verdict_of(outcomes, numbers)[0] == "quarantined"
+        assert verdict_of(outcomes, numbers)[0] == "quarantined"
 
 
 def test_which_checks_run_after_the_exchange():

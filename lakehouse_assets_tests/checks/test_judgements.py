@@ -77,13 +77,13 @@ def test_the_key_of_an_empty_batch_has_no_duplicates():
         ({"check": "not_null", "column": "v", "threshold": float("nan")}, "threshold"),
         ({"check": "not_null", "column": "v", "where": "rand() > 1"}, "another answer"),
         ({"check": "unique", "columns": ["a"], "where": "rand() > 1"}, "another answer"),
-        ({"check": "unique", "columns": ["a"], "threshold": 0.5}, "threshold has no meaning"),
-        ({"check": "not_empty", "where": "v > 1"}, "where has no meaning in not_empty"),
+        ({"check": "unique", "columns": ["a"], "threshold": 0.5}, "threshold does not apply"),
+        ({"check": "not_empty", "where": "v > 1"}, "where does not apply to not_empty"),
         (
             {"check": "sql", "name": "s", "sql": "select v from batch group by v", "where": "v > 1"},
-            "say there which rows are meant",
+            "choose the rows there",
         ),
-        ({"check": "metric", "name": "m", "sql": "sum(v)", "min": 1, "where": "v > 1"}, "say there which rows are meant"),
+        ({"check": "metric", "name": "m", "sql": "sum(v)", "min": 1, "where": "v > 1"}, "choose the rows there"),
         ({"check": "freshness", "column": "t", "max_age": "-1h"}, "not a duration"),
         (
             {"check": "reconcile", "measure": "count(*)", "table": "t", "against": "count(*)", "against_where": "a > :now"},

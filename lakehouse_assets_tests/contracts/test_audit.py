@@ -75,7 +75,7 @@ RULE = "rules:\n  - name: r\n    columns: ['*a*']\n    check: "
         (f"{RULE}{{check: lenght, min: 2}}\n", 4, "lenght"),
         (f"{RULE}\n      check: length\n      min: 3\n      max: 2\n", 4, "min 3 is above max 2"),
         (f"{RULE}\n      check: not_null\n      threshold: 2\n", 6, "threshold: Input should be less than or equal to 1"),
-        (f"{RULE}{{check: not_null, column: b}}\n", 4, "column has no meaning here"),
+        (f"{RULE}{{check: not_null, column: b}}\n", 4, "column is not for audits"),
         (f"{RULE}{{check: row_count, min: 1}}\n", 4, "row_count is no check of one column"),
         ("rules:\n  - name: r\n    check: {check: not_null}\n", 2, "either columns (patterns) or key: true"),
         ("rules:\n  - name: R 1\n    columns: [a]\n    check: {check: not_null}\n", 2, "lower-case letters"),

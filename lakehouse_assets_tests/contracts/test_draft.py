@@ -210,5 +210,5 @@ def test_a_start_that_is_no_date(tmp_path):
 def test_a_file_outside_the_landing_folder(tmp_path):
     (tmp_path / "2024-05-01.csv").write_text("a\n1\n")
     (tmp_path / "landing").mkdir()
-    with pytest.raises(ConfigError, match="must lie in the landing folder"):
+    with pytest.raises(ConfigError, match="must be in the landing folder"):
         draft_table("t", tmp_path / "2024-05-01.csv", tmp_path / "landing", None)

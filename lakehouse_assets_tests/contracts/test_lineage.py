@@ -73,10 +73,10 @@ def test_a_mistake_names_its_line(sql, line, expected):
 @pytest.mark.parametrize(
     ("sql", "line", "expected"),
     [
-        ("select origin,\n id as _x\nfrom silver_weather", 2, "column '_x': names that begin with _ , p_extracted_at"),
+        ("select origin,\n id as _x\nfrom silver_weather", 2, "column '_x': p_extracted_at, extraction_seq and names"),
         ("select\n *\nfrom silver_weather", 2, "or leave it out of the star: `* except (p_extracted_at)`"),
-        ("select origin,\n ts as P_Extracted_At\nfrom silver_weather", 2, "are the lakehouse's own; give it another name"),
-        ("select origin,\n id as extraction_seq\nfrom silver_weather", 2, "column 'extraction_seq': names that begin"),
+        ("select origin,\n ts as P_Extracted_At\nfrom silver_weather", 2, "are reserved; give it another name"),
+        ("select origin,\n id as extraction_seq\nfrom silver_weather", 2, "column 'extraction_seq': p_extracted_at,"),
         ("select origin,\n true as _clean\nfrom silver_weather", 2, "column '_clean'"),
         ("select origin,\n id as `a b`\nfrom silver_weather", 2, "Delta refuses spaces"),
         ("select origin,\n avg(id)\nfrom silver_weather group by 1", 2, "AVG(`silver_weather`.`id`) has no name"),

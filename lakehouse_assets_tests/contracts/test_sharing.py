@@ -61,7 +61,7 @@ def test_overrides_change_a_pack_for_one_table():
             "makes no check length_c_id here; it makes length_a_id",
         ),
         ({"pack": "ids", "without": ["x"]}, ("packs", 0, "without"), "makes no check x here"),
-        ({"pack": "ids", "without": ["length_a_id", "length_b_id"]}, ("packs", 0), "binds to nothing in this table"),
+        ({"pack": "ids", "without": ["length_a_id", "length_b_id"]}, ("packs", 0), "makes no check in this table"),
         ("same", ("packs", 0), "makes two checks 'there'"),
         ("wrong", ("packs", 0), "check 0 of pack wrong (length): length needs min, max or both"),
         ("typo", ("packs", 0, "column"), "${colum} is no parameter of the pack"),
@@ -76,7 +76,7 @@ def test_an_invalid_use_of_a_pack_is_refused(use, keys, message):
 
 
 def test_a_pattern_that_fits_no_column_binds_to_nothing():
-    with pytest.raises(SharingError, match="binds to nothing"):
+    with pytest.raises(SharingError, match="makes no check"):
         resolve_attributes({"columns": {"x": "int"}, "packs": ["ids"]}, SHARED)
 
 

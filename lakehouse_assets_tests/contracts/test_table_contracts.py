@@ -6,8 +6,9 @@ import pytest
 
 from lakehouse_assets.contracts.batch import start_of
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.silver import silver_columns, silver_types, total_order
+from lakehouse_assets.contracts.silver import silver_columns, silver_types
 from lakehouse_assets.contracts.table import EffectiveTable, StagedTable, TableSpec
+from lakehouse_assets.contracts.total_order import total_order
 
 SPEC = TableSpec.model_validate(
     {

@@ -69,7 +69,7 @@ def test_only_windows_that_have_the_same_figure_are_shown():
 
 
 def test_a_meaningless_season_is_refused():
-    with pytest.raises(ValidationError, match="season: hour says nothing in a daily table"):
+    with pytest.raises(ValidationError, match="season: hour has no effect in a daily table"):
         readings(checks=[{"check": "anomaly", "sql": SQL, "season": "hour"}])
     assert readings(checks=[{"check": "anomaly", "sql": SQL, "season": "weekday"}])
 

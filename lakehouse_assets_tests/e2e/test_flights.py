@@ -26,7 +26,7 @@ from land_example import EXAMPLES, land_part
 NEW_YORK = ZoneInfo("America/New_York")
 DIMENSIONS = ["airlines", "airports", "planes"]
 # Of two months; on one of these days there is a flight of an impossible speed, and two come late.
-FIRST, LAST = "2013-06-22", "2013-07-12"
+FIRST, LAST = "2013-06-29", "2013-07-07"
 LATE = ["2013-07-04", "2013-07-05"]
 # The airports that airports.csv does not have, and Puerto Rico's own.
 UNKNOWN_DESTINATIONS = {"BQN", "PSE", "SJU", "STT"}
@@ -48,7 +48,7 @@ def test_1_reference_tables_go_first(world):
     land_part("on_time", world.settings.landing, DIMENSIONS)
     report = world.run()
     assert [(name, count) for name, _, _, count in report.ranges] == [
-        ("airlines", 1), ("airports", 1), ("planes", 12), ("weather", 12), ("flights", 12), ("flights", 7),
+        ("airlines", 1), ("airports", 1), ("planes", 12), ("weather", 7), ("flights", 5), ("flights", 2),
     ]  # fmt: skip
     assert set(report.gold) == {"gold_daily_weather", "gold_departures_and_weather", "gold_carrier_punctuality"}
     assert len(rows_of(world.settings.path("silver", "planes"), ["tail_number"])) == 3316
@@ -176,6 +176,7 @@ def test_5_gold_counts_the_rows_of_silver(world):
 ORDERS, WINDOWS = 30, 4
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_thirty_orders_of_arrival_give_the_same_table(spark, settings):
     """Each flight stands in the table thirty times, and its events arrive each time in another order of windows."""
     with gzip.open(EXAMPLES / "flights" / "on_time" / "2013-02-08.json.gz", "rt") as lines:

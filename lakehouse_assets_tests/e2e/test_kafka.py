@@ -185,6 +185,7 @@ def test_while_the_broker_is_down_decisions_wait_and_then_all_arrive(jars, setti
         assert of(read_events(settings, 8), "readings") == ids(settings, "readings")
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_hanging_broker_delays_a_tick_by_a_bounded_time(jars, settings, tmp_path, instance):
     """Stopped (SIGSTOP) it holds its connections and answers nothing, as behind a network that swallows everything."""
     broker = Broker(tmp_path)

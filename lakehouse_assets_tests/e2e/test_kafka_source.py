@@ -271,7 +271,7 @@ def test_a_topic_of_another_name_is_not_read_by_the_offsets_of_the_first(spark, 
     extract(runner(spark, on, table(topic)), [window(1)])
     other = make_topic(broker)
     send(broker, other, [order(2 * n, 1, n) for n in range(9)])
-    with pytest.raises(SourceError, match=f"topic {other}: what this table has was read from a topic of another name"):
+    with pytest.raises(SourceError, match=f"topic {other}: this table has read a topic of another name"):
         source_of(table(other), on).fingerprints([window(1), window(2)])
     with pytest.raises(SourceError, match="of another name"):
         extract(runner(spark, on, table(other)), [window(1), window(2)])
@@ -306,6 +306,6 @@ def test_both_clients_get_the_security_properties(tmp_path: Path):
         ' username="me" password="pa\\"ss\\\\";',
     }
     file.write_text("ssl.key.password=word\n")
-    with pytest.raises(ConfigError, match=r"ssl\.key\.password: for a source only these") as caught:
+    with pytest.raises(ConfigError, match=r"ssl\.key\.password: a source accepts only these") as caught:
         spark_options(Settings.from_environment(environment))
     assert "word\n" not in str(caught.value)

@@ -267,6 +267,7 @@ def read_outcomes(settings: Settings) -> tuple[list[str], set[tuple[str, str, st
 
 
 @pytest.mark.timeout(1200)  # of a machine that others use too; by itself it takes a tenth
+@pytest.mark.exhaustive(seconds=300)
 def test_a_personal_value_is_in_nothing_that_is_written_but_the_tables(tmp_path, alerts):
     hook, alerts_received = alerts
     home, landing, lake = project(tmp_path / "project"), tmp_path / "landing", tmp_path / "lake"

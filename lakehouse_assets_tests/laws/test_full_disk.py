@@ -15,7 +15,8 @@ import pytest
 
 from lakehouse_assets.errors import DiskError
 from lakehouse_assets_tests.chaos.play import NOT_PLAYED, POINTS, run_of, run_operation
-from lakehouse_assets_tests.chaos.strike import Ground, copy_lake
+from lakehouse_assets_tests.chaos.strike import Ground
+from lakehouse_assets_tests.support import copy_lake
 
 SIZE, PAGE = 24 << 20, 4096
 START = "start"

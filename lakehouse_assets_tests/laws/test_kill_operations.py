@@ -11,10 +11,11 @@ import time
 import pytest
 
 from lakehouse_assets_tests.chaos.play import NOT_PLAYED, POINTS, PREPARED, end, run_of, run_operation
-from lakehouse_assets_tests.chaos.strike import Ground, copy_lake, prepare_lake
+from lakehouse_assets_tests.chaos.strike import Ground, prepare_lake
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import jvm_for_children
 from lakehouse_assets_tests.laws.test_kill import STEPS
+from lakehouse_assets_tests.support import copy_lake
 
 # A short history: two steps of four windows each.
 SEED = 5

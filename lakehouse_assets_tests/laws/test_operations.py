@@ -85,6 +85,7 @@ def test_a_discard_killed_and_repeated_has_its_check_results(spark, settings):
         discard(runner(spark, settings, SPEC), window(1).start, None, by="ann", because="again")
 
 
+@pytest.mark.exhaustive(seconds=35)
 def test_a_rejudge_killed_and_repeated_judges_each_window_once(spark, settings):
     """The first group is applied when the process ends; an overridden window makes a second one."""
     for day in (1, 2):

@@ -94,6 +94,7 @@ def test_units_and_descriptions_leave_the_meaning_unchanged():
     assert readings(key=["sensor"]).meaning != plain.meaning
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_discard_keeps_todays_contract(spark, settings):
     """The batch was judged by a contract without `note`; giving up its held row must not take the column from silver."""
     header = "sensor,hour,value,updated,note"

@@ -110,7 +110,7 @@ def test_any_lets_every_redelivery_replace_the_one_before(spark, settings):
     assert current_decision(settings, 1, 1).counts.rows_superseded == 2
 
 
-@pytest.mark.parametrize("lost", [5, 6])
+@pytest.mark.parametrize("lost", [pytest.param(5, marks=pytest.mark.exhaustive(seconds=12)), 6])
 def test_max_loss_is_a_bound_that_may_be_reached(spark, settings, lost):
     """Ten keys; a redelivery without five of them is accepted, without six it is not. A quarantined key is not lost."""
     spec = table()
@@ -162,6 +162,7 @@ def test_an_unreadable_key_may_be_any_key(spark, settings):
     same_after_rebuild(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_quarantined_delete_leaves_the_delete_of_the_extraction_before(spark, settings):
     columns = {"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "op": "string"}
     extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert", "delete_when": "op = 'D'"}
@@ -175,6 +176,7 @@ def test_a_quarantined_delete_leaves_the_delete_of_the_extraction_before(spark, 
     same_after_rebuild(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_append_mode_counts_rows_and_keeps_equal_quarantined_ones(spark, settings):
     extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "append"}
     spec = table(extraction=extraction, key=[])
@@ -230,6 +232,7 @@ def test_a_snapshot_deletes_neither_quarantined_keys_nor_too_many(spark, setting
         assert (again.verdict, again.counts, again.reasons) == (decision.verdict, decision.counts, decision.reasons)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_late_snapshot_keeps_keys_that_later_ones_have_in_quarantine(spark, settings):
     """Day 3 has nearly all keys in quarantine, so that they stand by day 1 alone; then day 2 arrives, with one key."""
     extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "snapshot"}
@@ -257,6 +260,7 @@ def test_maintenance_keeps_the_bronze_of_published_rows(spark, settings):
     same_after_rebuild(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=40)
 def test_a_second_release_of_a_redelivery_skips_the_comparison_with_its_predecessor(spark, settings):
     """Six of ten keys were given up by a person; later a quarantined row is released, and the window is judged again."""
     spec = table()
@@ -276,6 +280,7 @@ def test_a_second_release_of_a_redelivery_skips_the_comparison_with_its_predeces
     law_two(settings)
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_a_fully_replaced_extraction_never_comes_back(spark, settings):
     """A bad row of the first two deliveries; their quarantine is forgotten by maintenance before the third comes."""
     spec = table(maintenance={"quarantine_days": 1})
@@ -305,6 +310,7 @@ def test_rows_that_moved_to_another_window_survive(spark, settings):
     same_when_replayed(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_a_row_is_lost_when_the_window_that_brings_it_is_quarantined(spark, settings):
     """Day 1 comes again without its keys. Day 2 of the same run has them, and too many rows."""
     spec = readings(checks=[*NO_CHECK_OF_VOLUME, {"check": "row_count", "max": 4}])
@@ -319,6 +325,7 @@ def test_a_row_is_lost_when_the_window_that_brings_it_is_quarantined(spark, sett
     same_when_replayed(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=35)
 def test_of_two_windows_that_lose_the_same_keys_one_keeps_them(spark, settings):
     spec = table()
     for day in (1, 2):

@@ -18,7 +18,8 @@ import pytest
 
 from lakehouse_assets.errors import DiskError
 from lakehouse_assets_tests.chaos.play import run_of, run_operation
-from lakehouse_assets_tests.chaos.strike import Ground, copy_lake
+from lakehouse_assets_tests.chaos.strike import Ground
+from lakehouse_assets_tests.support import copy_lake
 
 # A short history: two steps of four windows each.
 SEED = 5
@@ -66,6 +67,7 @@ def full_from(disk: Disk, point: str) -> Iterator[tuple]:
         disk.free()
 
 
+@pytest.mark.exhaustive(seconds=70)
 def test_without_room_a_run_fails_and_with_room_it_assert_same_end(ground, spark, tmp_path):
     disk = Disk(spark)
     for point in POINTS:

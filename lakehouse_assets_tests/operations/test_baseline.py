@@ -143,6 +143,7 @@ def test_operations_without_a_baseline_are_refused(spark, settings):
         baseline.pin(runner(spark, settings, readings()), **REQUEST)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     """Twelve days, pinned; then days that are further and further off are let through, until the baseline has moved too far."""
     table = spec(max_shift=0.15, hold_at=0.02, hold_from=50, remember=60)
@@ -166,6 +167,7 @@ def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     assert of(settings, 28).teaches
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_a_release_states_whether_it_joins_the_baseline_and_drift_states_its_start(spark, settings):
     table = spec()
     arrives(settings, range(1, 22))

@@ -13,7 +13,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks, with_check
 from lakehouse_assets.operations.suggest import bounds, suggest
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, window
+from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, rows_of, runner, window
 
 ANY = TypeAdapter(AnyCheck)
 
@@ -38,11 +38,17 @@ def run_trial(spark, settings, one, over, layer="bronze", spec=None):
     return [(t.window.start.day, t.rows, t.outcome.status, t.would_quarantine) for t in trial.outcomes], trial
 
 
-@pytest.fixture
-def lake(spark, settings):
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    settings = lake_settings(tmp_path_factory.mktemp("dry_run") / "lake")
     days(settings, [10, 20, 90])
     heal(spark, settings, [1, 2, 3])
     return settings
+
+
+@pytest.fixture
+def lake(made, tmp_path):
+    return copy_lake(made, tmp_path)
 
 
 SMALL = {"check": "in_range", "column": "value", "max": 50, "name": "small"}
@@ -150,6 +156,7 @@ def test_personal_values_are_masked(spark, settings):
     assert trial.outcomes[0].outcome.failed_rows == 3
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_suggested_checks_pass(spark, settings):
     columns = {
         "sensor": "string", "hour": "int", "value": "double", "updated": "timestamp",

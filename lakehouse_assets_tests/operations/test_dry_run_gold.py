@@ -18,7 +18,7 @@ from lakehouse_assets.pipeline.gold import publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.operations.test_dry_run import files
-from lakehouse_assets_tests.support import heal, land, readings
+from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings
 
 ANY = TypeAdapter(AnyCheck)
 SQL = "select sensor, count(*) as n, max(value) as most from silver_readings group by sensor"
@@ -41,13 +41,19 @@ def gold_run(spark, settings, **more):
     )
 
 
-@pytest.fixture
-def lake(spark, settings):
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
     """Two sensors: one reading of `a`, two of `b`."""
+    settings = lake_settings(tmp_path_factory.mktemp("dry_run") / "lake")
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in ("a,1,10", "b,1,20", "b,2,90")])
     heal(spark, settings, [1])
     publish_gold(gold_run(spark, settings))
     return settings
+
+
+@pytest.fixture
+def lake(made, tmp_path):
+    return copy_lake(made, tmp_path)
 
 
 def run_trial(spark, settings, *declared, **more):

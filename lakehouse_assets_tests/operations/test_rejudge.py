@@ -98,6 +98,7 @@ def test_a_rejudged_quarantine_is_no_history_for_the_next_window():
     assert [d.verdict for d in judge_days(tight, (3, 4), decisions)] == ["quarantined"] * 2
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_a_key_that_todays_casts_cannot_read_names_no_row(spark, settings, monkeypatch):
     """An earlier version accepted dates of the year 0."""
     spec = readings(columns={"sensor": "string", "hour": "date", "value": "double", "updated": "timestamp"}, checks=[])

@@ -182,6 +182,7 @@ def test_a_truncated_gzip(spark, settings):
     assert len(silver(settings)) == 4, "half of a file must not be published"
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_an_expression_that_divides_by_zero_in_one_window(spark, settings):
     """A column's `expr`, a check's `where` and an SQL check, each in a window of its own."""
     spec = readings(
@@ -233,6 +234,7 @@ def test_a_check_that_stops_the_scan_stops_nothing_later(spark, settings, mode, 
     assert (proof.gained, proof.lost) == (0, 0)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_key_that_stops_the_scan_is_corrected(spark, settings):
     columns = {**COLUMNS, "hour": {"type": "int", "expr": "cast(24 / value as int)"}}
     spec = readings(columns=columns, checks=[], supersede="any")
@@ -248,7 +250,9 @@ def test_a_key_that_stops_the_scan_is_corrected(spark, settings):
     assert [row["sensor"] for row in silver(settings)] == ["a2", "b2", "n1"]
 
 
-@pytest.mark.parametrize("waived", ["casts", "cast_value", "*"])
+@pytest.mark.parametrize(
+    "waived", ["casts", *(pytest.param(name, marks=pytest.mark.exhaustive(seconds=12)) for name in ("cast_value", "*"))]
+)
 def test_values_in_error_cannot_be_published(spark, settings, waived):
     """An override of a column whose expression stops the scan: it stays held, and nothing behind it is stopped."""
     spec = readings(columns={**COLUMNS, "value": {"type": "double", "expr": "100 / value"}}, checks=[])

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from lakehouse_assets_tests.support import heal, land, readings, window
+from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, window
 
 BASELINE_WINDOWS = 20  # as many as only warn: one of twenty more could be held by chance
 DRIFT = {"hold_at": 0.05, "hold_from": 20, "warn_at": 0.05, "warn_from": 20, "sketch_k": 256}
@@ -17,8 +17,9 @@ def featured(expr: str):
     return readings(checks=[{"check": "not_empty"}], drift={**DRIFT, "features": [{"name": "level", "expr": expr}, "hour"]})
 
 
-@pytest.fixture
-def learnt(spark, settings):
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    settings = lake_settings(tmp_path_factory.mktemp("learnt") / "lake")
     dice = random.Random(7)
     for day in range(1, BASELINE_WINDOWS + 3):
         rows = [f"s{n},{n % 24},{dice.gauss(10, 1):.4f},2024-01-{day:02d}T00:00:00Z" for n in range(200)]
@@ -26,6 +27,11 @@ def learnt(spark, settings):
     published = heal(spark, settings, range(1, BASELINE_WINDOWS + 1), featured("value"))
     assert all(decision.accepted for decision in published.current.values())
     return settings
+
+
+@pytest.fixture
+def learnt(made, tmp_path):
+    return copy_lake(made, tmp_path)
 
 
 def test_profiles_of_an_earlier_meaning_are_ignored(spark, learnt):

@@ -49,7 +49,8 @@ def test_a_window_is_quarantined_until_its_control_totals_match(spark, settings)
     land(settings, 5, ["a,1,10,2024-01-05T00:00:00Z", "b,1,1000,2024-01-05T00:00:00Z"])
     write_totals(settings, 5, {"rows": 2, "total": 1010})
     missing = "there is no readings/control/2024-01-04.json"
-    unreadable = "unreadable control file readings/control/2024-01-03.json: no JSON (Expecting value: line 1 column 1 (char 0))"
+    error = "not JSON (Expecting value: line 1 column 1 (char 0))"
+    unreadable = f"unreadable control file readings/control/2024-01-03.json: {error}"
     outcomes = verdicts_by_day(heal(spark, settings, range(1, 6), spec))
     assert outcomes == {
         1: ("published", []),

@@ -202,6 +202,7 @@ def test_a_run_killed_before_its_deferred_checks_completes_them(spark, settings,
     assert len(silver(settings)) == 2
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_text_too_long_to_be_searched_is_an_error_in_its_window_alone(spark, settings):
     checks = [
         {"check": "expression", "name": "by_row", "expr": "sensor rlike '^[a-z]+$'", "severity": "warning"},

@@ -22,6 +22,7 @@ def outcomes(decision):
     return {o["check"]: o for o in decision.checks}
 
 
+@pytest.mark.exhaustive(seconds=35)
 def test_a_thousand_checks_on_one_table(spark, settings):
     checks = [
         {"check": "in_range", "column": COLUMN, "max": n, "name": f"below_{n}", "severity": "warning"} for n in range(990)
@@ -41,6 +42,7 @@ def test_a_thousand_checks_on_one_table(spark, settings):
     assert len(by_check) == 1000 + 2 + 4  # readable_row, key_not_null, and a cast for each column
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_a_million_failing_rows(spark, settings):
     """Whole in quarantine; of what people look at, a handful."""
     count = 1_000_000
@@ -83,13 +85,15 @@ ALL = {*MOMENTS, "min", "max", "median"}
     [
         # Nothing came: what counts rows fails; a figure without a value fails; what looks for trouble finds none.
         ([], {"not_empty", "row_count", "distinct_count", "freshness", *ALL}),
-        (["a,1,NA", "b,2,NA"], {"null_share", "distinct_count", *ALL}),
+        pytest.param(["a,1,NA", "b,2,NA"], {"null_share", "distinct_count", *ALL}, marks=pytest.mark.exhaustive(seconds=12)),
         # NaN is above all numbers, within no bounds, and makes a mean, a sum and a deviation nothing.
         (["a,1,NaN", "b,2,1"], {*MOMENTS, "max", "median"}),
         # What is infinite has no place between bounds, though it is above the least.
-        (["a,1,Infinity", "b,2,1"], {*MOMENTS, "max"}),
-        (["a,1,-Infinity", "b,2,Infinity"], {*MOMENTS, "min", "max", "median"}),
-        (["a,1,1e308", "b,2,1e308"], {*MOMENTS, "unique"}),
+        pytest.param(["a,1,Infinity", "b,2,1"], {*MOMENTS, "max"}, marks=pytest.mark.exhaustive(seconds=12)),
+        pytest.param(
+            ["a,1,-Infinity", "b,2,Infinity"], {*MOMENTS, "min", "max", "median"}, marks=pytest.mark.exhaustive(seconds=12)
+        ),
+        pytest.param(["a,1,1e308", "b,2,1e308"], {*MOMENTS, "unique"}, marks=pytest.mark.exhaustive(seconds=12)),
     ],
     ids=["no rows", "all NULL", "NaN", "infinity", "both infinities", "overflow"],
 )

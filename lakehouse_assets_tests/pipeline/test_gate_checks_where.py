@@ -111,6 +111,7 @@ def test_a_failing_batch_check_gives_examples_of_each_window(spark, settings):
     assert len(quarantined_rows) == 10
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_examples_are_few_and_short_and_never_of_personal_columns(spark, settings):
     long = "x" * 500
     rows = [f"{long}{n},{h},{n},2024-01-01T01:00:00Z" for n in range(6) for h in (1, 2)]

@@ -18,7 +18,7 @@ from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.check_results import find_lagging_tables
 from lakehouse_assets_tests.chaos.play import points_of
-from lakehouse_assets_tests.support import Killed, readings, rows_of
+from lakehouse_assets_tests.support import Killed, copy_lake, lake_settings, readings, rows_of
 
 SQL = """
 select to_date(updated) as day, count(*) as n, sum(value) as total
@@ -31,8 +31,8 @@ READINGS = readings(checks=[])
 class Gold:
     """A gold table of one SELECT, published again and again with a clock that ticks."""
 
-    def __init__(self, spark, settings) -> None:
-        self.spark, self.settings, self.number = spark, settings, 0
+    def __init__(self, spark, settings, number: int = 0) -> None:
+        self.spark, self.settings, self.number = spark, settings, number
         self.published: GoldPublished | None = None
 
     def publish(self, sql: str = SQL, step=lambda _: None, **more):
@@ -66,20 +66,27 @@ class Gold:
         self.spark.sql(sql.format(silver=f"delta.`{self.settings.path('silver', 'readings')}`"))
 
 
-@pytest.fixture
-def gold(spark, settings, monkeypatch):
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
     """Silver of three days with two rows each, and gold of it, derived whole. Silver is made and changed by hand, without any
     decision: gold's comparison of its inputs with the logs (test_evidence) would refuse it.
     """
-    monkeypatch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
+    settings = lake_settings(tmp_path_factory.mktemp("gold") / "lake")
     rows = [(f"{name}{day}", float(day if name == "a" else 10), day) for day in (1, 2, 3) for name in "ab"]
     frame = spark.createDataFrame(rows, "sensor string, value double, day int")
     updated = "make_timestamp(2024, 1, day, 0, 0, 0) as updated"
     delta.create(frame.selectExpr("sensor", "value", updated), settings.path("silver", "readings"), SILVER_PROPERTIES)
-    new_gold = Gold(spark, settings)
-    first = new_gold.publish()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
+        first = Gold(spark, settings).publish()
     assert (first.verdict, first.recomputed) == ("published", None)
-    return new_gold
+    return settings
+
+
+@pytest.fixture
+def gold(spark, made, monkeypatch, tmp_path):
+    monkeypatch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
+    return Gold(spark, copy_lake(made, tmp_path), number=1)
 
 
 def test_a_check_in_error_stops_no_other_and_never_passes(gold):

@@ -15,7 +15,7 @@ from lakehouse_assets.pipeline import gold as gold_module
 from lakehouse_assets.pipeline.gold import publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.storage import delta
-from lakehouse_assets_tests.support import Killed, readings, rows_of
+from lakehouse_assets_tests.support import Killed, copy_lake, lake_settings, readings, rows_of
 
 SPEC = readings(columns={"sensor": "string", "value": "int"}, key=["sensor"], last_modified=None, checks=[])
 STAR = "select * except (p_extracted_at) from silver_readings"
@@ -24,8 +24,8 @@ STAR = "select * except (p_extracted_at) from silver_readings"
 class Gold:
     """A silver table that is written as a test likes, and a gold table of everything in it."""
 
-    def __init__(self, spark, settings) -> None:
-        self.spark, self.settings, self.number = spark, settings, 0
+    def __init__(self, spark, settings, number: int = 0) -> None:
+        self.spark, self.settings, self.number = spark, settings, number
         self.schemas = silver_schemas([SPEC])
 
     def silver(self, columns: str) -> None:
@@ -51,14 +51,22 @@ class Gold:
         return dict(delta.schema_types(path)), rows_of(path)
 
 
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    """Silver by hand, without any decision, and gold of it. The comparison with the logs (test_evidence) would refuse that."""
+    settings = lake_settings(tmp_path_factory.mktemp("gold") / "lake")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
+        new_gold = Gold(spark, settings)
+        new_gold.silver("'a' AS sensor, 1 AS value")
+        assert new_gold.publish().verdict == "published"
+    return settings
+
+
 @pytest.fixture
-def gold(spark, settings, monkeypatch):
-    # Silver is made by hand, without any decision: the comparison with the logs (test_evidence) would refuse it.
+def gold(spark, made, monkeypatch, tmp_path):
     monkeypatch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
-    new_gold = Gold(spark, settings)
-    new_gold.silver("'a' AS sensor, 1 AS value")
-    assert new_gold.publish().verdict == "published"
-    return new_gold
+    return Gold(spark, copy_lake(made, tmp_path), number=1)
 
 
 def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):

@@ -52,9 +52,9 @@ def spec(**more):
     [
         ({}, "published_with_warnings", 2),
         ({"threshold": 0.9}, "quarantined", 0),
-        ({"severity": "warning"}, "published_with_warnings", 3),
-        ({"severity": "warning", "threshold": 0.5}, "published", 3),
-        ({"where": "hour < 2"}, "published", 3),
+        pytest.param({"severity": "warning"}, "published_with_warnings", 3, marks=pytest.mark.exhaustive(seconds=12)),
+        pytest.param({"severity": "warning", "threshold": 0.5}, "published", 3, marks=pytest.mark.exhaustive(seconds=12)),
+        pytest.param({"where": "hour < 2"}, "published", 3, marks=pytest.mark.exhaustive(seconds=12)),
     ],
     ids=str,
 )
@@ -93,6 +93,7 @@ def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, 
     assert all("sensors has never been published" in r.message for r in decision.reasons)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_dry_run_equals_the_gate_without_a_reference_table(spark, settings):
     """That no key is found there says nothing of its rows."""
     more = [{"check": "not_null", "column": "sensor"}, {"check": "null_share", "column": "sensor", "max": 0.0}]
@@ -114,6 +115,7 @@ def test_a_dry_run_equals_the_gate_without_a_reference_table(spark, settings):
         assert (tried.outcome.status, tried.outcome.failed_rows) == (statuses[check.id], 0), check.id
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_table_of_which_nothing_was_accepted_is_no_pass_and_wedges_nobody(spark, settings):
     quarantined = SENSORS.model_copy(update={"checks": readings(checks=[{"check": "row_count", "min": 5}]).checks})
     path = land(settings, 1, ["a,north"], header="id,site")
@@ -177,6 +179,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_a_batch_without_clean_rows_is_reconciled(spark, settings):
     """Beside a window that has some. The sensors are two, both in the north."""
     sensors(spark, settings, 1, "ab")
@@ -246,6 +249,7 @@ BOTH_WAYS = {
 }
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_group_that_only_the_other_table_has_differs_where_it_is_the_windows(spark, settings):
     """Of a to d, all extracted on day 1, day 1 has a, b and x, day 2 has no row, and day 3 has a."""
     sensors(spark, settings, 1, "abcd")

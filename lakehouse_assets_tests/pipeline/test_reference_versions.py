@@ -57,6 +57,7 @@ def lake(spark, settings):
     return settings
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_versions_start_again_after_lost_silver_is_rebuilt(spark, lake):
     """Damaged, it is refused; mended, it is read. In between nothing is judged by a table that is not there."""
     shutil.rmtree(lake.path("silver", "sites"))
@@ -69,6 +70,7 @@ def test_versions_start_again_after_lost_silver_is_rebuilt(spark, lake):
     assert ids_read(spark, lake) == {"a", "b"}
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_maintenance_and_an_unfinished_run(spark, lake):
     """The recorded version's files are gone, as after a week without a write; then a run commits, and is killed before its
     mark.

@@ -121,6 +121,7 @@ def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
     assert_rebuilds(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_a_type_that_changes_for_a_week_and_back_heals(spark, settings):
     """By quarantine the week is held, and released when it may be cast; then each value that cannot be read holds its row."""
     strict = typed(type_changes="quarantine")
@@ -142,7 +143,13 @@ def test_a_type_that_changes_for_a_week_and_back_heals(spark, settings):
     assert_rebuilds(spark, settings, typed(type_changes="cast"))
 
 
-@pytest.mark.parametrize(("mode", "fails"), [("quarantine", False), ("reject", True)])
+@pytest.mark.parametrize(
+    ("mode", "fails"),
+    [
+        ("quarantine", False),
+        pytest.param("reject", True, marks=pytest.mark.exhaustive(seconds=30)),
+    ],
+)
 def test_a_rejected_batch_stays_complete_and_is_released_under_a_new_contract(spark, settings, mode, fails):
     spec = typed({**COLUMNS, "more": "string"}, new_columns=mode, missing_columns=mode, type_changes=mode)
     same = {"value": [1], "more": pa.array(["m"])}
@@ -191,6 +198,7 @@ def test_text_that_cannot_be_cast_quarantines_its_row_or_its_window_by_mode(spar
     assert (decision.counts.rows_published, decision.counts.rows_quarantined) == (1, 1)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, settings):
     columns = {**COLUMNS, "s": "struct<a: int, b: array<date>>", "m": "map<string, int>"}
     spec = typed(columns, new_columns="evolve", type_changes="widen")
@@ -215,6 +223,7 @@ def test_nested_columns_are_read_to_any_depth_and_grow_in_their_struct(spark, se
     assert (counts.rows_published, counts.rows_quarantined) == (1, 4)
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_types_that_delta_or_json_cannot_store_stay_out_of_silver(spark, settings):
     """Keys of a map that are no text, a field's name with a space: of a new column, and of one that a batch has added."""
     spec = typed(new_columns="evolve")
@@ -238,6 +247,7 @@ def test_types_that_delta_or_json_cannot_store_stay_out_of_silver(spark, setting
     assert_rebuilds(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_a_contract_that_is_changed_and_changed_back_leaves_its_first_values(spark, settings):
     """Law 1 after a rebuild by the other one, and after one that was killed before it was done."""
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]}
@@ -290,6 +300,7 @@ def test_no_check_passes_on_a_column_that_the_batch_does_not_have(spark, setting
     assert (by_day[2]["not_null_value"]["status"], by_day[2]["not_empty"]["status"]) == ("failed", "passed")
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_nor_does_one_that_runs_later_or_alone_or_depends_on_it(spark, settings):
     """Late checks, SQL over the whole batch, a dependent; and the same checks by themselves, at each place."""
     checks = [
@@ -319,6 +330,7 @@ def test_nor_does_one_that_runs_later_or_alone_or_depends_on_it(spark, settings)
             assert tried.outcome.status == expected[check.id], (layer, check.id)
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_replaced_rows_stay_replaced_after_a_contract_change(spark, settings):
     """One run: a window comes without a row that it had, the next has a new column, the one after it speaks of that row."""
     table = readings(schema={"new_columns": "evolve"})

@@ -16,18 +16,31 @@ from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import delta
 from lakehouse_assets_tests.laws.test_operations import Killed, kill_at
-from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
+from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, runner, silver, window
 
 
-@pytest.fixture
-def published(spark, settings):
-    """Two days in silver, a row of the second in quarantine; what silver is, and its folder."""
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    """Two days in silver, a row of the second in quarantine."""
+    settings = lake_settings(tmp_path_factory.mktemp("gone") / "lake")
     land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,20,2024-01-01T00:00:00Z"])
     land(settings, 2, ["a,2,30,2024-01-02T00:00:00Z", "b,2,999,2024-01-02T00:00:00Z"])
     heal(spark, settings, [1, 2])
+    return settings
+
+
+@pytest.fixture
+def settings(made, tmp_path):
+    return copy_lake(made, tmp_path)
+
+
+@pytest.fixture
+def published(settings):
+    """What silver is, and its folder."""
     return silver(settings), Path(settings.path("silver", "readings"))
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_missing_or_damaged_silver_is_rebuilt_completely(spark, settings, published):
     before, folder = published
     shutil.rmtree(folder)

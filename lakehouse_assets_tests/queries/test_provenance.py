@@ -17,12 +17,13 @@ from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.queries.provenance import find_checked_decisions
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.pipeline.test_gold import Gold
-from lakehouse_assets_tests.support import PROJECT_ROOT, heal, land, readings, runner, window
+from lakehouse_assets_tests.support import PROJECT_ROOT, copy_lake, heal, lake_settings, land, readings, runner, window
 
 
-@pytest.fixture
-def lake(spark, settings):
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
     """Two windows in one exchange, then a third with a bad row, then one that is held whole."""
+    settings = lake_settings(tmp_path_factory.mktemp("provenance") / "lake")
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
     land(settings, 2, ["a,2,1,2024-01-02T00:00:00Z"])
     heal(spark, settings, [1, 2])
@@ -31,6 +32,11 @@ def lake(spark, settings):
     land(settings, 4, [])
     heal(spark, settings, [4])
     return settings
+
+
+@pytest.fixture
+def lake(made, tmp_path):
+    return copy_lake(made, tmp_path)
 
 
 def version_of(settings, day: int) -> int:
@@ -67,6 +73,7 @@ def test_a_version_without_decisions_is_described(lake, spark):
         find_checked_decisions(lake, "nothing", 0)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_rebuild_has_all_that_it_was_folded_from(lake, spark):
     run = runner(spark, lake, readings(columns={"sensor": "string", "hour": "int", "updated": "timestamp"}, checks=[]))
     version = rebuild(run).version

@@ -284,11 +284,11 @@ def test_an_unnamed_connection_is_refused() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"connection": "jdbc:postgresql://h/d"}, "an address does not go here"),
+        ({"connection": "jdbc:postgresql://h/d"}, "never an address"),
         ({"table": 'a"b'}, "without quotes"),
         ({"table": "a.b.c"}, "schema.table"),
         ({"history": "watermark"}, "overlap_minutes: needed"),
-        ({"overlap_minutes": 5}, "history: watermark only"),
+        ({"overlap_minutes": 5}, "applies only with history: watermark"),
     ],
 )
 def test_invalid_yaml_is_refused(attributes, message) -> None:
@@ -330,9 +330,9 @@ def test_impossible_control_totals_are_refused(spark, database, reader, control,
 @pytest.mark.parametrize(
     ("attributes", "why"),
     [
-        ({"control": {"rows": "count(*); drop table t"}}, "is not `count"),
-        ({"control": {"rows": "sum(a + b)) from t --"}}, "is not `count"),
-        ({"control": {"rows": "sum(*)"}}, "is not `count"),
+        ({"control": {"rows": "count(*); drop table t"}}, "is neither `count"),
+        ({"control": {"rows": "sum(a + b)) from t --"}}, "is neither `count"),
+        ({"control": {"rows": "sum(*)"}}, "is neither `count"),
         ({"control": {}}, "at least 1"),
         ({"control": {"rows": "count(*)"}, "history": "watermark", "overlap_minutes": 5}, "rows move on to other windows"),
     ],

@@ -76,6 +76,7 @@ def frame(spark):
     return spark.createDataFrame(rows, "a int, b int, d double, s string, t timestamp").coalesce(1).cache()
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_every_accepted_pattern_ends_on_the_longest_values(spark):
     seeds = ["a", "x", "ab", "abc", "1", "1-", "foo", "@.", "http://x/", "é", "a" * 40 + "|", "1.1e", " ", "\n"]
     values = [(seed * LONGEST)[: LONGEST - 1] + end for seed in seeds for end in ("", "!")]

@@ -48,6 +48,7 @@ def test_the_option_is_there_where_the_archive_is(settings, monkeypatch, tmp_pat
     assert f" -XX:SharedArchiveFile={archive} " in session.spark_properties(settings)[session.JAVA_OPTIONS]
 
 
+@pytest.mark.exhaustive(seconds=80)
 def test_a_session_takes_its_classes_from_an_archive_of_such_a_session(tmp_path):
     archive, log = tmp_path / "classes.jsa", tmp_path / "loaded.log"
     assert counted(tmp_path, archive, f"-Xlog:cds*=error -XX:ArchiveClassesAtExit={archive}") == "3\n"

@@ -1,4 +1,4 @@
-"""Figures of a batch that agree with what the source itself says of it: is all of it here?
+"""Control totals: figures of a batch that must equal those that its source reports.
 
 Belongs here: the check that compares with control totals. Does not: where these come from (sources), or other tables
 (reconciliation).

@@ -43,7 +43,7 @@ class NoGaps(BatchCheck):
         if not 0 < self._size < float("inf"):
             raise ValueError(f"step: {self.step!r} is not above zero")
         if self.column in self.by:
-            raise ValueError(f"by: within one {self.column} there is one value of it, and never a gap")
+            raise ValueError(f"by: {self.column} has a single value in each of its own groups, and never a gap")
         return self
 
     @property

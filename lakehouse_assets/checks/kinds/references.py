@@ -37,7 +37,7 @@ class ForeignKey(RowCheck):
             raise ValueError(f"to: {len(self.to)} column(s) for {len(self.columns)} of `columns`")
         names = self.to or self.columns
         if len(set(names)) < len(names):
-            raise ValueError(f"{'to' if self.to else 'columns'}: a column stands there twice: {', '.join(names)}")
+            raise ValueError(f"{'to' if self.to else 'columns'}: a column is listed twice: {', '.join(names)}")
         return self
 
     @property

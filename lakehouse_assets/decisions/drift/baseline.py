@@ -124,11 +124,11 @@ class Baseline:
         return newest.total if newest else None
 
     def missing(self, key: Key) -> Sequence[tuple[int, int]]:
-        """Of each window: rows without a value, and rows."""
+        """Return for each window its rows without a value, and all its rows."""
         return self._missing.get(key, ())
 
     def windows(self, key: Key) -> int:
-        """How many windows of a feature and stratum the baseline holds."""
+        """Return the number of windows of a feature and stratum in the baseline."""
         newest = self._newest.get(key)
         return newest.windows if newest else 0
 
@@ -143,18 +143,18 @@ class Baseline:
         return bool(self._reference)
 
     def pin(self, reference: Mapping[Key, Shape] | None = None) -> None:
-        """Set the reference that the baseline must stay near: what it holds now, or another's."""
+        """Set the reference that the baseline must stay near: its own distributions of now, or those given."""
         current = {key: newest.total for key, newest in self._newest.items() if newest.total is not None}
         self._reference = dict(current if reference is None else reference)
         self._shifts = None
 
     @property
     def reference(self) -> Mapping[Key, Shape]:
-        """What was pinned."""
+        """Return the pinned distributions; empty without a pin."""
         return self._reference
 
     def shifts(self) -> tuple[BaselineShift, ...]:
-        """How far each pinned feature and stratum has moved since, the farthest first."""
+        """Return how far each pinned feature and stratum has moved since the pin, the farthest first."""
         if self._shifts is None:
             pairs = [(key, self.shape(key), then) for key, then in self._reference.items()]
             shifts = [BaselineShift(key, _shift(now, then)) for key, now, then in pairs if now and _comparable(now, then)]

@@ -94,7 +94,7 @@ class BaselineState:
             self.__dict__.update(vars(self._without(window)))
 
     def without_window(self, window: Any) -> tuple[Baseline, StatisticHistory]:
-        """What ``window`` is judged by: all windows but itself. Not a copy: neither may be changed."""
+        """Return the baseline and history of all windows but ``window``. They are no copies: do not change them."""
         state = self._without(window) if self._holds(window) else self
         return state.baseline, state.history
 

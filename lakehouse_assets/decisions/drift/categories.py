@@ -43,7 +43,7 @@ class Categories:
         return sum(self.counts.values()) + self.others
 
     def plus(self, other: "Categories") -> "Categories":
-        """Both together; beyond `MOST_CATEGORIES` the rarest are no longer kept one by one."""
+        """Return the sum of both. Beyond `MOST_CATEGORIES` the rarest are no longer counted one by one."""
         one, other = spelled_alike(self, other)
         merged = dict(one.counts)
         for name, rows in other.counts.items():
@@ -65,7 +65,7 @@ class Categories:
 
 
 def spelled_alike(one: Categories, other: Categories) -> tuple[Categories, Categories]:
-    """Both, with one spelling of each name: where one has a pseudonym, so has the other."""
+    """Return both with one spelling of each name: if one has its pseudonym, so has the other."""
     if not (one.masked or other.masked) or not (names := spell_alike(one.counts, other.counts)):
         return one, other
     return one.renamed(names), other.renamed(names)
@@ -109,7 +109,7 @@ def read_categories(profile: Profile) -> Categories | None:
 
 
 def align(batch: Categories, baseline: Categories, *, batch_is_inside: bool = False) -> Aligned:
-    """Both by the same names. ``batch_is_inside``: the baseline holds the batch, which is subtracted."""
+    """Return the counts of both, by the same names. ``batch_is_inside``: the baseline holds the batch, which is subtracted."""
     batch, baseline = spelled_alike(batch, baseline)
     names = sorted(set(batch.counts) | set(baseline.counts))
     now = np.array([batch.counts.get(name, 0.0) for name in names] + [batch.others])

@@ -45,7 +45,7 @@ class Ecdf:
 
     @classmethod
     def of(cls, values: ArrayLike, weights: ArrayLike | None = None) -> "Ecdf":
-        """From values in any order, repeated ones added up. Raises ValueError for none, or one that is not finite."""
+        """Return the distribution of values in any order. Raises ValueError for no value, or one that is not finite."""
         raw = np.asarray(values, dtype=float).ravel()
         if not raw.size or not np.isfinite(raw).all():
             raise ValueError("a distribution needs values, all of them finite")
@@ -78,7 +78,7 @@ class Ecdf:
         return self.values[np.minimum(indices, self.values.size - 1)]
 
     def plus(self, other: "Ecdf", most: int = MOST_STEPS) -> "Ecdf":
-        """Both together; the same whatever the machine or the run. Thinned to ``most`` steps when there are over twice that."""
+        """Return the sum of both, the same on every machine and in every run, thinned to ``most`` steps beyond twice that."""
         indices = np.searchsorted(self.values, other.values)
         inside = np.minimum(indices, self.values.size - 1)
         shared = self.values[inside] == other.values

@@ -151,7 +151,7 @@ def describe_key(key: Key) -> str:
 
 
 class Moments(NamedTuple):
-    """Of the finite values, in the feature's unit; ``std`` with n - 1. None where there are too few values."""
+    """Moments of the finite values, in the feature's unit; ``std`` with n - 1. None where there are too few values."""
 
     mean: float | None
     std: float | None

@@ -64,7 +64,7 @@ class Relations:
         return (comoments + np.triu(comoments, 1).T) / max(self.rows, 1)
 
     def plus(self, other: "Relations") -> "Relations":
-        """Both batches' rows together (Chan, Golub and LeVeque, 1979). Raises ValueError for other features."""
+        """Return the relations of both batches' rows (Chan, Golub and LeVeque, 1979). Raises ValueError for other features."""
         if other.features != self.features or other.key != self.key:
             raise ValueError(f"relations of {self.features} and of {other.features} cannot be merged")
         if not self.rows or not other.rows:
@@ -130,7 +130,7 @@ class RelationDistance(NamedTuple):
 
 
 def compute_relations(columns: Mapping[str, Floats], by: str | None = None, stratum: str | None = None) -> Relations:
-    """From columns of equal length, (n,) each, by feature; NaN where there is no value."""
+    """Return the relations of features from their columns, (n,) each. NaN means no value."""
     names = tuple(columns)
     values = np.column_stack([np.asarray(columns[name], dtype=float) for name in names])
     rows = values[np.isfinite(values).all(axis=1)]
@@ -225,12 +225,12 @@ def _shift_effect(shift: float) -> float:
 
 
 def _spread_effect(ratio: float) -> float:
-    """Of two normal distributions whose variances have this ratio."""
+    """Return the tail-weighted distance of two normal distributions whose variances have this ratio."""
     return float(np.interp(0.5 * log(max(ratio, LEAST_RATIO)), _LOG_DEVIATIONS, _distances_by_spread()))
 
 
 def _correlations(names: list[str], old: Floats, new: Floats) -> tuple[tuple[str, str, float, float], ...]:
-    """Of every pair, before and now; clipped below 1, where Fisher's z is infinite."""
+    """Return each pair's correlation before and now, clipped below 1, where Fisher's z is infinite."""
     deviations = np.sqrt(np.maximum(np.diag(new), LEAST_RATIO))
     before, now = (np.clip(m, -MOST_CORRELATED, MOST_CORRELATED) for m in (old, new / np.outer(deviations, deviations)))
     return tuple((names[i], names[j], float(before[i, j]), float(now[i, j])) for i, j in combinations(range(len(names)), 2))

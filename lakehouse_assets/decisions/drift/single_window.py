@@ -132,8 +132,8 @@ def _rank_family(
 
 
 def _most_telling(worst: FeatureResult, results: Sequence[FeatureResult], level: float, spec: DriftSpec) -> FeatureResult:
-    """Of several that are off, the one to name: the volume, since fewer rows put everything farther off; then missing values,
-    if they are farther off than the rest; a feature by itself before features together.
+    """Return the result to name, of several that are far off. The volume comes first, since fewer rows move everything. Then
+    come missing values, if they are farther off than the rest. A single feature comes before relations of features.
     """
     counts = [(r, r.count_evidence.score) for r in results if r.count_evidence and r.count_evidence.p_value <= spec.warn_at]
     for result, _ in counts:

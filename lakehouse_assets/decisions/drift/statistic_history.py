@@ -110,5 +110,5 @@ def conformal_p_value(past: Floats, now: float) -> float:
 
 
 def row_maxima(rows: Floats) -> Floats:
-    """Of each row its largest known value; -inf where there is none. (windows, m) → (windows,)."""
+    """Return each row's largest known value; -inf if it has none. (windows, m) → (windows,)."""
     return np.where(np.isnan(rows), -np.inf, rows).max(axis=1, initial=-np.inf)

@@ -21,7 +21,7 @@ LOOK_BACK = 60
 
 
 class Finding(NamedTuple):
-    """Of one batch by itself: the action, the least p-value, its score in deviations of the past, the feature farthest off."""
+    """The result for one batch by itself: action, least p-value, its score in deviations of the past, and farthest feature."""
 
     action: Action
     p_value: float

@@ -49,7 +49,7 @@ class LakehouseTable(dg.Component):
         for index, check in enumerate(gold.checks):
             location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
             if why := check.unfit_reason(query.types):
-                raise ConfigError(f"{location}: {why} (as it comes of {gold.sql})")
+                raise ConfigError(f"{location}: {why} (as {gold.sql} computes it)")
             _require_columns(location, gold, query, check.unknown_columns([*query.types, "p_extracted_at"]))
         for key, names in (("key", gold.key), ("units", tuple(gold.units))):
             missing = [name for name in names if name not in query.types]

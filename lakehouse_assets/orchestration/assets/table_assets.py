@@ -104,7 +104,7 @@ def _bronze(spec: TableSpec, settings: Settings) -> Any:
         if not records:
             names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
             raise SourceError(
-                f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; the windows are ingested when it has"
+                f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
             )
         for window in windows:
             context.add_asset_metadata(show.extraction_metadata(records.get(window)), partition_key=window.key)

@@ -200,7 +200,7 @@ def test_any_other_query_judges_the_batch_and_keeps_its_names(query, bound):
     check = sql(query)
     assert (check.scope, check.effect) == ("batch", "quarantine_batch")
     assert bound.replace("INNER ", "") in check.query(CONTEXT).replace("INNER ", "")
-    with pytest.raises(ValidationError, match="threshold has no meaning"):
+    with pytest.raises(ValidationError, match="threshold does not apply"):
         ANY.validate_python({"check": "sql", "name": "s", "sql": query, "threshold": 0.5})
 
 

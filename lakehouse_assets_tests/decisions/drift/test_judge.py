@@ -5,6 +5,8 @@ Belongs here: judge_drift and the baseline state. Does not: the real weather's f
 
 import json
 import time
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,12 +31,17 @@ def batch(rng, shift=0.0, n=40, feature="f", stratum=None):
     return profile(rng.normal(rng.normal(0, 0.2) + shift, 1.0, n), feature=feature, stratum=stratum)
 
 
-def learn_windows(windows, spec=SPEC, seed=0, make=batch):
+@cache
+def learned(windows, spec, seed, make):
     rng, state = np.random.default_rng(seed), BaselineState(spec)
     for i in range(windows):
         profiles = [make(rng)]
         state.learn(i, profiles, judge_drift(profiles, state.baseline, state.history, spec).statistics)
     return state
+
+
+def learn_windows(windows, spec=SPEC, seed=0, make=batch):
+    return deepcopy(learned(windows, spec, seed, make))
 
 
 def judge(state, *profiles, spec=SPEC):

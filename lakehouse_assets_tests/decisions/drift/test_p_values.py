@@ -103,6 +103,7 @@ def test_volume():
     assert volume_deviation(0, [100]) == volume_deviation(10, []) == 0.0
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_relations_by_chance():
     rng = np.random.default_rng(4)
 

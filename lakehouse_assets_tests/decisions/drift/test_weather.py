@@ -121,6 +121,7 @@ def test_the_demo_quarantines_little_else(demo):
     assert others == ["2013-05-09", "2013-11-24"]
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_a_clean_year_and_a_fault_in_every_day_after_the_hundredth():
     days, state = true_days(), BaselineState(SPEC)
     quarantined_days, noticed, judged = [], [], 0

@@ -10,7 +10,8 @@ import pytest
 
 from lakehouse_assets.contracts.decision import Counts, Decision
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.decisions.gate import Outcome, reasons_of
+from lakehouse_assets.decisions.gate import Outcome
+from lakehouse_assets.decisions.verdict import reasons_of
 from lakehouse_assets.orchestration.assets.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
 from lakehouse_assets.pipeline.gold import GoldPublished
 from lakehouse_assets_tests.support import readings

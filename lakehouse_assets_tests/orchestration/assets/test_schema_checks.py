@@ -66,6 +66,7 @@ def test_a_rejected_column_fails_its_window_alone_and_names_its_readers(spark, t
     assert ("note", "string") in delta.schema_types(loose.settings.path("silver", "readings"))
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_the_check_and_the_history_of_a_schema_and_a_migration(spark, tmp_path):
     world = world_of(spark, tmp_path, spec(schema={"new_columns": "evolve"}))
     land(world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])

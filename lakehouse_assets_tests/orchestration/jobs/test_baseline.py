@@ -46,6 +46,7 @@ def run_baseline_job(world, job, **more):
     return run_job(world.definitions, world.instance, job, {**AUTHOR, **more})
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_release_with_teach_ends_a_cold_start(world):
     assert verdicts(world) == ["quarantined", "quarantined"]
     config = {**AUTHOR, "window": "2024-01-01", "override": ["drift"], "teach": "yes"}
