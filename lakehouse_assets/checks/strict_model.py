@@ -1,14 +1,20 @@
 """The base of every YAML model: immutable, and strict about keys and numbers.
 
-Belongs here: the errors for an unknown key and for a boolean in place of a number. Does not: any key.
+Belongs here: errors for an unknown key and for a boolean in place of a number; the keys' descriptions. Does not: any key.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from lakehouse_assets.checks.attribute_docstrings import attribute_docstrings
+
+QUOTED = re.compile("'(.*?)'")
 
 
 class StrictModel(BaseModel):
@@ -16,7 +22,20 @@ class StrictModel(BaseModel):
     key is its description in the reference.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the schema with the keys' descriptions. They are read here, since pydantic's `use_attribute_docstrings` reads
+        them at every import: a quarter of a second.
+        """
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in attribute_docstrings(cls).items():
+            if name in cls.model_fields:
+                alias = cls.model_fields[name].alias
+                properties[alias if alias in properties else name].setdefault("description", text)
+        return schema
 
     @model_validator(mode="wrap")
     @classmethod
@@ -42,13 +61,18 @@ class StrictModel(BaseModel):
 
     @classmethod
     def _explain(cls, mistake: dict[str, Any]) -> InitErrorDetails:
-        """Return the mistake; for an unknown key of this model, with the keys that it has."""
-        kind, loc, text = mistake["type"], mistake["loc"], mistake["msg"]
+        """Return the mistake; for an unknown key of this model or an unknown kind, with those that there are."""
+        kind, loc, text, context = mistake["type"], mistake["loc"], mistake["msg"], mistake.get("ctx", {})
         if kind == "extra_forbidden" and len(loc) == 1:
-            names = [field.alias or name for name, field in cls.model_fields.items()]
-            near = get_close_matches(str(loc[0]), names, 1)
-            text = f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
+            text = _unknown(str(loc[0]), [field.alias or name for name, field in cls.model_fields.items()])
+        if kind == "union_tag_invalid" and "tag" in context:
+            text = f"{context['tag']!r} is {_unknown(context['tag'], re.findall(QUOTED, context['expected_tags']))}"
         return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, 1)
+    return f"not known here; {f'did you mean {near[0]}? T' if near else 't'}here are {', '.join(names)}"
 
 
 def _custom(kind: str, text: str) -> PydanticCustomError:

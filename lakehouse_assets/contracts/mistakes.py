@@ -4,8 +4,9 @@ Belongs here: what several models need. Does not: their base (checks/strict_mode
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -33,7 +34,20 @@ def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:
     """Yield each mistake's text and its keys as the YAML has them: pydantic puts a source's kind below `source`."""
     for mistake in error.errors(include_url=False):
         keys = mistake["loc"]
-        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), mistake["msg"].removeprefix("Value error, ")
+        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), _message(mistake)
+
+
+def _message(mistake: Mapping[str, Any]) -> str:
+    """Return the mistake's text. What this version does not know may be of a newer one, so that the version is named."""
+    text = mistake["msg"].removeprefix("Value error, ")
+    return f"{text} ({_release()})" if "not known here; there are" in text else text
+
+
+def _release() -> str:
+    try:
+        return f"in lakehouse_assets {version('lakehouse_assets')}; a later version may know it"
+    except PackageNotFoundError:
+        return "in this version of lakehouse_assets"
 
 
 def dotted(keys: Sequence[str | int]) -> str:

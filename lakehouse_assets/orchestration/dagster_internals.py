@@ -8,10 +8,12 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 from dagster._core.execution.execute_in_process import core_execute_in_process
 from dagster._core.storage import dagster_run
 from dagster._core.storage import tags as run_tags
+from dagster._record import copy
 
 # Which windows a run includes, to request runs of ranges and to read the runs of a window.
 RANGE_START_TAG, RANGE_END_TAG = run_tags.ASSET_PARTITION_RANGE_START_TAG, run_tags.ASSET_PARTITION_RANGE_END_TAG
@@ -63,3 +65,8 @@ def read_cursor(instance: dg.DagsterInstance, key: str) -> str | None:
 def write_cursors(instance: dg.DagsterInstance, values: Mapping[str, str]) -> None:
     """Store values for `read_cursor`."""
     instance.daemon_cursor_storage.set_cursor_values(dict(values))
+
+
+def replace_requests(tick: SensorExecutionData, requests: Sequence[dg.RunRequest]) -> SensorExecutionData:
+    """Return a sensor's tick with these requests. The public `SensorResult` cannot carry a condition sensor's evaluations."""
+    return copy(tick, run_requests=requests)

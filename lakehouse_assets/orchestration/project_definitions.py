@@ -74,7 +74,7 @@ def project_definitions(
         jobs=[dry_run_job(operations, tables)],
         schedules=schedules,
         resources={SPARK: spark_resource(settings), **(overrides or {})},
-        # In one process a run starts one JVM; another executor starts one for every step.
+        # In one process a run starts one JVM; another executor may start one for every step (healing/one_process).
         executor=dg.in_process_executor if settings.executor == "in_process" else None,
     )
     reports = broken_definitions(broken, settings.asset_prefix)

@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
@@ -22,6 +21,9 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.settings import is_url
 from lakehouse_assets.storage import delta
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 FILE = "__filename"
 # A log's file never changes, and a run reads it several times: rows of at most so many files are cached.
@@ -84,9 +86,11 @@ class TableFiles:
         """The table's folder: pyarrow's file system, and the path within it."""
         return delta.open_filesystem(self.path)
 
-    def _dataset(self, names: Sequence[str], schema: pa.Schema | None = None) -> ds.Dataset:
+    def _dataset(self, names: Sequence[str], schema: pa.Schema | None = None) -> "Dataset":
+        from pyarrow.dataset import dataset  # noqa: PLC0415 (it loads pandas)
+
         filesystem, base = self.folder
-        return ds.dataset([f"{base}/{name}" for name in names], schema=schema, filesystem=filesystem, format="parquet")
+        return dataset([f"{base}/{name}" for name in names], schema=schema, filesystem=filesystem, format="parquet")
 
     def _find_absent(self) -> set[str]:
         filesystem, base = self.folder
@@ -151,8 +155,10 @@ class TableFiles:
         unread += [name for value, names in names_of.items() if names[1:] or value in shared for name in names]
         if not unread:
             return set()
+        from pyarrow.dataset import field  # noqa: PLC0415 (it loads pandas)
+
         counted = self._dataset(unread).to_table(columns=list(columns)).group_by(list(columns)).aggregate([([], "count_all")])
-        return set(counted.filter(ds.field("count_all") > 1)[first].to_pylist())
+        return set(counted.filter(field("count_all") > 1)[first].to_pylist())
 
     def entries(self, schema: pa.Schema, table: str, without: Collection[str] = ()) -> list[dict[str, Any]]:
         """Return a log's rows of one table, read as plain files: Delta's reader takes ten times as long for many small ones."""

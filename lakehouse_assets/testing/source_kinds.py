@@ -26,12 +26,12 @@ def verify_source(
     corrupt: Callable[[Window], None] | None = None,
 ) -> None:
     """Verify a source. ``open_source``: opens it, with the recorded positions by the windows' starts. ``arrived``: at least two
-    windows with good rows. ``absent``: a window that has not arrived. ``change``: changes the data of a window.
-    ``corrupt``: adds a record to a window that cannot be read.
+    windows with good rows. ``absent``: a window that has not arrived. ``change``: changes the data of a window; where positions
+    are recorded, it sends more. ``corrupt``: adds a record to a window that cannot be read.
     """
     require(len(arrived) >= 2, "verify_source needs two windows that have arrived")
     windows = sorted(arrived)
-    source, prints = _verify_fingerprints(open_source, windows, absent)
+    source = _verify_fingerprints(open_source, windows, absent)
     first = source.read(spark, windows[:1])
     _verify_frame(first, windows[:1])
     all_windows = source.read(spark, windows)
@@ -42,11 +42,7 @@ def verify_source(
     require(_rows(_recorded(open_source, windows).read(spark, windows)) == rows, "a second read gives the same rows")
     require(not _corrupt_rows(all_windows), "a good record has no _corrupt_record")
     if change is not None:
-        change(windows[0])
-        now = _recorded(open_source, windows).fingerprints(windows)
-        require(now.get(windows[0]) != prints[windows[0]], "a window that changed has another fingerprint")
-        others = {window: now.get(window) for window in windows[1:]}
-        require(others == {window: prints[window] for window in windows[1:]}, "the other windows keep theirs")
+        _verify_change(spark, open_source, windows, change)
     if corrupt is not None:
         good = _rows(_recorded(open_source, windows).read(spark, windows[1:2]))
         corrupt(windows[1])
@@ -56,13 +52,28 @@ def verify_source(
         require(not good - _rows(damaged), "the good records beside it are read")
 
 
+def _verify_change(spark: SparkSession, open_source: Open, windows: Sequence[Window], change: Callable[[Window], None]) -> None:
+    """Change the first window. A source whose positions are recorded keeps what it read; any other shows that it changed."""
+    recorded, has_positions = _recorded(open_source, windows), bool(open_source({}).positions(windows))
+    prints, rows = recorded.fingerprints(windows), _rows(recorded.read(spark, windows))
+    change(windows[0])
+    if has_positions:
+        require(recorded.fingerprints(windows) == prints, "a window whose position is recorded keeps its fingerprint")
+        require(_rows(recorded.read(spark, windows)) == rows, "and its rows, whatever has arrived since")
+        return
+    now = _recorded(open_source, windows).fingerprints(windows)
+    require(now.get(windows[0]) != prints[windows[0]], "a window that changed has another fingerprint")
+    others = {window: now.get(window) for window in windows[1:]}
+    require(others == {window: prints[window] for window in windows[1:]}, "the other windows keep theirs")
+
+
 def _recorded(open_source: Open, windows: Sequence[Window]) -> Source:
     """Return the source, opened with the positions that it wants recorded before a read."""
     positions = open_source({}).positions(windows)
     return open_source({window.start: text for window, text in positions.items()})
 
 
-def _verify_fingerprints(open_source: Open, windows: Sequence[Window], absent: Window) -> tuple[Source, dict[Window, str]]:
+def _verify_fingerprints(open_source: Open, windows: Sequence[Window], absent: Window) -> Source:
     source = _recorded(open_source, windows)
     prints = source.fingerprints([*windows, absent])
     require(set(prints) == set(windows), "fingerprints has the windows that have arrived, and no others")
@@ -71,7 +82,7 @@ def _verify_fingerprints(open_source: Open, windows: Sequence[Window], absent: W
     require(_recorded(open_source, windows).fingerprints([*windows, absent]) == prints, "and when the source is opened again")
     require(source.fingerprints(windows[:1]) == {windows[0]: prints[windows[0]]}, "fingerprints has the requested windows only")
     require(source.fingerprints([]) == {}, "no window is asked for, and none is returned")
-    return source, prints
+    return source
 
 
 def _verify_frame(extraction: Extraction, windows: Sequence[Window]) -> None:

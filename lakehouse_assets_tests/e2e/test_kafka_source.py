@@ -23,8 +23,10 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_source
 from lakehouse_assets.sources.kafka_client import spark_options
 from lakehouse_assets.storage import logs
+from lakehouse_assets.testing import verify_source
 from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import rows_of, runner, window
@@ -202,6 +204,16 @@ def test_a_message_that_is_no_object_becomes_a_corrupt_record(spark, broker, top
     corrupt_texts = [value.decode(errors="replace") if isinstance(value, bytes) else value for _, value in BAD[:-1]]
     assert [row[2] for row in rows[:-1]] == [*corrupt_texts, "a tombstone of the key (none)"]
     assert all(row[3:7] == (None,) * 4 for row in rows[:-1])
+
+
+def test_a_topic_keeps_the_contract_of_a_source(spark, broker, topic, on):
+    """`change` sends a late message: the recorded ranges keep their rows. `corrupt` sends one that is no object."""
+    send(broker, topic, [order(n, day, n) for day in (1, 2) for n in range(3)])
+    verify_source(
+        spark, lambda recorded: open_source(table(topic), on, recorded), [window(1), window(2)], window(4),
+        change=lambda changed: send(broker, topic, [(0, changed.start, "8", '{"id": 8}')]),
+        corrupt=lambda damaged: send(broker, topic, [(0, damaged.start, "9", "no object")]),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

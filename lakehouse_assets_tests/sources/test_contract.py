@@ -117,3 +117,20 @@ def test_a_change_that_goes_unnoticed_is_found(spark, tmp_path):
         verify_source(
             spark, lambda _: FilesReader(csv_source(), str(tmp_path), []), WINDOWS, ABSENT, change=lambda window: None
         )
+
+
+class Forgetful(FilesReader):
+    """It has positions to record, and reads past them."""
+
+    def positions(self, windows):
+        return dict.fromkeys(windows, "0 to 2")
+
+
+def test_a_recorded_window_that_changes_is_found(spark, tmp_path):
+    for window in WINDOWS:
+        csv(tmp_path, window, "a\n1\n")
+    with pytest.raises(AssertionError, match="a window whose position is recorded keeps its fingerprint"):
+        verify_source(
+            spark, lambda _: Forgetful(csv_source(), str(tmp_path), []), WINDOWS, ABSENT,
+            change=lambda window: csv(tmp_path, window, "a\n1\n2\n"),
+        )  # fmt: skip

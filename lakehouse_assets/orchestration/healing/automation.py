@@ -12,7 +12,8 @@ import dagster as dg
 
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.retry_policy import GOLD_RETRY_CRON
-from lakehouse_assets.orchestration.dagster_internals import read_cursor, resume_from, write_cursors
+from lakehouse_assets.orchestration.dagster_internals import read_cursor, replace_requests, resume_from, write_cursors
+from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.settings import Settings
 
 HEALS = "heal_and_follow"
@@ -91,7 +92,7 @@ class ResumableSensor(dg.AutomationConditionSensorDefinition):
         result = super().evaluate_tick(context)
         state = {"resumed": before is not None, "after": result.cursor}
         write_cursors(context.instance, {self.cursor_key: json.dumps(state)})
-        return result
+        return replace_requests(result, in_one_process(result.run_requests, context.repository_def))
 
 
 def automation_sensor(settings: Settings, definitions: Sequence[dg.Definitions]) -> dg.SensorDefinition:

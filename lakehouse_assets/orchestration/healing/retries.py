@@ -25,6 +25,7 @@ from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, UNFINISHED
 from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
+from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
 from lakehouse_assets.pipeline.gold_rows import input_path
@@ -133,7 +134,8 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
             return dg.SkipReason(
                 f"{plan.waiting} failed windows wait for their next try" if plan.waiting else "nothing to try again"
             )
-        return dg.SensorResult(run_requests=plan.requests, asset_events=plan.evaluations, cursor=plan.cursor)
+        requests = in_one_process(plan.requests, context.repository_def)
+        return dg.SensorResult(run_requests=requests, asset_events=plan.evaluations, cursor=plan.cursor)
 
     return retry_failed
 
