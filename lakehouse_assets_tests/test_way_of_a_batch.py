@@ -47,7 +47,8 @@ def files_on_the_way() -> Iterator[dict[str, set[str]]]:
 
     def look(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event not in ("call", "return") or not code.co_filename.startswith(f"{PACKAGE}/"):
+        # A lambda or a comprehension is a part of its function.
+        if event not in ("call", "return") or code.co_name[0] == "<" or not code.co_filename.startswith(f"{PACKAGE}/"):
             return
         path = Path(code.co_filename).relative_to(PACKAGE)
         if code.co_name in files and path.parts[0] == "pipeline":
