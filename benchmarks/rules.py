@@ -1,7 +1,7 @@
 """Twelve rules and three profiles over typed rows: ours beside the same written by hand, and beside other tools.
 
 All read one Parquet file: 10 million rows, nine columns; eleven rules of single rows, one uniqueness of two columns that are
-no key. Ours (`measures.standalone`, `measures.profile`) measures the rules and, which nobody else does, three sketches. By
+no key. Ours (`measures.batch_numbers`, `measures.profile`) measures the rules and, which nobody else does, three sketches. By
 hand: one aggregation with a `count_if` for each rule, one `groupBy` for the uniqueness. All find the same failing rows, or
 the benchmark fails. `gate_benchmark` is the same rules at the gate; `many_benchmark` is a hundred rules beside ten.
 """
@@ -21,11 +21,15 @@ from benchmarks.harness import Result, Sample, Side, run_pairs, run_rounds, time
 from benchmarks.lab import Lab, public_properties
 from benchmarks.peers.environments import PEERS, Peer
 from benchmarks.peers.peer_client import PeerRequest, describe_differences
-from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches
 from lakehouse_assets.measures.profile import measure_profiles
-from lakehouse_assets.measures.standalone import flag_rows, measure_checks
+from lakehouse_assets.measures.stage import declared_rules
+from lakehouse_assets.pipeline.staging import flag_rows
 from lakehouse_assets.storage.session import spark_properties
 
 ROWS = 10_000_000
@@ -52,7 +56,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
 
     def ours(step: Callable[[str], None]) -> None:
         frame = lab.spark.read.parquet(path)
-        (numbers,) = measure_checks(frame, spec.checks, context).values()
+        (numbers,) = measure_rules(frame, spec.checks, context).values()
         step("rules")
         assert spec.drift is not None  # noqa: S101 (the table has three features)
         measure_profiles(flag_rows(frame, spec.checks, context), spec.drift)
@@ -84,6 +88,12 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         else:
             yield Result(name, a.label, tuple(a_samples), peer.title, tuple(samples), peer.at_most, sizes, versions)
     lab.clear(settings.root)
+
+
+def measure_rules(frame: DataFrame, rules: Sequence[Check], context: CheckContext) -> dict[Batch, BatchNumbers]:
+    """Measure typed rows as the gate does after its staging."""
+    plan = MeasurePlan(rules, context, [rule.id for rule in declared_rules(rules, context)], personal=False)
+    return measure_batches(flag_rows(frame, rules, context), plan)
 
 
 def by_hand(frame: DataFrame, step: Callable[[str], None] = lambda _: None) -> dict[str, int]:
@@ -139,7 +149,7 @@ def many_benchmark(lab: Lab) -> Iterator[Result]:
 
     def side(rules: list[Check]) -> Side:
         def measure(_: Any) -> None:
-            measure_checks(lab.spark.read.parquet(path), rules, context)
+            measure_rules(lab.spark.read.parquet(path), rules, context)
 
         return Side(f"{len(rules)} rules", timed(measure, lab.cpu), lab.clear)
 

@@ -1,9 +1,11 @@
-"""The suite itself: what a seed draws of the exhaustive tests, and that the docs and the Makefile name what is there.
+"""The suite itself: what a seed draws of the exhaustive tests, what the docs and the Makefile name, and the size of functions.
 
-Belongs here: facts about the tests. Does not: what any of them proves.
+Belongs here: facts about the text of tests and code. Does not: what any test proves.
 """
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from lakehouse_assets_tests.conftest import LONGEST
@@ -47,3 +49,50 @@ def test_long_files_and_those_of_a_check_are_there():
     assert [name for name in LONGEST if not (TESTS / name).is_file()] == []
     quick = re.search(r"^QUICK := \$\(addprefix lakehouse_assets_tests/,(.*)\)$", (PROJECT_ROOT / "Makefile").read_text(), re.M)
     assert quick and [name for name in quick[1].split() if not (TESTS / name).exists()] == []
+
+
+BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+MOST_LINES, DEEPEST = 60, 4
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for file in sorted((PROJECT_ROOT / "lakehouse_assets").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{file.relative_to(PROJECT_ROOT)}:{node.lineno} {node.name}", node
+
+
+def depth(node: ast.AST) -> int:
+    """How many blocks of a function lie within each other. An `elif` is as deep as its `if`."""
+    deepest = 0
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.ClassDef):
+            is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+            deepest = max(deepest, depth(child) + (isinstance(child, BLOCKS) and not is_elif))
+    return deepest
+
+
+def test_no_function_is_longer_than_sixty_lines_or_nested_deeper_than_four_blocks():
+    long = [name for name, node in functions() if (node.end_lineno or 0) - node.lineno + 1 > MOST_LINES]
+    assert long == []
+    assert [name for name, node in functions() if depth(node) > DEEPEST] == []
+    nested = ast.parse("def f():\n for a in b:\n  if a:\n   c\n  elif b:\n   with d:\n    e\n").body[0]
+    assert depth(nested) == 3
+
+
+def test_one_file_imports_dagsters_private_modules():
+    private = re.compile(r"^\s*(from|import) dagster(_\w+)?\._", re.MULTILINE)
+    files = [file for file in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py") if private.search(file.read_text())]
+    assert [file.name for file in files] == ["dagster_internals.py"]
+
+
+def test_a_late_import_gives_its_reason():
+    """In commands and frames every import waits for its use (pyproject.toml); elsewhere a comment gives the cost."""
+    for file in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py"):
+        if file.relative_to(PROJECT_ROOT / "lakehouse_assets").parts[0] not in ("cli", "frames", "__init__.py"):
+            lines = file.read_text().splitlines()
+            functions = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.FunctionDef)]
+            late = [
+                node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
+            ]
+            assert [f"{file}:{node.lineno}" for node in late if "noqa: PLC0415 (" not in lines[node.lineno - 1]] == []

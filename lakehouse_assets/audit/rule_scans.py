@@ -20,10 +20,10 @@ from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.audit_binding import Bound
 from lakehouse_assets.decisions.audit.share import inclusion_probability
-from lakehouse_assets.measures.isolate import errors_of
+from lakehouse_assets.measures.batches import errors_of
+from lakehouse_assets.measures.scan import BITS
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
-BITS = 60
 EXAMPLES, LONGEST_EXAMPLE = 5, 120
 EXAMPLES_IN_ONE_QUERY = 200
 Errors = dict[str, str]

@@ -4,6 +4,7 @@ Belongs here: arguments → call → listing; nothing is written. Does not: eval
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,7 +119,12 @@ def check_run(
     else:
         one, result = try_on_windows(table, check, window, on or "bronze", newest_only=window is None)
     trials = result.outcomes if window else result.outcomes[-1:]
-    samples = [*result.samples.get(one.id, [])]
+    _show_trials(table, one.id, trials, result.samples.get(one.id, []), as_json)
+
+
+def _show_trials(table: str, check: str, trials: Sequence[Any], failing: Sequence[str], as_json: bool) -> None:
+    """Print a check's outcomes and samples. Raises CheckFailedError unless it passes in each."""
+    samples = [*failing]
     samples += [f"{trial.of}: {text}" for trial in trials for text in examples_of(trial.outcome.observed)]
     rows = [
         {
@@ -140,7 +146,7 @@ def check_run(
     bad = [row for row in rows if row["status"] != "passed"]
     if bad:
         where = f"{len(bad)} of {len(rows)} window(s) of {table}" if trials[-1].window else table
-        raise CheckFailedError(f"{one.id}: {bad[-1]['status']} in {where}")
+        raise CheckFailedError(f"{check}: {bad[-1]['status']} in {where}")
 
 
 @check_app.command("backtest")

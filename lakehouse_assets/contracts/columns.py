@@ -4,10 +4,9 @@ Belongs here: the declaration of a column. Does not: casting (measures).
 """
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
@@ -99,19 +98,23 @@ class Column(StrictModel):
         return isinstance(spark_types.parse_type(self.type), spark_types.NESTED)
 
 
-def expand_short_types(columns: Any) -> Any:
+def _expand_short_types(columns: Any) -> Any:
     """Return declared columns with `name: type` written as `name: {type: …}`."""
     if isinstance(columns, dict):
         return {name: {"type": column} if isinstance(column, str) else column for name, column in columns.items()}
     return columns
 
 
-def refuse_names(names: Iterable[str]) -> None:
-    """Raise ValueError for the first column name that silver cannot have, or that another has in other letter case."""
+def _refuse_names(columns: dict[str, Column]) -> dict[str, Column]:
+    """Raise ValueError for the first name that silver cannot have, or that another has in other letter case."""
     lower: set[str] = set()
-    for name in names:
+    for name in columns:
         if why := unfit_name(name):
             raise ValueError(f"column {name!r}: {why}; use `from:` for the source's")
         if name.lower() in lower:
             raise ValueError(f"{name}: another column has this name in other letter case, which Spark cannot tell apart")
         lower.add(name.lower())
+    return columns
+
+
+Columns = Annotated[dict[str, Column], BeforeValidator(_expand_short_types), AfterValidator(_refuse_names)]

@@ -3,15 +3,14 @@
 Belongs here: the shape, all its defaults, and what can be validated from it alone. Does not: the statistics (decisions).
 """
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import ceil
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
@@ -141,49 +140,49 @@ def least_windows(level: float) -> int:
     return ceil(1 / level - 1e-9) - 1
 
 
-class DriftRules(Protocol):
-    """What a baseline needs of a contract: a table's, or a frame's."""
+class DriftRules:
+    """What a table's rules and a frame's have in common: features, and the hash of the rule set."""
+
+    if TYPE_CHECKING:
+        name: str
+        drift: DriftSpec | None
+        columns: dict[str, Column]
+        checks: tuple[Any, ...]
+
+        @property
+        def pii_columns(self) -> frozenset[str]:
+            """Columns whose values are never shown."""
+            ...
+
+        def ruleset(self) -> str:
+            """Return what is judged by, as canonical JSON."""
+            ...
 
     @property
-    def name(self) -> str:
-        """Its name in the log."""
-        ...
+    def ruleset_hash(self) -> str:
+        """The first 16 hex digits of the rule set's SHA-256."""
+        return hashlib.sha256(self.ruleset().encode()).hexdigest()[:16]
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The features of `drift`; none without it."""
+        return self.drift.features if self.drift else ()
 
     @property
     def drift_in_units(self) -> DriftSpec | None:
-        """`drift`, with units; None without it."""
-        ...
+        """`drift`, with each feature that is a bare column in that column's unit."""
+        if self.drift is None:
+            return None
+        bare = {f.name: self.columns[f.expr].unit for f in self.features if f.unit is None and f.expr in self.columns}
+        features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in self.features]
+        return self.drift.model_copy(update={"features": tuple(features)})
 
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        """The declared columns."""
-        ...
-
-    @property
-    def checks(self) -> Sequence[Check]:
-        """The rules."""
-        ...
-
-    @property
-    def features(self) -> Sequence[FeatureSpec]:
-        """The features of `drift`; none without it."""
-        ...
-
-    @property
-    def pii_columns(self) -> frozenset[str]:
-        """Columns whose values are never shown."""
-        ...
-
-    def ruleset(self) -> str:
-        """Return what is judged by, as canonical JSON."""
-        ...
-
-
-def in_units(drift: DriftSpec, units: Mapping[str, str | None]) -> DriftSpec:
-    """Return `drift`, with each feature that is a bare column in that column's unit."""
-    bare = {f.name: units[f.expr] for f in drift.features if f.unit is None and f.expr in units}
-    features = [f.model_copy(update={"unit": bare[f.name]}) if f.name in bare else f for f in drift.features]
-    return drift.model_copy(update={"features": tuple(features)})
+    def refuse_personal_features(self) -> None:
+        """Raise ValueError for the first feature with a personal column, whose values a baseline would keep."""
+        for index, feature in enumerate(self.features):
+            if personal := sorted({*feature.columns_used} & self.pii_columns):
+                where = f"drift.features.{index} ({feature.name})"
+                raise ValueError(f"{where}: a baseline would keep values of {', '.join(personal)}, which is pii")
 
 
 def is_reserved(name: str) -> bool:

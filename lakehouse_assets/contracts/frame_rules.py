@@ -3,11 +3,10 @@
 Belongs here: the shape, its validation, and a table's rules as a frame's. Does not: reading a file (frame_document), or Spark.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import in_order
@@ -17,8 +16,8 @@ from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
-from lakehouse_assets.contracts.columns import Column, expand_short_types, refuse_names
-from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, in_units
+from lakehouse_assets.contracts.columns import Columns
+from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.contracts.mistakes import Keys, TableName, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.spark_types import parse_type, reads_as
 from lakehouse_assets.contracts.table import SEASONS, TableSpec
@@ -27,7 +26,7 @@ from lakehouse_assets.contracts.windows import Cadence
 NO_SOURCE = "a frame has no source that could say its figures"
 
 
-class FrameRules(StrictModel):
+class FrameRules(StrictModel, DriftRules):
     """The rules that `Gate` judges a frame by: the keys that a table has too, with the same meaning."""
 
     name: TableName = "frame"
@@ -41,24 +40,13 @@ class FrameRules(StrictModel):
     """The column that orders the rows of a key: the larger value is newer."""
     cadence: Cadence | None = None
     """The length of a window, for checks that read the end of the window. Without it a window is a moment."""
-    columns: dict[str, Column] = {}
+    columns: Columns = {}
     """Columns that the frame must have, with their types. Others may be there, and checks may name them. The frame is typed:
     `from`, `expr` and `format` have no effect."""
     checks: tuple[AnyCheck, ...] = ()
     """The rules."""
     drift: DriftSpec | None = None
     """The features whose distribution is compared with a baseline."""
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _types_in_short(cls, value: Any) -> Any:
-        return expand_short_types(value)
-
-    @field_validator("columns")
-    @classmethod
-    def _column_names(cls, value: dict[str, Column]) -> dict[str, Column]:
-        refuse_names(value)
-        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> "FrameRules":
@@ -68,10 +56,7 @@ class FrameRules(StrictModel):
         for index, check in enumerate(self.checks):
             if why := self._unfit_reason(check) or check.unfit_reason(types):
                 raise ValueError(f"checks.{index} ({check.id}): {why}")
-        for index, feature in enumerate(self.features):
-            if personal := sorted({*feature.columns_used} & self.pii_columns):
-                where = f"drift.features.{index} ({feature.name})"
-                raise ValueError(f"{where}: a baseline would keep values of {', '.join(personal)}, which is pii")
+        self.refuse_personal_features()
         return self
 
     def _unfit_reason(self, check: Check) -> str:
@@ -91,26 +76,10 @@ class FrameRules(StrictModel):
         """Columns whose values are never shown."""
         return frozenset(name for name, column in self.columns.items() if column.pii)
 
-    @property
-    def features(self) -> tuple[FeatureSpec, ...]:
-        """The features of `drift`; none without it."""
-        return self.drift.features if self.drift else ()
-
-    @property
-    def drift_in_units(self) -> DriftSpec | None:
-        """`drift`, with each feature that is a bare column in that column's unit."""
-        units = {name: column.unit for name, column in self.columns.items()}
-        return in_units(self.drift, units) if self.drift else None
-
     def ruleset(self) -> str:
         """Return what a frame is judged by, as canonical JSON; each decision stores it."""
         left_out: dict[str, Any] = {"description": True, "drift": {"features": {"__all__": {"unit"}}}}
         return self.model_dump_json(by_alias=True, exclude=left_out)
-
-    @property
-    def ruleset_hash(self) -> str:
-        """The first 16 hex digits of the rule set's SHA-256."""
-        return hashlib.sha256(self.ruleset().encode()).hexdigest()[:16]
 
 
 def rules_of_table(spec: TableSpec) -> tuple[FrameRules, dict[str, str]]:

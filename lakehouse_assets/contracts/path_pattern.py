@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import lru_cache
 
 from lakehouse_assets.contracts.windows import Cadence
 
@@ -75,25 +75,9 @@ class PathPattern:
         """Return the path of one window, globs included."""
         return PLACEHOLDER.sub(lambda match: start.strftime(match[1]), self.text)
 
-    @cached_property
-    def _regex(self) -> re.Pattern[str]:
-        earlier: set[str] = set()
-
-        def directive(match: re.Match[str]) -> str:
-            name = match[1]
-            if name in earlier:
-                return f"(?P={name})"
-            earlier.add(name)
-            return f"(?P<{name}>[0-9]{{{DIRECTIVES[name]}}})"
-
-        parts = [re.escape(part) for part in PLACEHOLDER.split(self.text)]
-        parts[::2] = [part.replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for part in parts[::2]]
-        parts[1::2] = [re.sub(r"%(.)", directive, part) for part in parts[1::2]]
-        return re.compile("".join(parts), re.DOTALL)
-
     def window_start(self, path: str) -> datetime | None:
         """Return the start of a path's window; None if the pattern does not match."""
-        match = self._regex.fullmatch(path)
+        match = _compile_pattern(self.text).fullmatch(path)
         if match is None:
             return None
         part = {name: int(value) for name, value in match.groupdict().items()}
@@ -107,3 +91,20 @@ class PathPattern:
             # Both names of a date must be the same date, and day 366 must exist.
             return start if all(int(start.strftime(f"%{name}")) == value for name, value in part.items()) else None
         return start
+
+
+@lru_cache(maxsize=256)
+def _compile_pattern(text: str) -> re.Pattern[str]:
+    earlier: set[str] = set()
+
+    def directive(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in earlier:
+            return f"(?P={name})"
+        earlier.add(name)
+        return f"(?P<{name}>[0-9]{{{DIRECTIVES[name]}}})"
+
+    parts = [re.escape(part) for part in PLACEHOLDER.split(text)]
+    parts[::2] = [part.replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for part in parts[::2]]
+    parts[1::2] = [re.sub(r"%(.)", directive, part) for part in parts[1::2]]
+    return re.compile("".join(parts), re.DOTALL)

@@ -5,7 +5,6 @@ Belongs here: the shape of `source:`, and safe names (pure). Does not: listing o
 
 import re
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
@@ -164,7 +163,7 @@ class FilesSource(SourceKind):
         """Where the data is."""
         return self.path
 
-    @cached_property
+    @property
     def pattern(self) -> PathPattern:
         """`path`, which tells the window of a file."""
         return PathPattern(self.path)

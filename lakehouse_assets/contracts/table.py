@@ -6,14 +6,14 @@ changes (decisions/schema/evolution).
 
 import json
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
-from pydantic import ValidationError, field_validator, model_validator
+from pydantic import ValidationError, model_validator
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
-from lakehouse_assets.contracts.columns import Column, expand_short_types, refuse_names
+from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -30,17 +30,6 @@ class TableSpec(TableContract):
     its hash.
     """
 
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _types_in_short(cls, value: Any) -> Any:
-        return expand_short_types(value)
-
-    @field_validator("columns")
-    @classmethod
-    def _column_names(cls, value: dict[str, Column]) -> dict[str, Column]:
-        refuse_names(value)
-        return value
-
     @model_validator(mode="after")
     def _consistent(self) -> "TableSpec":
         if self.extraction.mode != "append" and not self.key:
@@ -55,9 +44,7 @@ class TableSpec(TableContract):
         for where, check in checks.items():
             self._refuse_check(where, check)
         features = {f"drift.features.{i} ({each.name})": sorted(each.columns_used) for i, each in enumerate(self.features)}
-        for where, names in features.items():
-            if personal := sorted({*names} & self.pii_columns):
-                raise ValueError(f"{where}: a baseline would keep values of {', '.join(personal)}, which is pii")
+        self.refuse_personal_features()
         key = {"key": self.key, "last_modified": (self.last_modified,) if self.last_modified else ()}
         for what, name in ((what, name) for what, names in key.items() for name in names if name in self.columns):
             if self.columns[name].nested:
@@ -109,6 +96,11 @@ class TableSpec(TableContract):
                 f"table {name}: the rules that a decision recorded cannot be read: {reasons}. If an extension is missing,"
                 " restore its file under lakehouse/, or install its package"
             ) from error
+
+    def as_judged(self, ruleset: str) -> "TableSpec":
+        """Return the contract with the rules of then; what is no rule is today's."""
+        others = {name: getattr(self, name) for name in ("alerts", "gold", "description", "maintenance")}
+        return TableSpec.from_ruleset(ruleset).model_copy(update=others)
 
 
 class _Evolved(TableContract):

@@ -12,8 +12,8 @@ from pydantic import Field, PrivateAttr, create_model
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.alert_channel import own_channels
-from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, in_units
+from lakehouse_assets.contracts.columns import Columns
+from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.mistakes import TableName
@@ -92,7 +92,7 @@ class MaintenanceSpec(StrictModel):
     evidence."""
 
 
-class TableContract(StrictModel):
+class TableContract(StrictModel, DriftRules):
     """The base of a table's three contracts: `TableSpec` as its YAML declares it, `EffectiveTable` with what accepted batches
     changed, `StagedTable` with what the batches of a run would change.
     """
@@ -118,7 +118,7 @@ class TableContract(StrictModel):
     last_modified: str | None = None
     """The column that orders the rows of a key: the larger value is newer. Without it, the later window wins, then the later
     extraction."""
-    columns: dict[str, Column] = Field(min_length=1)
+    columns: Columns = Field(min_length=1)
     """The declared columns: `name: type`, or `name: {type: …, …}`. Undeclared columns stay in bronze."""
     schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     """What to do when a batch's columns differ."""
@@ -170,17 +170,6 @@ class TableContract(StrictModel):
         return self.key or ("p_extracted_at", "_content_hash", "_ordinal")
 
     @property
-    def features(self) -> tuple[FeatureSpec, ...]:
-        """The features of `drift`; none without it."""
-        return self.drift.features if self.drift else ()
-
-    @property
-    def drift_in_units(self) -> DriftSpec | None:
-        """`drift`, with each feature that is a bare column in that column's unit."""
-        units = {name: column.unit for name, column in self.columns.items()}
-        return in_units(self.drift, units) if self.drift else None
-
-    @property
     def meaning(self) -> str:
         """A hash of every setting by which silver's values follow from bronze and the accepted decisions."""
         own = self.declared.columns
@@ -200,8 +189,3 @@ class TableContract(StrictModel):
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
         return self.declared.model_dump_json(by_alias=True, exclude=left_out)
-
-    @property
-    def ruleset_hash(self) -> str:
-        """The first 16 hex digits of the rule set's SHA-256."""
-        return hashlib.sha256(self.ruleset().encode()).hexdigest()[:16]

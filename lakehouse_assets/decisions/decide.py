@@ -63,9 +63,17 @@ class BatchEvidence:
     inputs: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The decision on a batch, and the records of the extractions that it supersedes. ``drift``: its drift verdict."""
+
+    decisions: list[Decision]
+    drift: DriftVerdict | None
+
+
 @dataclass
 class Knowledge:
-    """All that a decision is made from besides the batch; `decide` adds each decision to it.
+    """All that a decision is made from besides the batch. `decide` reads it; who decides several batches lets it `learn`.
 
     ``decisions``: all of the table. ``columns``: source columns that any extraction has had. ``baseline``: None where the table
     declares no drift. ``earlier_drift``: earlier drift verdicts by decision id. ``readers``: downstream readers by column.
@@ -81,8 +89,10 @@ class Knowledge:
     def __post_init__(self) -> None:
         self._accepted_before = set(ledger.accepted_decisions(self.decisions))
 
-    def learn(self, decision: Decision, evidence: BatchEvidence, drift: DriftVerdict | None) -> None:
-        """Bring the baseline and the history up to date with a decision."""
+    def learn(self, judged: Judged, evidence: BatchEvidence) -> None:
+        """Bring decisions, baseline and history up to date with a judged batch."""
+        decision, drift = judged.decisions[0], judged.drift
+        self.decisions += judged.decisions
         start = decision.p_extracted_at
         if start is None or not (decision.accepted or decision.batch in self._accepted_before):
             return
@@ -97,6 +107,22 @@ class Knowledge:
             self.history.forget(start)
 
 
+def make_decision(outcomes: Sequence[Outcome], evidence: BatchEvidence, drift: DriftVerdict | None, **fields: Any) -> Decision:
+    """Return the decision that follows from a batch's outcomes. ``fields``: the batch, the rules and the run."""
+    verdict, counts = verdict_of(outcomes, evidence.numbers)
+    return Decision(
+        verdict=verdict,
+        counts=counts,
+        reasons=reasons_of(outcomes),
+        drift_p_value=drift.p_value if drift else None,
+        inputs=dict(evidence.inputs),
+        checks=tuple(outcome.as_dict() for outcome in outcomes),
+        drift=drift.to_dict() if drift else None,
+        profiles=tuple(profile.to_dict() for profile in evidence.profiles),
+        **{"kind": "judged", "bronze_version": None, "baseline_version": None, **fields},
+    )
+
+
 def decide(
     spec: TableSpec,
     record: ExtractionRecord,
@@ -106,49 +132,40 @@ def decide(
     *,
     run_id: str,
     at: datetime,
-) -> list[Decision]:
+) -> Judged:
     """Return the decision on one batch of silver and, if it is accepted, the records of the extractions that it supersedes.
-    They are added to ``knowledge``. ``at``: the time of the decision.
+    ``at``: the time of the decision.
     """
     current = evolution.effective_table(spec, knowledge.decisions)
     planned = evolution.plan(current, record, knowledge.readers)
     drift = drift_verdict(record.p_extracted_at, evidence, knowledge)
     outcomes = _outcomes(spec, current, planned, record, evidence, knowledge, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
-    verdict, counts = verdict_of(outcomes, evidence.numbers)
     number = max((d.number for d in knowledge.decisions), default=0) + 1
-    decision = Decision(
+    decision = make_decision(
+        outcomes,
+        evidence,
+        drift,
         table=spec.name,
         p_extracted_at=record.p_extracted_at,
         extraction_seq=record.extraction_seq,
         number=number,
         kind=request.kind,
-        verdict=verdict,
-        counts=counts,
-        reasons=reasons_of(outcomes),
         ruleset_hash=spec.ruleset_hash,
         ruleset=spec.ruleset(),
         bronze_version=record.bronze_version,
         baseline_version=number - 1 if spec.drift else None,
         run_id=run_id,
         decided_at=at,
-        drift_p_value=drift.p_value if drift else None,
         teaches=request.lets_join(drift),
         waived=request.waived,
         by=request.by,
         because=request.because,
         operation=request.operation,
-        inputs=dict(evidence.inputs),
         evolved=planned.evolved,
-        checks=tuple(outcome.as_dict() for outcome in outcomes),
-        drift=drift.to_dict() if drift else None,
-        profiles=tuple(profile.to_dict() for profile in evidence.profiles),
     )
-    earlier = ledger.earlier(decision.batch, knowledge.decisions) if decision.accepted else []
-    new_decisions = [decision, *superseded(earlier, decision, evidence.replaced)]
-    knowledge.learn(decision, evidence, drift)
-    knowledge.decisions += new_decisions
-    return new_decisions
+    earlier = ledger.earlier(decision, knowledge.decisions) if decision.accepted else []
+    return Judged([decision, *superseded(earlier, decision, evidence.replaced)], drift)
 
 
 def _outcomes(
@@ -167,15 +184,9 @@ def _outcomes(
         current, record, planned, knowledge.columns, failed_casts
     )
     context = window_context(spec, record.p_extracted_at, record.control)
-    outcomes += gate.judge_checks(
-        awaited_checks(spec.checks, context),
-        context,
-        numbers,
-        spec.pii_columns,
-        waived,
-        before=partial(knowledge.history.before, record.p_extracted_at),
-        lacking=lacking_columns(current, record),
-    )
+    checks, lacking = awaited_checks(spec.checks, context), lacking_columns(current, record)
+    before = partial(knowledge.history.before, record.p_extracted_at)
+    outcomes += gate.judge_checks(checks, context, numbers, spec.pii_columns, waived, before, lacking=lacking)
     return outcomes + supersede_outcome(current, numbers, evidence.replaced, lacking_columns(current.declared, record))
 
 

@@ -14,8 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.windows import next_start
 from lakehouse_assets.decisions import gate
-from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge, drift_verdict
-from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
+from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge, drift_verdict, make_decision
 
 KEY_CHECK = "key_not_null"
 
@@ -62,25 +61,18 @@ def decide_frame(
     )
     drift = drift_verdict(start, evidence, knowledge)
     outcomes += gate.drift_outcome(drift, numbers)
-    verdict, counts = verdict_of(outcomes, numbers)
-    return Decision(
+    return make_decision(
+        outcomes,
+        evidence,
+        drift,
         table=rules.name,
         p_extracted_at=start,
         extraction_seq=batch[1],
         number=number,
-        kind="judged",
-        verdict=verdict,
-        counts=counts,
-        reasons=reasons_of(outcomes),
         ruleset_hash=rules.ruleset_hash,
         ruleset=rules.ruleset(),
-        bronze_version=None,
         baseline_version=number - 1 if rules.drift else None,
         run_id=run_id,
         decided_at=at,
-        drift_p_value=drift.p_value if drift else None,
         teaches=drift is not None and drift.learns,
-        checks=tuple(outcome.as_dict() for outcome in outcomes),
-        drift=drift.to_dict() if drift else None,
-        profiles=tuple(profile.to_dict() for profile in evidence.profiles),
     )

@@ -156,9 +156,9 @@ def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
     )
 
 
-def earlier(batch: Batch, decisions: Iterable[Decision]) -> list[Decision]:
+def earlier(decision: Decision, decisions: Iterable[Decision]) -> list[Decision]:
     """The current decisions of earlier extractions of the same window, oldest first."""
-    start, seq = batch
+    start, seq = decision.batch
     before = current_decisions(d for d in decisions if d.p_extracted_at == start and d.extraction_seq < seq).values()
     return sorted(before, key=lambda d: d.extraction_seq)
 

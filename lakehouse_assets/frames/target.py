@@ -23,8 +23,8 @@ from lakehouse_assets.frames.session import own_session
 from lakehouse_assets.frames.staged_rows import StagedRows
 from lakehouse_assets.frames.staging_folder import StagingFolder
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
+from lakehouse_assets.measures.batches import Broken, evaluate
 from lakehouse_assets.measures.error_text import error_text
-from lakehouse_assets.measures.isolate import Broken, evaluate
 from lakehouse_assets.measures.stage import declared_rules, key_rules
 from lakehouse_assets.pipeline.gate import Target
 from lakehouse_assets.pipeline.run import FrameRun

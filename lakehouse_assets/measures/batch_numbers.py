@@ -1,28 +1,37 @@
-"""The numbers of staged batches: one scan, with one fallback if it stops, then the queries of other checks and the profiles.
+"""The numbers of staged batches: one scan with one fallback, a query for each other check, and examples of failures.
 
-Belongs here: the order of the aggregations, and what one error costs. Does not: the aggregations (scan, special, profile), or
-any judgement.
+Belongs here: the order of the queries, what one error costs, and which failures are shown. Does not: the aggregations (scan,
+profile), all failing rows (quarantine), or any judgement.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
+from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.base import Check, CheckContext
-from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.checks.families import BatchCheck
+from lakehouse_assets.checks.kinds.sql import Sql
+from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.measures.frames import batches_of, select_batches
-from lakehouse_assets.measures.isolate import isolate_failures
-from lakehouse_assets.measures.profile import TOO_MANY_STRATA, measure_profiles
+from lakehouse_assets.measures.batches import batches_of, isolate_failures, select_batches
+from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
+from lakehouse_assets.measures.profile import profile_batches
 from lakehouse_assets.measures.scan import fused_metrics, scan
-from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
+PER_CHECK, PER_BATCH, LENGTH = 5, 3, 200  # examples, and characters of one
+Metrics = dict[str, Any]
 Numbers = dict[Batch, BatchNumbers]
 Errors = dict[Batch, dict[str, str]]
 
@@ -85,24 +94,6 @@ def _scan_by_check(
     return numbers
 
 
-def profile_batches(
-    staged: DataFrame, drift: DriftSpec, batches: Sequence[Batch], *, personal: bool
-) -> tuple[dict[Batch, list[Measurement]], dict[Batch, str]]:
-    """Return each batch's profiles and relations, from one more aggregation, and the errors of batches without them."""
-    profiles: dict[Batch, list[Measurement]] = {}
-    errors: dict[Batch, str] = {}
-
-    def attempt(some: Sequence[Batch]) -> None:
-        rows = staged if len(some) == len(batches) else select_batches(staged, some)
-        measured, too_many = measure_profiles(rows, drift, some[0] if len(some) == 1 else None)
-        profiles.update(measured)
-        errors.update(dict.fromkeys(too_many & set(some), TOO_MANY_STRATA))
-
-    for batch, message in isolate_failures(sorted(batches), attempt, personal=personal).items():
-        errors[batch] = f"the features could not be measured: {message}"
-    return profiles, errors
-
-
 def measure_drift(
     staged: DataFrame, drift: DriftSpec | None, numbers: Numbers, mask: NameMask | None, *, personal: bool
 ) -> tuple[dict[Batch, list[Measurement]], Numbers]:
@@ -113,3 +104,147 @@ def measure_drift(
     failed = {b: replace(numbers[b], errors={**numbers[b].errors, "drift": message}) for b, message in errors.items()}
     masked = {batch: list(map(mask.measurement, own)) if mask else own for batch, own in profiles.items()}
     return masked, {**numbers, **failed}
+
+
+def query_failures(
+    staged: DataFrame,
+    checks: Sequence[Check],
+    context: CheckContext,
+    batches: Collection[Batch],
+    errors: dict[Batch, dict[str, str]],
+    scanned: Mapping[Batch, BatchNumbers] | None = None,
+    *,
+    personal: bool,
+) -> dict[Batch, dict[str, Metrics]]:
+    """Return the metrics of these checks by batch. A failing query puts its check in error, in ``errors``, and stops no other.
+
+    ``scanned``: the fused metrics. A fused check that fails by them gets its examples here. ``personal``: the rows have
+    personal values, which no error may quote.
+    """
+    metrics_of: dict[Batch, dict[str, Metrics]] = {batch: {} for batch in batches}
+    queries = _Queries(staged.where(F.col("_clean")), context, sorted(batches), personal)
+    for check in checks:
+        if all(check.id in errors.get(batch, {}) for batch in batches):
+            continue  # its error is known already
+        measured: dict[Batch, Metrics] = {}
+        failures: dict[Batch, str] = {}
+        if isinstance(check, Sql) and check.scope == "batch":
+            failures = queries.run_sql(check, measured)
+        elif isinstance(check, BatchCheck):
+            if query := check.query_by_window(context):
+                attempt = partial(queries.run_by_window, check, query, measured)
+                failures = isolate_failures(queries.batches, attempt, personal=personal)
+            fused = {batch: numbers.metrics.get(check.id, {}) for batch, numbers in (scanned or {}).items()}
+            for batch, texts in collect_examples(queries.clean, check, context, measured if query else fused).items():
+                measured[batch] = {**measured.get(batch, {}), "examples": texts}
+        for batch, message in failures.items():
+            errors.setdefault(batch, {})[check.id] = message
+        for batch, values in measured.items():
+            metrics_of[batch][check.id] = values
+    return metrics_of
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """Queries over the clean rows of these batches. Each run adds to ``measured``."""
+
+    clean: DataFrame
+    context: CheckContext
+    batches: Sequence[Batch]
+    personal: bool
+
+    def run_by_window(self, check: BatchCheck, query: str, measured: dict[Batch, Metrics], some: Sequence[Batch]) -> None:
+        rows = self.clean if len(some) == len(self.batches) else select_batches(self.clean, some)
+        rows.createOrReplaceTempView(self.context.batch_view)
+        if check.needs_windows:
+            windows = self._windows(some).drop("extraction_seq").distinct()
+            windows.createOrReplaceTempView(self.context.windows_view)
+        answered = self.clean.sparkSession.sql(query).withColumn("p_extracted_at", F.unix_micros("p_extracted_at"))
+        # One row per window of this run, and at most one for the windows without clean rows.
+        answers = {row.pop("p_extracted_at"): row for row in (row.asDict() for row in answered.collect())}
+        default = answers.pop(None, check.default_metrics)
+        by_window = {moment(start): values for start, values in answers.items()}
+        measured.update({batch: by_window.get(start_of(batch), default) for batch in some})
+
+    def run_sql(self, check: Sql, measured: dict[Batch, Metrics]) -> dict[Batch, str]:
+        """Run the user's query over each batch. Return the errors."""
+        columns = [F.unix_micros("_window_start").alias("s"), "extraction_seq", F.unix_micros("_window_end").alias("e")]
+        rows = self._windows(self.batches).select(*columns).collect()
+        ends: dict[Batch, datetime] = {(moment(row["s"]), row["extraction_seq"]): moment(row["e"]) for row in rows}
+
+        def attempt(some: Sequence[Batch]) -> None:
+            (batch,) = some
+            in_window = F.unix_micros("p_extracted_at") == micros(start_of(batch))
+            self.clean.where(in_window & (F.col("extraction_seq") == batch[1])).createOrReplaceTempView(self.context.batch_view)
+            bounds = {"window_start_sql": literal(batch[0]), "window_end_sql": literal(ends[batch])}
+            returned = self.clean.sparkSession.sql(check.query(replace(self.context, **bounds)))
+            count = returned.count()
+            measured[batch] = {"failing": count, **({"examples": rows_as_examples(returned)} if count else {})}
+
+        by_batch = [isolate_failures([batch], attempt, personal=self.personal) for batch in self.batches]
+        return {batch: error for failures in by_batch for batch, error in failures.items()}
+
+    def _windows(self, batches: Collection[Batch]) -> DataFrame:
+        """Return the bounds of these batches' windows, with or without clean rows."""
+        kinds = [("p_extracted_at", MOMENT), ("extraction_seq", pa.int32())]
+        starts = local_frame(self.clean.sparkSession, kinds, batches)
+        end = F.expr(self.context.window_end_sql).alias("_window_end")
+        return starts.select(F.col("p_extracted_at").alias("_window_start"), end, "extraction_seq")
+
+
+def collect_failing_samples(staged: DataFrame) -> dict[str, list[str]]:
+    """Return at most five different ``window value`` texts per check over all batches of a run. Collects 5 × checks rows.
+    Values of `pii` columns were masked at staging.
+    """
+    reasons = staged.select("p_extracted_at", F.explode("_reasons").alias("r"))
+    texts = reasons.select(
+        F.col("r.check").alias("check"),
+        F.date_format("p_extracted_at", "yyyy-MM-dd HH:mm").alias("window"),
+        F.coalesce("r.value", F.lit("NULL")).alias("value"),
+    ).distinct()
+    # In the order of a hash of the text: samples come from all windows, and no other column is read.
+    first = W.partitionBy("check").orderBy(F.xxhash64("window", "value"), "window", "value")
+    ranked = texts.select("*", F.row_number().over(first).alias("n"))
+    samples: dict[str, list[str]] = {}
+    for row in ranked.where(F.col("n") <= PER_CHECK).orderBy("check", "n").collect():
+        samples.setdefault(row["check"], []).append(f"{row['window']}: {row['value']}")
+    return samples
+
+
+def collect_examples(
+    clean: DataFrame, check: BatchCheck, context: CheckContext, metrics: Mapping[Batch, Mapping[str, Any]]
+) -> dict[Batch, list[str]]:
+    """Return three texts for each batch that fails by the check's ``metrics``, from one query for all of them.
+
+    None if the check has no examples, or the query fails.
+    """
+    failing = [batch for batch, values in metrics.items() if check.has_failures(values)]
+    query = check.examples(context) if failing else None
+    if not query:
+        return {}
+    select_batches(clean, failing).createOrReplaceTempView(context.batch_view)
+    try:
+        texts = clean.sparkSession.sql(query).select(F.unix_micros("p_extracted_at").alias("at"), _short("value"))
+        first = F.row_number().over(W.partitionBy("at").orderBy("value"))
+        rows = texts.select("*", first.alias("n")).where(F.col("n") <= PER_BATCH).orderBy("at", "n").collect()
+    except SCAN_ERRORS:
+        return {}  # the failure itself is measured already
+    return {batch: [row["value"] for row in rows if moment(row["at"]) == batch[0]] for batch in failing}
+
+
+def rows_as_examples(rows: DataFrame) -> list[str]:
+    """Return three of these rows as JSON without the staging's own columns; none if the query fails."""
+    named = rows.toDF(*[f"c{index}" for index in range(len(rows.columns))])  # two may have one name
+    shown = [F.col(f"c{n}").alias(name) for n, name in enumerate(rows.columns) if not name.startswith("_")]
+    if not shown:
+        return []
+    try:
+        texts = named.select(F.to_json(F.struct(*shown)).alias("value")).select(_short("value"))
+        return [row["value"] for row in texts.orderBy("value").limit(PER_BATCH).collect()]
+    except SCAN_ERRORS:
+        return []
+
+
+def _short(name: str) -> Column:
+    """Return a short text on one line: line breaks mean something in the channels that show it."""
+    return F.substring(F.regexp_replace(name, r"\p{Cntrl}+", " "), 1, LENGTH).alias(name)

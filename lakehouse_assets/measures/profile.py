@@ -16,6 +16,7 @@ from lakehouse_assets.checks.sql.text import add_partition, identifier, parse_ex
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.drift import MOST_RELATED, DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.measures.batches import isolate_failures, select_batches
 from lakehouse_assets.measures.frames import all_of, any_of, micros, moment
 from lakehouse_assets.measures.profile_rows import KEYS, join_rows, read_category, read_number, read_relations
 
@@ -79,6 +80,24 @@ def measure_profiles(
         if related := _related(group, drift):
             own.append(read_relations(group.by, tuple(drift.features[index].name for index in related), row))
     return measurements, too_many_strata
+
+
+def profile_batches(
+    staged: DataFrame, drift: DriftSpec, batches: Sequence[Batch], *, personal: bool
+) -> tuple[dict[Batch, list[Measurement]], dict[Batch, str]]:
+    """Return each batch's profiles and relations, from one more aggregation, and the errors of batches without them."""
+    profiles: dict[Batch, list[Measurement]] = {}
+    errors: dict[Batch, str] = {}
+
+    def attempt(some: Sequence[Batch]) -> None:
+        rows = staged if len(some) == len(batches) else select_batches(staged, some)
+        measured, too_many = measure_profiles(rows, drift, some[0] if len(some) == 1 else None)
+        profiles.update(measured)
+        errors.update(dict.fromkeys(too_many & set(some), TOO_MANY_STRATA))
+
+    for batch, message in isolate_failures(sorted(batches), attempt, personal=personal).items():
+        errors[batch] = f"the features could not be measured: {message}"
+    return profiles, errors
 
 
 def _groups(published: DataFrame, drift: DriftSpec) -> list[_Group]:

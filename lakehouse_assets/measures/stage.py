@@ -24,8 +24,9 @@ from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.gate import is_waived
 from lakehouse_assets.decisions.personal import MASKED, may_be_misplaced
+from lakehouse_assets.measures.batches import batches_sql
 from lakehouse_assets.measures.duplicates import flag_distinct, flag_duplicates
-from lakehouse_assets.measures.frames import all_of, batches_sql
+from lakehouse_assets.measures.frames import all_of
 from lakehouse_assets.measures.scan import BITS, bit, fails_any
 from lakehouse_assets.measures.typed import typed_columns
 

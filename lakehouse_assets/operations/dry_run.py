@@ -27,16 +27,14 @@ from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema.gate import lacking_columns, without
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.frames import select_batches
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken, select_batches
 from lakehouse_assets.measures.stage import declared_rules, row_rules
-from lakehouse_assets.measures.standalone import flag_rows
 from lakehouse_assets.pipeline.extract import bronze_rows
 from lakehouse_assets.pipeline.gate import JUDGING, Target, run_steps
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import SilverTarget
-from lakehouse_assets.pipeline.staging import stage_batches, stage_typed
+from lakehouse_assets.pipeline.staging import flag_rows, stage_batches, stage_typed
 from lakehouse_assets.pipeline.table_source import only_in_bronze, source_of
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
@@ -182,7 +180,7 @@ class _DryRun(SilverTarget):
         def flag(rows: DataFrame, checks: Sequence[Check], broken: Broken) -> DataFrame:
             return flag_rows(rows, checks, context, others.frames, broken, run.pii)
 
-        missing = others.errors(run.spec.checks, self.batches)
+        missing = others.errors(run.spec.checks)
         return stage_typed(run, select_batches(self.rows, self.batches), self.batches, flag, in_memory, missing)
 
     def add_measures(self) -> None:
@@ -196,11 +194,10 @@ class _DryRun(SilverTarget):
         history = History(log)
         for batch in self.batches:
             start = start_of(batch)
-            outcomes = gate.judge_checks(
-                *(wanted, window_context(spec, start, self.control.get(start)), self.numbers[batch], spec.pii_columns),
-                before=partial(history.before, start),
-                lacking=self.lacking.get(start, ()),
-            )
+            context, before = window_context(spec, start, self.control.get(start)), partial(history.before, start)
+            lacking = self.lacking.get(start, ())
+            numbers = self.numbers[batch]
+            outcomes = gate.judge_checks(wanted, context, numbers, spec.pii_columns, before=before, lacking=lacking)
             window, old, rows = window_at(start, spec.extraction.cadence), current.get(start), self.numbers[batch].rows_in
             self.outcomes += [DryRunOutcome(window, rows, o, old) for o in outcomes if o.check in self.names]
             if old and old.accepted and not any(outcome.effect == "batch" for outcome in outcomes):

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.operations.dry_run import DryRunOutcome, DryRunResult, in_memory, judge_only, with_check
 from lakehouse_assets.pipeline.gold import GoldTarget
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables
@@ -37,7 +37,7 @@ class _GoldDryRun(GoldTarget):
 
     def stage_rows(self) -> tuple[DataFrame, Broken]:
         others = current_reference_tables(self.run.settings, self.run.spec.checks, self.run.spark)
-        missing = others.errors(self.run.spec.checks, self.batches)
+        missing = others.errors(self.run.spec.checks)
         return stage_gold(self.run, (self.at, self.number), self.rows, others.frames, in_memory, missing)
 
     def decide(self) -> list[Decision]:

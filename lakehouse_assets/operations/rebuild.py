@@ -14,8 +14,7 @@ from lakehouse_assets.decisions.schema.migration import Step, irreversible, migr
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.pipeline.evidence import findings_of
-from lakehouse_assets.pipeline.fold import fold, foldable
-from lakehouse_assets.pipeline.fold_difference import find_differences
+from lakehouse_assets.pipeline.fold import find_differences, fold, foldable
 from lakehouse_assets.pipeline.mend import mend_silver
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import completed_before

@@ -14,8 +14,7 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.evidence.comparison import compare_baseline, compare_evidence
-from lakehouse_assets.decisions.evidence.differences import make_finding
-from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS, Finding, Layer, format_findings
+from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS, Finding, Layer, format_findings, make_finding
 from lakehouse_assets.decisions.evidence.silver import compare_silver
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import DiskError, EnvironmentMissing, EvidenceError

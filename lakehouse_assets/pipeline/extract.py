@@ -19,7 +19,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.failure_isolation import FailureIsolation, halves
 from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.measures.frames import batches_sql
+from lakehouse_assets.measures.batches import batches_sql
 from lakehouse_assets.pipeline import read_windows
 from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
 from lakehouse_assets.pipeline.run import Run

@@ -1,6 +1,7 @@
 """Law 1: silver as the fold of the clean rows of each window's accepted extractions, in the total order.
 
-Belongs here: which rows are clean by the decisions, and folding them. Does not: writing silver (silver_write).
+Belongs here: which rows are clean by the decisions, folding them, and comparing silver with its fold. Does not: writing silver
+(silver_write).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,8 @@ from lakehouse_assets.contracts.silver import silver_columns, silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.decisions.ledger import Link, Live
-from lakehouse_assets.measures.frames import MOMENT, local_frame, select_batches
+from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, published_keys, unread_windows
 from lakehouse_assets.measures.stage import stage
 from lakehouse_assets.pipeline.run import Run
@@ -160,3 +162,21 @@ def _since_last_absence(rows: DataFrame, key: list[str], deleting: Sequence[date
 def empty_silver(spark: SparkSession, spec: TableContract) -> DataFrame:
     """No rows, silver's schema."""
     return spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in silver_types(spec).items()])
+
+
+def find_differences(silver: DataFrame, folded: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the rows that only silver has, and those that only the fold has, each as often as the other lacks it.
+
+    Only columns of both in the same type are compared: of another type nothing can be.
+    """
+    kinds = dict(silver.dtypes)
+    shared = [name for name, kind in folded.dtypes if kinds.get(name) == kind]
+    of_silver, of_fold = _select_comparable(silver, shared), _select_comparable(folded, shared)
+    return of_silver.exceptAll(of_fold), of_fold.exceptAll(of_silver)
+
+
+def _select_comparable(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return these columns. Spark compares all but maps, and what has one within: those as text."""
+    kinds = dict(rows.dtypes)
+    texts = {name: F.to_json(identifier(name)).alias(name) for name in columns if "map<" in kinds[name]}
+    return rows.select(*[texts.get(name, F.col(identifier(name))) for name in columns])

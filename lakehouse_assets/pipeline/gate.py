@@ -19,11 +19,9 @@ from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.verdict import add_deferred_outcomes
-from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, collect_failing_samples, measure_batches, query_failures
+from lakehouse_assets.measures.batches import Broken, errors_by_batch
 from lakehouse_assets.measures.error_text import masked_text
-from lakehouse_assets.measures.examples import collect_failing_samples
-from lakehouse_assets.measures.isolate import Broken, errors_by_batch
-from lakehouse_assets.measures.special import query_failures
 from lakehouse_assets.pipeline.reference_tables import never_published
 from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.storage import commit_metadata, delta, logs, version_marks
@@ -79,7 +77,6 @@ class Target(ABC, Generic[AnyRun]):
 
     def add_measures(self) -> None:
         """Measure what only this kind of target has."""
-        return
 
     @abstractmethod
     def decide(self) -> list[Decision]:
@@ -163,8 +160,7 @@ def write(target: Target[Any]) -> None:
 
 def profiles(target: Target[Any]) -> None:
     """Add the profiles of accepted windows to the baseline."""
-    joining = [decision for decision in target.own if decision.accepted and decision.teaches]
-    if joining:
+    if joining := [decision for decision in target.own if decision.accepted and decision.teaches]:
         write_profiles(target.run.settings, target.run.table, joining)
 
 
@@ -172,8 +168,7 @@ def deferred_checks(target: Target[Any]) -> None:
     """Run the checks that quarantine nothing and need a query of their own. Their results are logged before the mark, so that a
     recovery cannot miss them.
     """
-    later = deferred_outcomes(target)
-    if later:
+    if later := deferred_outcomes(target):
         logs.log_checked(target.run.settings, [(d, later[d.decision_id]) for d in target.own if d.decision_id in later])
     complete(target, later)
 

@@ -20,12 +20,11 @@ from lakehouse_assets.contracts.check_context import gold_context
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset, ruleset_hash
-from lakehouse_assets.decisions.decide import gold_outcomes
+from lakehouse_assets.decisions.decide import BatchEvidence, gold_outcomes, make_decision
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
 from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps
@@ -136,28 +135,21 @@ class GoldTarget(Target[GoldRun]):
         for batch in self.batches:
             numbers = self.numbers[batch]
             outcomes = gold_outcomes(self.run.spec, self.context, numbers, self.run.pii, self._rows_outside()) + outcomes
-        verdict, counts = verdict_of(outcomes, numbers)
-        return [
-            Decision(
-                table=self.run.table,
-                p_extracted_at=None,
-                extraction_seq=self.number,
-                number=self.number,
-                kind="judged",
-                verdict=verdict,
-                counts=counts,
-                reasons=reasons_of(outcomes),
-                ruleset_hash=ruleset_hash(self.run.spec, self.run.query),
-                ruleset=ruleset(self.run.spec, self.run.query),
-                bronze_version=None,
-                baseline_version=None,
-                run_id=self.run.run_id,
-                decided_at=self.at,
-                inputs=dict(self.inputs),
-                recomputed=self.parts,
-                checks=tuple(outcome.as_dict() for outcome in outcomes),
-            )
-        ]
+        decision = make_decision(
+            outcomes,
+            BatchEvidence(numbers, inputs=self.inputs),
+            None,
+            table=self.run.table,
+            p_extracted_at=None,
+            extraction_seq=self.number,
+            number=self.number,
+            ruleset_hash=ruleset_hash(self.run.spec, self.run.query),
+            ruleset=ruleset(self.run.spec, self.run.query),
+            run_id=self.run.run_id,
+            decided_at=self.at,
+            recomputed=self.parts,
+        )
+        return [decision]
 
     def _rows_outside(self) -> int:
         if self.run.spec.grain is None or self.parts is None:

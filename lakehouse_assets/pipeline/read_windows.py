@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.measures.isolate import evaluate
+from lakehouse_assets.measures.batches import evaluate
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.sources.file_scans import innermost_reason, is_environmental, spark_works

@@ -14,8 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Link
 from lakehouse_assets.decisions.supersession import Replaced, loses_too_much
-from lakehouse_assets.measures.frames import select_batches
-from lakehouse_assets.measures.isolate import isolate_failures
+from lakehouse_assets.measures.batches import isolate_failures, select_batches
 from lakehouse_assets.measures.keys import KeyCounts, count_redelivered, deleted_keys, key_columns, unread_windows
 from lakehouse_assets.pipeline.fold import chain_of, clean_rows, fold, foldable, status_rows
 from lakehouse_assets.pipeline.run import Run

@@ -3,18 +3,16 @@
 Belongs here: finding the tables that checks read, and what a decision keeps of them. Does not: the checks.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import tables_read
-from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.measures.isolate import Broken
 from lakehouse_assets.pipeline.evidence import refuse_damaged_table
 from lakehouse_assets.pipeline.fold import fold, foldable
 from lakehouse_assets.pipeline.run import Run
@@ -31,10 +29,9 @@ class ReferenceTables:
     numbers: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
-    def errors(self, checks: Sequence[Check], batches: Collection[Batch]) -> Broken:
-        """Return the checks that read a missing table, each with the reason, for every batch."""
-        looking = [(c.id, self.missing[c.reads.table]) for c in checks if c.reads and c.reads.table in self.missing]
-        return {check: dict.fromkeys(batches, why) for check, why in looking}
+    def errors(self, checks: Sequence[Check]) -> dict[str, str]:
+        """Return the checks that read a missing table, each with the reason."""
+        return {c.id: self.missing[c.reads.table] for c in checks if c.reads and c.reads.table in self.missing}
 
     @property
     def inputs(self) -> dict[str, int]:

@@ -40,9 +40,24 @@ class TableRun(Generic[Contract]):
     step: Callable[[str], None] = _ignore
 
     @property
+    def table(self) -> str:
+        """Its name in the logs."""
+        return self.spec.name
+
+    @property
     def spark(self) -> SparkSession:
         """The session; the first use starts the JVM."""
         return self.session()
+
+    @property
+    def pii(self) -> frozenset[str]:
+        """The personal columns of a table or frame. Gold has its own."""
+        return getattr(self.spec, "pii_columns", frozenset())
+
+    @property
+    def personal(self) -> bool:
+        """Whether an error of a check may quote a personal value."""
+        return bool(self.pii)
 
 
 @dataclass(frozen=True)
@@ -56,24 +71,9 @@ class Run(TableRun[Table]):
     alarm: Callable[[Sequence[Finding]], None] = _ignore
 
     @property
-    def table(self) -> str:
-        """Its name in the logs."""
-        return self.spec.name
-
-    @property
     def published_path(self) -> str:
         """The path of silver."""
         return self.path("silver")
-
-    @property
-    def pii(self) -> frozenset[str]:
-        """Silver's personal columns."""
-        return self.spec.pii_columns
-
-    @property
-    def personal(self) -> bool:
-        """Whether an error of a check may quote a personal value."""
-        return bool(self.pii)
 
     def path(self, layer: str) -> str:
         """The table's path in a layer."""
@@ -92,7 +92,7 @@ class GoldRun(TableRun[GoldSpec]):
     """
 
     query: GoldQuery = field(kw_only=True)
-    pii: frozenset[str] = frozenset()
+    pii: frozenset[str] = frozenset()  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     reads_personal: bool = False
 
     @property
@@ -118,18 +118,3 @@ class FrameRun(TableRun[FrameRules]):
     """
 
     published_path: str = ""
-
-    @property
-    def table(self) -> str:
-        """Its name in the log."""
-        return self.spec.name
-
-    @property
-    def pii(self) -> frozenset[str]:
-        """The frame's personal columns."""
-        return self.spec.pii_columns
-
-    @property
-    def personal(self) -> bool:
-        """Whether an error of a check may quote a personal value."""
-        return bool(self.pii)

@@ -28,7 +28,7 @@ from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
-from lakehouse_assets.measures.isolate import Broken
+from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
 from lakehouse_assets.pipeline.gate import (
@@ -81,7 +81,7 @@ class SilverTarget(Target[Run]):
             [d for d in log if d.number < first.number],
             records=[r for r in records if r.batch in batches],
             request=JudgementRequest(waived=first.waived),
-            rules=as_judged(run.spec, first.ruleset),
+            rules=run.spec.as_judged(first.ruleset),
             inputs=first.inputs,
         )
         # Staged by the rules of then, folded by today's contract: law 1 uses no other.
@@ -136,6 +136,10 @@ class SilverTarget(Target[Run]):
     def measure_replaced(self, from_bronze: bool = False) -> None:
         """Compare second deliveries and snapshots with the rows that they would replace."""
         rows_in = {batch: numbers.rows_in for batch, numbers in self.numbers.items()}
+        judged = {decision.p_extracted_at for decision in self.log}
+        if self.staging.spec.extraction.mode != "snapshot" and not any(start in judged for start, _ in rows_in):
+            self.replaced_by = lambda batch, decisions: None
+            return
         self.replaced_by = measure_replaced(
             self.staging, self.staged, rows_in, self.log, from_bronze=from_bronze, alone=not self.postponing
         )
@@ -158,7 +162,9 @@ class SilverTarget(Target[Run]):
                 self.postponed.append(record)
                 continue
             evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
-            decisions += decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+            judged = decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+            knowledge.learn(judged, evidence)
+            decisions += judged.decisions
         return decisions
 
     def read_knowledge(self) -> Knowledge:
@@ -259,9 +265,3 @@ def decided_targets(run: Run, decisions: Sequence[Decision], log: Sequence[Decis
     records = logs.extractions(run.settings, run.table)
     groups = groupby(decisions, key=lambda d: (d.ruleset, d.waived, d.inputs))
     return [SilverTarget.of_decisions(run, list(group), log, records) for _, group in groups]
-
-
-def as_judged(spec: TableSpec, ruleset: str) -> TableSpec:
-    """The contract with the rules of then; other fields are today's."""
-    others = {name: getattr(spec, name) for name in ("alerts", "gold", "description", "maintenance")}
-    return TableSpec.from_ruleset(ruleset).model_copy(update=others)

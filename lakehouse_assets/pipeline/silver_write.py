@@ -23,7 +23,8 @@ from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Live, may_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.measures.frames import MOMENT, local_frame, select_batches
+from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.run import Run

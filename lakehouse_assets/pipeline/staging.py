@@ -17,10 +17,10 @@ from lakehouse_assets.contracts.check_context import gold_context
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.measures.batches import Broken, Build, row_probes, select_batches, stage_or_isolate
 from lakehouse_assets.measures.duplicates import flag_distinct, flag_duplicates, key_hash, repeated_keys
 from lakehouse_assets.measures.error_text import masked_text
-from lakehouse_assets.measures.frames import local_frame, select_batches
-from lakehouse_assets.measures.isolate import Broken, Build, row_probes, stage_or_isolate
+from lakehouse_assets.measures.frames import local_frame
 from lakehouse_assets.measures.stage import flag_typed_rows, key_rules, row_rules, stage
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.pipeline.reference_tables import ReferenceTables
@@ -62,7 +62,7 @@ def stage_batches(
     ``others``: the tables that checks look into; one that is missing puts its checks in error. ``all_readable``: whether no
     record of these batches is corrupt; None: their source is read once only.
     """
-    spec, missing = run.spec, others.errors(run.spec.checks, batches)
+    spec, missing = run.spec, _in_all(batches, others.errors(run.spec.checks))
     staged = partial(stage, spec=spec, waived=waived, others=others.frames)
 
     def build(rows: DataFrame, broken: Broken) -> DataFrame:
@@ -77,19 +77,48 @@ def stage_batches(
 
 
 def stage_typed(
-    run: Run | GoldRun | FrameRun, rows: DataFrame, batches: Collection[Batch], flag: Flag, store: Store, missing: Broken
+    run: Run | GoldRun | FrameRun,
+    rows: DataFrame,
+    batches: Collection[Batch],
+    flag: Flag,
+    store: Store,
+    missing: Mapping[str, str],
 ) -> tuple[DataFrame, Broken]:
     """The same of rows that are typed already. ``missing``: checks that cannot be evaluated anyway, and why."""
-    checks = run.spec.checks
+    checks, unread = run.spec.checks, _in_all(batches, missing)
 
     def build(rows: DataFrame, broken: Broken) -> DataFrame:
         return flag(rows, checks, broken)
 
     def probes() -> dict[str, Build]:
-        return row_probes(checks, lambda rows, some: flag(rows, some, missing))
+        return row_probes(checks, lambda rows, some: flag(rows, some, unread))
 
     with limit_codegen(run.spark, len(checks)):
-        return stage_or_isolate(rows, batches, build, probes, store, missing, personal=run.personal)
+        return stage_or_isolate(rows, batches, build, probes, store, unread, personal=run.personal)
+
+
+def _in_all(batches: Collection[Batch], errors: Mapping[str, str]) -> Broken:
+    return {check: dict.fromkeys(batches, why) for check, why in errors.items()}
+
+
+def flag_rows(
+    frame: DataFrame,
+    checks: Sequence[Check],
+    context: CheckContext,
+    others: Mapping[str, DataFrame] | None = None,
+    broken: Broken | None = None,
+    pii: Collection[str] = (),
+) -> DataFrame:
+    """Return typed rows with a staging's flags, lazily: unread flags are not computed. ``frame``: has `p_extracted_at` and
+    `extraction_seq`. ``broken``: checks not to evaluate, with their batches. ``pii``: columns whose values no reason quotes.
+    """
+    rows = flag_typed_rows(frame.withColumn("_unreadable", F.lit(False)), checks, context, pii, others or {}, broken)
+    # Contradicting rows of a key need a sort: only if a check reads them.
+    if not any("_conflict" in sql for check in checks for sql in check.metrics(context).values()):
+        return flag_distinct(rows)
+    if CONTENT_HASH not in rows.columns:
+        rows = rows.withColumn(CONTENT_HASH, F.md5(F.to_json(F.struct(*frame.columns))))
+    return flag_duplicates(rows, context.key, context.last_modified)
 
 
 def _sorted_where_needed(rows: DataFrame, key: Column, flag: Callable[..., DataFrame]) -> DataFrame:
@@ -185,7 +214,7 @@ def stage_gold(
     rows: DataFrame,
     others: Mapping[str, DataFrame],
     store: Store,
-    missing: Broken | None = None,
+    missing: Mapping[str, str] | None = None,
 ) -> tuple[DataFrame, Broken]:
     """These rows as one batch. Raises LakehouseError, which quotes no value, where the SQL itself stops on personal rows."""
     columns = [identifier(c) for c in rows.columns]

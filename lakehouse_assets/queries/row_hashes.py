@@ -14,8 +14,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import Finding, Kind, Layer, describe_mend
 from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.pipeline.extract import hash_of_row
-from lakehouse_assets.pipeline.fold import fold, foldable
-from lakehouse_assets.pipeline.fold_difference import find_differences
+from lakehouse_assets.pipeline.fold import find_differences, fold, foldable
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs

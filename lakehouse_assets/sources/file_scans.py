@@ -1,6 +1,6 @@
 """Scans of many files: list them without a job, find the file that stops a scan, and tell bad data from a bad environment.
 
-Belongs here: scans of any format, and the causes of their errors. Does not: formats, windows (measures/isolate).
+Belongs here: scans of any format, and the causes of their errors. Does not: formats, windows (measures/batches).
 
 Bad data becomes a corrupt row. A fault of the machine, the network, the storage or Spark must fail the run: it would mark good
 files as unreadable.

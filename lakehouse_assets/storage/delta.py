@@ -21,6 +21,7 @@ from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
+from lakehouse_assets.storage.session import set_session_property
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -146,15 +147,8 @@ def commit_metadata_of(decision_ids: Sequence[str], step: str) -> str:
 @contextmanager
 def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
     """Set the user metadata of commits within the block: MERGE reads it from the session only."""
-    before = spark.conf.get(USER_METADATA, None)
-    spark.conf.set(USER_METADATA, text)
-    try:
+    with set_session_property(spark, USER_METADATA, text):
         yield
-    finally:
-        if before is None:
-            spark.conf.unset(USER_METADATA)
-        else:
-            spark.conf.set(USER_METADATA, before)
 
 
 def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:

@@ -202,14 +202,14 @@ def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
     """Turn off whole-stage code generation within the block if there are many checks: the method for some hundreds of them
     takes more memory to compile than a run has.
     """
-    with _setting(spark, "spark.sql.codegen.wholeStage", "false") if checks > MOST_COMPILED else nullcontext():
+    with set_session_property(spark, "spark.sql.codegen.wholeStage", "false") if checks > MOST_COMPILED else nullcontext():
         yield
 
 
 @contextmanager
 def disable_ansi(spark: SparkSession) -> Iterator[None]:
     """Within the block, a new expression gives NULL where a cast or a division would stop the scan."""
-    with _setting(spark, "spark.sql.ansi.enabled", "false"):
+    with set_session_property(spark, "spark.sql.ansi.enabled", "false"):
         yield
 
 
@@ -219,12 +219,16 @@ def rule_semantics(spark: SparkSession) -> Iterator[None]:
 
     Build a frame in it and run it outside: files that the session reads then keep the session's own meaning.
     """
-    with _setting(spark, "spark.sql.ansi.enabled", "true"), _setting(spark, "spark.sql.session.timeZone", "UTC"):
+    with (
+        set_session_property(spark, "spark.sql.ansi.enabled", "true"),
+        set_session_property(spark, "spark.sql.session.timeZone", "UTC"),
+    ):
         yield
 
 
 @contextmanager
-def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+def set_session_property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Within the block, the session has this value of a property."""
     before = spark.conf.get(key, None)
     spark.conf.set(key, value)
     try:

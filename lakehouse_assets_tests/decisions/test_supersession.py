@@ -92,7 +92,7 @@ def test_supersession_records_name_remaining_rows_and_follow_their_changes():
     assert list(live.accepted) == [second.batch]
     assert {d.batch for d in live.publishing.values()} == {first.batch, second.batch}
     third = extraction(3, 3)
-    again = superseded(ledger.earlier(third.batch, decisions), third, Replaced(5, 0, {}))
+    again = superseded(ledger.earlier(third, decisions), third, Replaced(5, 0, {}))
     assert [(d.extraction_seq, d.counts.rows_published, d.counts.rows_superseded) for d in again] == [(1, 0, 5), (2, 0, 5)]
     assert ledger.live_decisions([*decisions, third, *again]).chains == {}
-    assert superseded(ledger.earlier(third.batch, [*decisions, third, *again]), third, None) == []
+    assert superseded(ledger.earlier(third, [*decisions, third, *again]), third, None) == []

@@ -10,7 +10,7 @@ from lakehouse_assets.decisions.decide import JudgementRequest, Knowledge
 from lakehouse_assets.decisions.drift.relations import read_measurement
 from lakehouse_assets.pipeline.gate import JUDGING, complete, deferred_outcomes, run_steps
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import SilverTarget, as_judged
+from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import delta, logs
 
 
@@ -38,7 +38,7 @@ def replay(run: Run, decision: Decision) -> Decision:
 
     ``decision`` must have been read with its evidence, and be one of silver's.
     """
-    run = replace(run, spec=as_judged(run.spec, decision.ruleset), run_id=f"{run.run_id}-replay")
+    run = replace(run, spec=run.spec.as_judged(decision.ruleset), run_id=f"{run.run_id}-replay")
     records = logs.extractions(run.settings, run.table)
     record = next(r for r in records if r.batch == decision.batch)
     # What an extraction had not yet shown when it was decided, it did not know.

@@ -88,7 +88,9 @@ def test_a_rejudged_quarantine_is_no_history_for_the_next_window():
         )
         for one in records:
             evidence = BatchEvidence(numbers[one.p_extracted_at, 1])
-            decisions += decide(spec, one, evidence, knowledge, request, run_id="run", at=one.extracted_at)
+            judged = decide(spec, one, evidence, knowledge, request, run_id="run", at=one.extracted_at)
+            knowledge.learn(judged, evidence)
+            decisions += judged.decisions
         return decisions
 
     decisions = judge_days(loose, rows, [])

@@ -8,7 +8,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
 
 from lakehouse_assets.errors import DiskError, LakehouseError, RefusedError
-from lakehouse_assets.measures.isolate import errors_of, isolate_failures
+from lakehouse_assets.measures.batches import errors_of, isolate_failures
 from lakehouse_assets.storage import disk_errors
 from lakehouse_assets.storage.disk_errors import as_disk_error, find_disk_fault
 from lakehouse_assets.storage.lock import table_lock

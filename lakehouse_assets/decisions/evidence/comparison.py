@@ -10,8 +10,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence import findings
-from lakehouse_assets.decisions.evidence.differences import find_damage, make_count_finding, make_finding, state_of
-from lakehouse_assets.decisions.evidence.findings import UNNAMED, Finding, Inventory, Kind, LoggedEvidence
+from lakehouse_assets.decisions.evidence.findings import (
+    UNNAMED,
+    Finding,
+    Inventory,
+    Kind,
+    LoggedEvidence,
+    find_damage,
+    make_count_finding,
+    make_finding,
+    state_of,
+)
 from lakehouse_assets.decisions.evidence.log_entries import compare_entries
 from lakehouse_assets.decisions.evidence.silver import compare_silver
 

@@ -1,10 +1,10 @@
 """Evidence of a table: its records, the inventory of its tables, and the findings about their difference.
 
-Belongs here: these shapes, and a finding's texts. Does not: comparing them (comparison), or counting (storage/evidence).
+Belongs here: these shapes, and building a finding. Does not: comparing them (comparison), or counting (storage/evidence).
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -143,3 +143,39 @@ def format_findings(findings: Sequence[Finding]) -> str:
     lines += [f"… and {len(findings) - SHOWN} more: lakehouse verify --table {findings[0].table}"] if findings[SHOWN:] else []
     lines += [f"Mend: {mend}" for mend in dict.fromkeys(finding.mend for finding in findings)]
     return "\n".join(lines)
+
+
+def make_finding(table: str, layer: Layer, kind: Kind, message: str, batch: Batch | None = None, mend: str = "") -> Finding:
+    """Return a finding. ``mend``: the step that mends it, if it is not the layer's own."""
+    window, seq = batch or (None, None)
+    return Finding(table, layer, kind, message, mend or describe_mend(table, layer), window, seq)
+
+
+def state_of(inventory: Inventory, layer: Layer) -> TableState:
+    """Return a layer on disk; without a version if it was not measured."""
+    return inventory.tables.get(layer, TableState())
+
+
+def find_damage(table: str, inventory: Inventory, *layers: Layer) -> Iterator[Finding]:
+    """Yield tables whose log or data files cannot be read."""
+    for layer in layers:
+        state = state_of(inventory, layer)
+        if state.unreadable:
+            first = "" if layer == "silver" else f"move {layer if layer in LOGS else f'{layer}/{table}'} away; then "
+            text = f"its Delta log cannot be read: {state.unreadable}"
+            yield make_finding(table, layer, "unreadable", text, mend=first + describe_mend(table, layer))
+        elif state.absent:
+            names = ", ".join(state.absent[:3]) + (", …" if len(state.absent) > 3 else "")
+            yield make_finding(table, layer, "files", f"{len(state.absent)} data file(s) are missing or damaged: {names}")
+
+
+def make_count_finding(
+    table: str, layer: Layer, state: TableState, rows: int, expected: int, why: str, batch: Batch | None = None, of: str = ""
+) -> Finding:
+    """Return a finding of two numbers of rows. ``why``: the cause, if it is known and the table is there. ``of``: the id of the
+    rows' decision.
+    """
+    kind: Kind = "lost" if state.version is None else "fewer" if rows < expected else "more"
+    why = "; the table is not there" if state.version is None else why
+    text = f"{rows} rows{f' of decision {of}' if of else ''} are there, {expected} are on record{why}"
+    return replace(make_finding(table, layer, kind, text, batch), decision_id=of or None)

@@ -5,8 +5,16 @@ Belongs here: this comparison. Does not: reading commits (storage/evidence), or 
 
 from collections.abc import Iterator, Sequence
 
-from lakehouse_assets.decisions.evidence.differences import find_damage, make_count_finding, make_finding, state_of
-from lakehouse_assets.decisions.evidence.findings import Change, Finding, Inventory, LoggedEvidence
+from lakehouse_assets.decisions.evidence.findings import (
+    Change,
+    Finding,
+    Inventory,
+    LoggedEvidence,
+    find_damage,
+    make_count_finding,
+    make_finding,
+    state_of,
+)
 
 # Before the first mark silver was empty.
 BEFORE_FIRST_MARK = (-1, 0)

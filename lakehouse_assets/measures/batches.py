@@ -1,25 +1,48 @@
-"""Which batches an expression fails in, and which expressions fail, so that one bad value affects no other batch or check.
+"""Rows of chosen batches, and the batches in which an expression fails, so that one bad value affects no other batch or check.
 
-Belongs here: bisection to single batches, and staging without the failing rules. Does not: what is tried, or the text of an
-error (error_text).
+Belongs here: selecting batches, bisection to single ones, staging without the failing rules. Does not: what is tried, or an
+error's text (error_text).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import row_prerequisites
-from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.measures.error_text import error_text
-from lakehouse_assets.measures.frames import select_batches
+from lakehouse_assets.measures.frames import any_of, moment
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 
 # Rules (or ``column:<name>``) that cannot be evaluated, each with its failing batches and their errors.
 Broken = Mapping[str, Mapping[Batch, str]]
 Build = Callable[[DataFrame, Broken], DataFrame]
+
+
+def batches_sql(batches: Collection[Batch]) -> str:
+    """Return SQL that is true for the rows of these batches."""
+    return " OR ".join(f"(p_extracted_at = {literal(at)} AND extraction_seq = {int(seq)})" for at, seq in sorted(batches))
+
+
+def select_batches(rows: DataFrame, batches: Collection[Batch]) -> DataFrame:
+    """Return the rows of these extractions, with partition pruning: one predicate per distinct sequence number."""
+    by_seq: dict[int, list[datetime]] = {}
+    for batch in batches:
+        by_seq.setdefault(batch[1], []).append(start_of(batch))
+    moments = {seq: ", ".join(literal(start) for start in sorted(starts)) for seq, starts in sorted(by_seq.items())}
+    return rows.where(any_of(F.expr(f"p_extracted_at IN ({m})") & (F.col("extraction_seq") == s) for s, m in moments.items()))
+
+
+def batches_of(rows: DataFrame) -> list[Batch]:
+    """Return the batches of these rows, sorted. Collects a row each."""
+    distinct = rows.select(F.unix_micros("p_extracted_at").alias("window"), "extraction_seq").distinct().collect()
+    return sorted((moment(row["window"]), row["extraction_seq"]) for row in distinct)
 
 
 def error_of(attempt: Callable[[], object], *, personal: bool) -> str | None:

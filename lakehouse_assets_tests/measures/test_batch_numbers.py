@@ -1,4 +1,4 @@
-"""Checks over typed rows, without a staging: the same numbers as the gate's, in as few Spark jobs however many the rules.
+"""The numbers of typed rows: the same as those of rows that are cast, in as few Spark jobs however many the rules.
 
 Belongs here: what only real Spark can say of them. Does not: each kind's SQL (spec), or what a number means (decisions).
 """
@@ -12,15 +12,19 @@ import pytest
 from pydantic import TypeAdapter
 
 from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.gate import judge_checks
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches
+from lakehouse_assets.measures.batches import Broken, batches_of, errors_by_batch, evaluate, row_probes, stage_or_isolate
 from lakehouse_assets.measures.profile import measure_profiles
-from lakehouse_assets.measures.standalone import flag_rows, measure_checks
+from lakehouse_assets.measures.stage import declared_rules
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.gate import measure, run_steps, stage
 from lakehouse_assets.pipeline.silver import SilverTarget
+from lakehouse_assets.pipeline.staging import flag_rows
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import land, readings, runner, window
 
@@ -39,6 +43,28 @@ ROWS = [
 
 def checks(*declared: dict[str, Any]) -> list:
     return [TypeAdapter(AnyCheck).validate_python(check) for check in declared]
+
+
+def measure_checks(frame, checked, context, others=None, broken=None) -> dict[Batch, BatchNumbers]:
+    """As the gate measures rows that it has staged."""
+    plan = MeasurePlan(checked, context, [rule.id for rule in declared_rules(checked, context)], personal=False)
+    return measure_batches(flag_rows(frame, checked, context, others, broken), plan, errors=errors_by_batch(broken or {}))
+
+
+def find_broken(frame, checked, context) -> Broken:
+    """As the gate finds the checks that stop a staging."""
+
+    def compute(rows):
+        evaluate(rows)
+        return rows
+
+    def build(rows, broken):
+        return flag_rows(rows, checked, context, broken=broken)
+
+    def probes():
+        return row_probes(checked, lambda rows, some: flag_rows(rows, some, context))
+
+    return stage_or_isolate(frame, batches_of(frame), build, probes, compute, {}, personal=False)[1]
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +170,7 @@ def test_a_check_that_stops_the_scan_is_in_error_and_stops_no_other(typed):
         {"check": "in_range", "column": "value", "max": 100},
         {"check": "metric", "name": "least", "sql": "min(value)", "min": 0},
     )
-    results = measure_checks(typed, checked, CONTEXT)
+    results = measure_checks(typed, checked, CONTEXT, broken=find_broken(typed, checked, CONTEXT))
     # The row of the first window by whose hour the metric divides is out of range, and so none that it is made of.
     assert (results[FIRST].errors.keys(), results[SECOND].errors.keys()) == ({"divides"}, {"divides", "overflows"})
     for batch in (FIRST, SECOND):
