@@ -31,7 +31,7 @@ GOLD = {
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     """Three windows."""
     settings = lake_settings(tmp_path_factory.mktemp("checks") / "lake")
     for day, value in ((1, 10), (2, 20), (3, 90)):
@@ -41,8 +41,8 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def lake(made, monkeypatch, tmp_path):
-    settings = copy_lake(made, tmp_path)
+def lake(template, monkeypatch, tmp_path):
+    settings = copy_lake(template, tmp_path)
     (tmp_path / "sensors.sql").write_text("select sensor, max(value) as most from silver_readings group by sensor")
     table = LakehouseTable(readings(gold=[GOLD]), tmp_path)
     monkeypatch.setenv("LAKEHOUSE_ROOT", settings.root)

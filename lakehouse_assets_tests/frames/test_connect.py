@@ -49,7 +49,7 @@ plain = Gate.from_dict({"name": "orders", "key": ["id"], "checks": [few], "drift
 with_staging = {"staging": f"{folder}/staging", "tables": {"known": spark.range(100)}}
 frame = spark.createDataFrame([(1, 1), (1, 2), (2, -1), (3, 5)], "id bigint, v bigint")
 many = spark.range(300).selectExpr("id", "id % 7 as v", "id % 30 as day")
-seen = {}
+answers = {}
 
 
 def error_of(call):
@@ -60,41 +60,41 @@ def error_of(call):
 
 
 with gate.check(frame, window="2024-05-01", log=log, **with_staging) as result:
-    seen["counts"] = vars(result.counts)
-    seen["rows"] = [sorted(map(tuple, rows.select("id", "v").collect())) for rows in (result.clean, result.superseded)]
-    seen["quarantined"] = [(r["id"], [each["check"] for each in r["_reasons"]]) for r in result.quarantined.collect()]
-    seen["markdown"] = "in\\\\_range\\\\_v" in result.markdown
-seen["logged"] = len(gate.baseline(log).baseline)
+    answers["counts"] = vars(result.counts)
+    answers["rows"] = [sorted(map(tuple, rows.select("id", "v").collect())) for rows in (result.clean, result.superseded)]
+    answers["quarantined"] = [(r["id"], [each["check"] for each in r["_reasons"]]) for r in result.quarantined.collect()]
+    answers["markdown"] = "in\\\\_range\\\\_v" in result.markdown
+answers["logged"] = len(gate.baseline(log).baseline)
 for mode in ("append", "merge", "overwrite"):
     with gate.publish(frame, path, mode, quarantine=bad, **with_staging) as result:
-        seen[mode] = result.version
-seen["blocked"] = error_of(lambda: plain.publish(many.select("id", "v"), path, staging=folder))
+        answers[mode] = result.version
+answers["blocked"] = error_of(lambda: plain.publish(many.select("id", "v"), path, staging=folder))
 with plain.guard(path, spark=spark, staging=folder) as guard:
     frame.where("v = 5").write.format("delta").mode("append").save(path)
-seen["guard"] = [guard.judged, guard.after.verdict]
-seen["windows"] = len(plain.baseline(many, by="day").baseline)
-seen["versions"] = len(plain.baseline(path, spark=spark).baseline)
-seen["drift"] = plain.compare(many.selectExpr("id", "v + 20 as v"), plain.baseline(many, by="day")).action
-seen["draft"] = "in_range" in Gate.suggest(many)
-seen["left"] = [str(each) for each in __import__("pathlib").Path(folder).rglob("lakehouse-gate-*")]
-seen["without"] = error_of(lambda: plain.check(frame))
-seen["stream"] = error_of(lambda: plain.check(spark.readStream.format("rate").load(), staging=folder))
+answers["guard"] = [guard.judged, guard.after.verdict]
+answers["windows"] = len(plain.baseline(many, by="day").baseline)
+answers["versions"] = len(plain.baseline(path, spark=spark).baseline)
+answers["drift"] = plain.compare(many.selectExpr("id", "v + 20 as v"), plain.baseline(many, by="day")).action
+answers["draft"] = "in_range" in Gate.suggest(many)
+answers["left"] = [str(each) for each in __import__("pathlib").Path(folder).rglob("lakehouse-gate-*")]
+answers["without"] = error_of(lambda: plain.check(frame))
+answers["stream"] = error_of(lambda: plain.check(spark.readStream.format("rate").load(), staging=folder))
 broken = spark.range(9).select("id", F.when(F.col("id") == 3, F.raise_error(F.lit("x"))).otherwise(F.col("id")).alias("v"))
-seen["broken"] = error_of(lambda: plain.check(broken, staging=folder))
+answers["broken"] = error_of(lambda: plain.check(broken, staging=folder))
 spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
 hours = Gate.from_dict({"checks": [
     {"check": "expression", "name": "row_check", "expr": "hour(at) = 0"},
     {"check": "sql", "name": "batch_check", "sql": "select * from batch where hour(at) <> 15"},
 ]})
 with hours.check(spark.sql("select timestamp'2024-05-01 00:30:00' as at"), staging=folder) as result:
-    seen["hours"] = {outcome.check: outcome.status for outcome in result.outcomes}
+    answers["hours"] = {outcome.check: outcome.status for outcome in result.outcomes}
 spark.conf.set("spark.sql.ansi.enabled", "false")
-seen["ansi"] = error_of(lambda: plain.check(frame, staging=folder))
+answers["ansi"] = error_of(lambda: plain.check(frame, staging=folder))
 from pyspark import SparkContext
-seen["jvm"] = SparkContext._gateway is not None
+answers["jvm"] = SparkContext._gateway is not None
 spark.stop()
-seen["closed"] = error_of(lambda: plain.check(frame, staging=folder))
-json.dump(seen, open(f"{folder}/seen.json", "w"), default=str)
+answers["closed"] = error_of(lambda: plain.check(frame, staging=folder))
+json.dump(answers, open(f"{folder}/answers.json", "w"), default=str)
 """
 
 
@@ -127,23 +127,23 @@ def test_every_call_works_without_a_jvm_in_the_process(tmp_path):
         command = [sys.executable, "-c", CLIENT, address, str(tmp_path)]
         client = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert client.returncode == 0, client.stderr[-3000:]
-    seen = json.loads((tmp_path / "seen.json").read_text())
-    counts = {name: seen["counts"][name] for name in ("rows_in", "rows_published", "rows_superseded", "rows_quarantined")}
+    answers = json.loads((tmp_path / "answers.json").read_text())
+    counts = {name: answers["counts"][name] for name in ("rows_in", "rows_published", "rows_superseded", "rows_quarantined")}
     assert counts == {"rows_in": 4, "rows_published": 2, "rows_superseded": 1, "rows_quarantined": 1}
-    assert seen["rows"] == [[[1, 2], [3, 5]], [[1, 1]]]
-    assert seen["quarantined"] == [[2, ["in_range_v"]]]
-    assert (seen["markdown"], seen["logged"], seen["jvm"]) == (True, 1, False)
-    assert [seen[mode] for mode in ("append", "merge", "overwrite")] == [0, 1, 2]
+    assert answers["rows"] == [[[1, 2], [3, 5]], [[1, 1]]]
+    assert answers["quarantined"] == [[2, ["in_range_v"]]]
+    assert (answers["markdown"], answers["logged"], answers["jvm"]) == (True, 1, False)
+    assert [answers[mode] for mode in ("append", "merge", "overwrite")] == [0, 1, 2]
     assert sorted((row["id"], row["v"]) for row in rows_of(str(tmp_path / "orders"))) == [(1, 2), (3, 5), (3, 5)]
     assert len(rows_of(str(tmp_path / "bad"))) == 3
-    assert seen["blocked"].startswith("QuarantinedError: orders: quarantined")
-    assert seen["guard"] == ["the rows that version 3 appended", "published"]
-    assert (seen["windows"], seen["versions"], seen["drift"], seen["draft"]) == (30, 3, "warn", True)
-    assert seen["left"] == []
-    assert "pass `staging=`" in seen["without"]
-    assert seen["stream"].startswith("RefusedError: the frame is a stream")
-    assert seen["broken"].startswith("SourceError: the frame cannot be read")
+    assert answers["blocked"].startswith("QuarantinedError: orders: quarantined")
+    assert answers["guard"] == ["the rows that version 3 appended", "published"]
+    assert (answers["windows"], answers["versions"], answers["drift"], answers["draft"]) == (30, 3, "warn", True)
+    assert answers["left"] == []
+    assert "pass `staging=`" in answers["without"]
+    assert answers["stream"].startswith("RefusedError: the frame is a stream")
+    assert answers["broken"].startswith("SourceError: the frame cannot be read")
     # Row checks mean the session's time zone, other checks UTC.
-    assert seen["hours"] == {"row_check": "passed", "batch_check": "passed"}
-    assert seen["ansi"].startswith("EnvironmentMissing: this Spark Connect session has spark.sql.ansi.enabled=false")
-    assert seen["closed"].startswith("RefusedError: the frame's Spark session is closed")
+    assert answers["hours"] == {"row_check": "passed", "batch_check": "passed"}
+    assert answers["ansi"].startswith("EnvironmentMissing: this Spark Connect session has spark.sql.ansi.enabled=false")
+    assert answers["closed"].startswith("RefusedError: the frame's Spark session is closed")

@@ -39,7 +39,7 @@ def run_trial(spark, settings, one, over, layer="bronze", spec=None):
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     settings = lake_settings(tmp_path_factory.mktemp("dry_run") / "lake")
     days(settings, [10, 20, 90])
     heal(spark, settings, [1, 2, 3])
@@ -47,8 +47,8 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def lake(made, tmp_path):
-    return copy_lake(made, tmp_path)
+def lake(template, tmp_path):
+    return copy_lake(template, tmp_path)
 
 
 SMALL = {"check": "in_range", "column": "value", "max": 50, "name": "small"}

@@ -42,7 +42,7 @@ def gold_run(spark, settings, **more):
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     """Two sensors: one reading of `a`, two of `b`."""
     settings = lake_settings(tmp_path_factory.mktemp("dry_run") / "lake")
     land(settings, 1, [f"{row},2024-01-01T00:00:00Z" for row in ("a,1,10", "b,1,20", "b,2,90")])
@@ -52,8 +52,8 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def lake(made, tmp_path):
-    return copy_lake(made, tmp_path)
+def lake(template, tmp_path):
+    return copy_lake(template, tmp_path)
 
 
 def run_trial(spark, settings, *declared, **more):

@@ -18,7 +18,7 @@ def featured(expr: str):
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     settings = lake_settings(tmp_path_factory.mktemp("learnt") / "lake")
     dice = random.Random(7)
     for day in range(1, BASELINE_WINDOWS + 3):
@@ -30,8 +30,8 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def learnt(made, tmp_path):
-    return copy_lake(made, tmp_path)
+def learnt(template, tmp_path):
+    return copy_lake(template, tmp_path)
 
 
 def test_profiles_of_an_earlier_meaning_are_ignored(spark, learnt):

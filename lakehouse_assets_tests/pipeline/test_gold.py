@@ -67,7 +67,7 @@ class Gold:
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     """Silver of three days with two rows each, and gold of it, derived whole. Silver is made and changed by hand, without any
     decision: gold's comparison of its inputs with the logs (test_evidence) would refuse it.
     """
@@ -84,9 +84,9 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def gold(spark, made, monkeypatch, tmp_path):
+def gold(spark, template, monkeypatch, tmp_path):
     monkeypatch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
-    return Gold(spark, copy_lake(made, tmp_path), number=1)
+    return Gold(spark, copy_lake(template, tmp_path), number=1)
 
 
 def test_a_check_in_error_stops_no_other_and_never_passes(gold):

@@ -52,7 +52,7 @@ class Gold:
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     """Silver by hand, without any decision, and gold of it. The comparison with the logs (test_evidence) would refuse that."""
     settings = lake_settings(tmp_path_factory.mktemp("gold") / "lake")
     with pytest.MonkeyPatch.context() as patch:
@@ -64,9 +64,9 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def gold(spark, made, monkeypatch, tmp_path):
+def gold(spark, template, monkeypatch, tmp_path):
     monkeypatch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
-    return Gold(spark, copy_lake(made, tmp_path), number=1)
+    return Gold(spark, copy_lake(template, tmp_path), number=1)
 
 
 def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):

@@ -20,7 +20,7 @@ from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land,
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     """Two days in silver, a row of the second in quarantine."""
     settings = lake_settings(tmp_path_factory.mktemp("gone") / "lake")
     land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z", "b,1,20,2024-01-01T00:00:00Z"])
@@ -30,8 +30,8 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def settings(made, tmp_path):
-    return copy_lake(made, tmp_path)
+def settings(template, tmp_path):
+    return copy_lake(template, tmp_path)
 
 
 @pytest.fixture

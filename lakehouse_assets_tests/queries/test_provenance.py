@@ -21,7 +21,7 @@ from lakehouse_assets_tests.support import PROJECT_ROOT, copy_lake, heal, lake_s
 
 
 @pytest.fixture(scope="module")
-def made(spark, tmp_path_factory):
+def template(spark, tmp_path_factory):
     """Two windows in one exchange, then a third with a bad row, then one that is held whole."""
     settings = lake_settings(tmp_path_factory.mktemp("provenance") / "lake")
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
@@ -35,8 +35,8 @@ def made(spark, tmp_path_factory):
 
 
 @pytest.fixture
-def lake(made, tmp_path):
-    return copy_lake(made, tmp_path)
+def lake(template, tmp_path):
+    return copy_lake(template, tmp_path)
 
 
 def version_of(settings, day: int) -> int:
