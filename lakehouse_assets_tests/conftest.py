@@ -99,13 +99,18 @@ def pytest_collection_modifyitems(config, items):
     """Long files first, so that no process is left with one at the end; of a slice, what its seed draws."""
     files = {item: item.path.relative_to(config.rootpath / "lakehouse_assets_tests").as_posix() for item in items}
     items.sort(key=lambda item: LONGEST.index(files[item]) if files[item] in LONGEST else len(LONGEST))
-    marks = {item.nodeid: mark for item in items if (mark := item.get_closest_marker("exhaustive"))}
-    if never := [name for name, mark in marks.items() if mark.kwargs["seconds"] > SLICE_SECONDS]:
+    marks = {item: mark for item in items if (mark := item.get_closest_marker("exhaustive"))}
+    # A file that tells one story is drawn as a whole: its tests build on each other.
+    units = {item: files[item] if mark.kwargs.get("story") else item.nodeid for item, mark in marks.items()}
+    seconds = {units[item]: mark.kwargs["seconds"] for item, mark in marks.items()}
+    for item, unit in units.items():
+        item.add_marker(pytest.mark.xdist_group(unit))
+    if never := [name for name, most in seconds.items() if most > SLICE_SECONDS]:
         raise pytest.UsageError(f"no seed would draw {never}: make several tests of it")
     if seed := config.getoption("--slice"):
-        drawn = draw({name: mark.kwargs["seconds"] for name, mark in marks.items()}, seed)
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in drawn])
-        items[:] = [item for item in items if item.nodeid in drawn]
+        drawn = draw(seconds, seed)
+        config.hook.pytest_deselected(items=[item for item in items if units.get(item) not in drawn])
+        items[:] = [item for item in items if units.get(item) in drawn]
 
 
 SKIPS_FAIL: pytest.StashKey[bool] = pytest.StashKey()

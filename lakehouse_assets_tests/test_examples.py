@@ -89,6 +89,7 @@ def table(path: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_file_for_each_day(year: Year) -> None:
     days = [date(2013, 1, 1) + timedelta(days=number) for number in range(366)]
     assert [path.name for path in year.files] == [f"{day}.json.gz" for day in days]

@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
+from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.browser.demo import FAULTY, dagster_dev, environment, land_weather, run_once
 from lakehouse_assets_tests.browser.ui import MISSING, SIZE, Ui, browser
+from lakehouse_assets_tests.e2e.weather_oracle import compare_gold, compare_silver
 
 # The demo is set up within the first test's time; beside other work on a small machine it takes minutes.
 pytestmark = [
@@ -49,6 +51,12 @@ def ui(opened, tmp_path) -> Iterator[Ui]:
     opened.troubles.clear()
     yield opened
     assert opened.troubles == []
+
+
+def test_the_lake_behind_the_pages_equals_the_oracle(opened, home):
+    settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
+    assert compare_silver(settings) > 17_000
+    compare_gold(settings)
 
 
 def test_the_graph_has_the_tables_as_groups_and_the_layers_with_their_kinds(ui):

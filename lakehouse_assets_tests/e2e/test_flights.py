@@ -23,6 +23,8 @@ from lakehouse_assets_tests.support import PROJECT_ROOT, heal, readings, rows_of
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land_part
 
+pytestmark = pytest.mark.exhaustive(seconds=160, story=True)
+
 NEW_YORK = ZoneInfo("America/New_York")
 DIMENSIONS = ["airlines", "airports", "planes"]
 # Of two months; on one of these days there is a flight of an impossible speed, and two come late.
@@ -176,7 +178,6 @@ def test_5_gold_counts_the_rows_of_silver(world):
 ORDERS, WINDOWS = 30, 4
 
 
-@pytest.mark.exhaustive(seconds=25)
 def test_thirty_orders_of_arrival_give_the_same_table(spark, settings):
     """Each flight stands in the table thirty times, and its events arrive each time in another order of windows."""
     with gzip.open(EXAMPLES / "flights" / "on_time" / "2013-02-08.json.gz", "rt") as lines:

@@ -167,6 +167,7 @@ def test_many_tables_each_in_order(settings, broker, instance):
         assert of(events, table) == ids(settings, table)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_while_the_broker_is_down_decisions_wait_and_then_all_arrive(jars, settings, tmp_path, instance):
     broker = Broker(tmp_path)
     settings = on(settings, broker)

@@ -206,6 +206,7 @@ def test_a_message_that_is_no_object_becomes_a_corrupt_record(spark, broker, top
     assert all(row[3:7] == (None,) * 4 for row in rows[:-1])
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_a_topic_keeps_the_contract_of_a_source(spark, broker, topic, on):
     """`change` sends a late message: the recorded ranges keep their rows. `corrupt` sends one that is no object."""
     send(broker, topic, [order(n, day, n) for day in (1, 2) for n in range(3)])

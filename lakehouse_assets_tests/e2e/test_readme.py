@@ -66,7 +66,7 @@ def test_adding_a_table_to_the_letter(clone):
     land, init, edit, validate, run, show, correct = commands(section("Add a table in five minutes"))
     run_block(clone, land)
     assert "key: order_id, guessed" in run_block(clone, init)
-    assert "right" in run_block(clone, validate), "the draft works as it is"
+    assert "checks: valid" in run_block(clone, validate), "the draft works as it is"
     run_block(clone, edit)
     assert "6 table(s)" in run_block(clone, validate)
 

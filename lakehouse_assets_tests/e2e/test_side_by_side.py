@@ -44,6 +44,7 @@ def table(name: str) -> LakehouseTable:
     )
 
 
+@pytest.mark.exhaustive(seconds=45)
 def test_a_failing_table_delays_no_other_and_heals_alone(spark, tmp_path):
     world = World(spark, tmp_path, [table(name) for name in CALENDARS])
     for name, files in LANDED.items():

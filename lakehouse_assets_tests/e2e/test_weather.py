@@ -1,7 +1,5 @@
 """The main job on the real year, through Dagster on an instance: late days, faulty days, their correction, gold, healing."""
 
-import csv
-import math
 import os
 import subprocess
 import sys
@@ -19,11 +17,14 @@ from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.weather_oracle import compare_gold, compare_silver
 from lakehouse_assets_tests.e2e.world import World, keys
-from lakehouse_assets_tests.support import PROJECT_ROOT, rows_of
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import land_part
+
+pytestmark = pytest.mark.exhaustive(seconds=400, story=True)
 
 LATE = ["2013-06-10", "2013-06-11", "2013-06-12"]
 FAULTY = ["2013-09-09", "2013-09-10", "2013-09-11", "2013-09-12"]
@@ -139,61 +140,12 @@ def test_6_the_correction_replaces_the_quarantined_window(world):
         assert world.current_decisions()[(datetime.fromisoformat(day).replace(tzinfo=UTC), 1)].superseded_by
 
 
-def number(text: str) -> float | None:
-    return None if text == "NA" else float(text)
-
-
-def oracle(world: World) -> list[dict]:
-    """Silver by hand, from the landed files and the verdicts: no Spark, none of the project's code."""
-    accepted = {start for (start, _), d in world.current_decisions().items() if d.accepted}
-    rows = {}
-    for file in sorted(Path(world.settings.landing, "weather").glob("*.csv")):
-        start = datetime.fromisoformat(file.stem).replace(tzinfo=UTC)
-        if start not in accepted:
-            continue
-        for r in csv.DictReader(file.open()):
-            wind = number(r["wind_speed"])
-            if wind is not None and not 0 <= wind * 0.44704 <= 60:
-                continue
-            hour = datetime.fromisoformat(r["time_hour"].replace("Z", "+00:00"))
-            scaled = {
-                "temp_c": ("temp", lambda v: (v - 32) / 1.8),
-                "dew_point_c": ("dewp", lambda v: (v - 32) / 1.8),
-                "humidity_percent": ("humid", lambda v: v),
-                "wind_direction_deg": ("wind_dir", lambda v: v),
-                "wind_speed_m_s": ("wind_speed", lambda v: v * 0.44704),
-                "wind_gust_m_s": ("wind_gust", lambda v: v * 0.44704),
-                "precipitation_mm": ("precip", lambda v: v * 25.4),
-                "pressure_kpa": ("pressure", lambda v: v / 10),
-                "visibility_km": ("visib", lambda v: v * 1.609344),
-            }
-            values = {n: None if number(r[c]) is None else f(number(r[c])) for n, (c, f) in scaled.items()}
-            rows[(r["origin"], hour)] = {"origin": r["origin"], "time_hour": hour, **values, "p_extracted_at": start}
-    return [rows[key] for key in sorted(rows)]
-
-
 def test_7_silver_equals_the_oracle_row_by_row(world):
-    expected = oracle(world)
-    rows = sorted(
-        rows_of(world.settings.path("silver", "weather"), list(expected[0])), key=lambda r: (r["origin"], r["time_hour"])
-    )
-    assert len(rows) == len(expected) > 25_900
-    for have, want in zip(rows, expected, strict=True):
-        for name, value in want.items():
-            same = math.isclose(have[name], value, rel_tol=1e-12) if isinstance(value, float) else have[name] == value
-            assert same, (want["origin"], want["time_hour"], name, have[name], value)
+    assert compare_silver(world.settings) > 25_900
 
 
 def test_8_gold_equals_its_silver(world):
-    expected: dict = {}
-    for row in oracle(world):
-        expected.setdefault((row["origin"], row["time_hour"].date()), []).append(row)
-    gold_rows = {(r["origin"], r["day"]): r for r in rows_of(world.settings.path("gold", "daily_weather"))}
-    assert set(gold_rows) == set(expected)
-    for key, rows in expected.items():
-        assert gold_rows[key]["readings"] == len(rows)
-        temps = [r["temp_c"] for r in rows if r["temp_c"] is not None]
-        assert gold_rows[key]["temp_max_c"] == (max(temps) if temps else None)
+    compare_gold(world.settings)
 
 
 def test_9_a_rebuild_from_bronze_gives_the_same_silver(world):

@@ -65,9 +65,9 @@ def jvm(tmp_path_factory):
         yield variables
 
 
-# Struck in `make test`: between bronze and its record, between the decision and all it leads to, in the middle of the exchange.
+# Struck in `make test`: between the decision and all it leads to, and in the middle of the exchange.
 # The others are left to `make test-all`; a new step is among them, and CI's slice draws it in its turn.
-ALWAYS = {"bronze_committed", "log_done", "write_done"}
+ALWAYS = {"log_done", "write_done"}
 
 
 @pytest.mark.parametrize(

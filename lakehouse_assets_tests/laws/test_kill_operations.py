@@ -48,14 +48,10 @@ def before(spark, tmp_path_factory):
     return cache(lambda name: prepare_lake(spark, home / name, name, SEED))
 
 
-# Left to `make test-all`: a run has their steps too, and is killed at each (test_kill).
-EXHAUSTIVE = {"run", "discard", "rejudge", "maintain", *ALSO}
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.exhaustive(seconds=40 + 20 * len(points))] if name in EXHAUSTIVE else [])
+        pytest.param(name, marks=pytest.mark.exhaustive(seconds=40 + 20 * len(points)))
         for name, points in {**POINTS_STRUCK, **ALSO}.items()
     ],
 )

@@ -30,9 +30,11 @@ def with_note(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "changing",
     [
-        *(pytest.param(who, marks=pytest.mark.exhaustive(seconds=20)) for who in ("the other window", "the redelivery")),
+        *(
+            pytest.param(who, marks=pytest.mark.exhaustive(seconds=20))
+            for who in ("the other window", "the redelivery", "the YAML")
+        ),
         "both",
-        "the YAML",
     ],
 )
 def test_a_contract_may_change_in_the_run_that_postpones_a_redelivery(changing, spark, settings):

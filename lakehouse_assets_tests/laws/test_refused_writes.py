@@ -112,6 +112,7 @@ class Stranger:
         self.wrote = True
 
 
+@pytest.mark.exhaustive(seconds=50)
 def test_a_commit_of_another_program_in_the_middle_of_ours(ground, spark, tmp_path):
     for attempt in range(TRIES):
         here = copy_lake(ground.before, tmp_path / f"try{attempt}")

@@ -67,6 +67,7 @@ def elsewhere(spark, tmp_path_factory):
     return path
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_seeded_table_judges_its_first_window_by_the_seed(spark, settings, elsewhere):
     table = spec(cold_start="stop")
     arrives(settings, [1])

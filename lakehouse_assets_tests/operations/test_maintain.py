@@ -40,6 +40,7 @@ def quarantined_batches(settings) -> dict[int, int]:
     return {day: days.count(day) for day in sorted(set(days))}
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_maintenance_removes_closed_rows_and_keeps_quarantined_and_published_ones(spark, settings):
     land(settings, 1, rows(1, "b,1,999"))  # superseded below
     land(settings, 2, rows(2, "b,2,999"))  # held for good

@@ -27,6 +27,7 @@ WIDE, NARROW = (
 )
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_todays_rules_on_yesterdays_bronze(spark, settings):
     for day, value in enumerate((10, 60, 500, 500, 500), 1):
         land(settings, day, [f"a,{day},{value},2024-01-{day:02d}T00:00:00Z", f"b,{day},1,2024-01-{day:02d}T00:00:00Z"])
@@ -58,7 +59,7 @@ def test_todays_rules_on_yesterdays_bronze(spark, settings):
     assert set(verdicts(loose, (2, 3))) == {2, 3}
     assert {row["p_extracted_at"].day for row in silver(settings)} == {1, 2, 3, 4}
     assert {(r.p_extracted_at, r.extraction_seq) for r in logs.extractions(settings, "readings")} == bronze
-    with pytest.raises(RefusedError, match="none of these windows"):
+    with pytest.raises(RefusedError, match="no window here has been judged"):
         verdicts(loose, (5, 6))
 
 

@@ -147,6 +147,7 @@ def test_a_replay_gives_the_same_verdict_after_the_reference_table_changed(spark
     assert len(silver(settings)) == 2
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_recovery_uses_the_reference_version_of_the_decision(spark, settings):
     sensors(spark, settings, 1, "ab")
     land_readings(settings, 1, ["a", "x"])

@@ -92,6 +92,7 @@ def test_a_column_added_by_hand_is_lost_only_when_it_is_named_and_comments_stay(
     assert delta.properties(str(folder))[delta.MEANING] == readings().meaning
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_comments_on_nested_fields_stay_and_do_not_make_silver_another_table(spark, settings):
     nested = "struct<street: string, rooms: array<struct<number: int>>>"
     spec = readings(

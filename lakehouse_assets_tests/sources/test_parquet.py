@@ -135,7 +135,7 @@ def test_the_scan_finds_a_damaged_page(spark, tmp_path) -> None:
 
 @pytest.mark.parametrize("option", [{"delimiter": ";"}, {"multiline": True}, {"encoding": "utf-8"}])
 def test_text_file_options_are_refused_for_parquet(option) -> None:
-    with pytest.raises(ValidationError, match="are of text files"):
+    with pytest.raises(ValidationError, match="apply to text files only"):
         source(**option)
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
@@ -22,8 +23,8 @@ def test_entries_equal_the_log_and_each_file_is_read_once(settings, tmp_path, mo
     assert [d.applied_at for d in record.decisions] == [d.applied_at for d in own]
     logbook.write(here, [logbook.decided(4)])
     paths: list[str] = []
-    dataset = delta_files.ds.dataset
-    monkeypatch.setattr(delta_files.ds, "dataset", lambda some, **more: (paths.extend(some), dataset(some, **more))[1])
+    dataset = ds.dataset
+    monkeypatch.setattr(ds, "dataset", lambda some, **more: (paths.extend(some), dataset(some, **more))[1])
     record, _ = evidence.measure_evidence(here, "readings", drift=False)
     assert len(record.decisions) == 4
     assert len([path for path in paths if "decisions" in path]) == 2  # the decision and its mark

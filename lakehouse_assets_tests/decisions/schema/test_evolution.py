@@ -181,7 +181,7 @@ def test_readers_of_a_column_are_listed():
 
 @pytest.mark.parametrize(
     ("column", "message"),
-    [("struct<a: varchar>", "unknown type 'varchar'"), ("array<>", "is no type"), ("struct<>", "needs a field"),
+    [("struct<a: varchar>", "unknown type 'varchar'"), ("array<>", "is no type"), ("struct<>", "needs at least one field"),
      ("struct<a: int, A: int>", "letter case apart"), ("map<string>", "is missing")],
 )  # fmt: skip
 def test_a_nested_type_that_cannot_be_is_refused(column, message):

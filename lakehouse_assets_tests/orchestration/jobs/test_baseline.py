@@ -84,6 +84,7 @@ def test_a_release_of_a_dead_process_is_reported_once(world):
             run_job(world.definitions, world.instance, "release_quarantine", other)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_seed_also_ends_a_cold_start_and_the_check_shows_its_comparison(world, tmp_path):
     path = str(tmp_path / "old")
     days = "timestampadd(DAY, cast(floor(id / 100) AS int), timestamp'2023-12-01') AS taken"
