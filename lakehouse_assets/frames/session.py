@@ -13,6 +13,7 @@ from lakehouse_assets.storage.sql_functions import register_functions
 
 OLDEST = (4, 1)
 ANSI = "spark.sql.ansi.enabled"
+ZONE = "spark.sql.session.timeZone"
 STREAM = (
     "call the gate for each micro-batch: `frame.writeStream.foreachBatch(lambda batch, number: gate.publish(batch, …).close())`"
 )
@@ -48,6 +49,10 @@ def require_session(spark: SparkSession) -> None:
         raise EnvironmentMissing(
             f"this Spark Connect session has {ANSI}=false, by which a failing cast would pass; set it to true"
         )
+    if is_connect(spark) and (zone := spark.conf.get(ZONE, "UTC")) not in {"UTC", "Etc/UTC", "GMT"}:
+        raise EnvironmentMissing(
+            f"this Spark Connect session has {ZONE}={zone}, in which times would mean others than in UTC; set it to UTC"
+        )
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -81,5 +86,5 @@ def own_session(spark: SparkSession) -> SparkSession:
         classic: Any = spark
         own = type(classic)(classic.sparkContext, classic._jsparkSession.cloneSession(), {})
     own.conf.set(ANSI, "true")
-    own.conf.set("spark.sql.session.timeZone", "UTC")
+    own.conf.set(ZONE, "UTC")
     return own
