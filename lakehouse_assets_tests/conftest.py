@@ -78,11 +78,18 @@ hypothesis.settings.load_profile("cases")
 
 # Files that take longest, longest first (docs/development.md has their times).
 LONGEST = (
-    *("e2e/test_weather.py", "laws/test_kill.py", "laws/test_kill_operations.py", "browser/test_ui.py", "e2e/test_flights.py"),
-    *("e2e/test_personal_token.py", "laws/test_redeliveries.py", "laws/test_laws.py", "e2e/test_kafka_source.py"),
-    *("e2e/test_readme.py", "pipeline/test_gold.py", "pipeline/test_schema.py", "operations/test_maintain.py"),
-    *("operations/test_baseline.py", "e2e/test_jdbc.py", "e2e/test_kafka.py", "laws/test_histories.py"),
-    *("operations/test_dry_run.py", "pipeline/test_bad_input.py", "laws/test_operations.py", "laws/test_paths.py"),
+    *("e2e/test_weather.py", "laws/test_kill_operations.py", "e2e/test_personal_token.py", "e2e/test_flights.py"),
+    *("browser/test_ui.py", "laws/test_laws.py", "laws/test_redeliveries.py", "laws/test_kill.py", "e2e/test_readme.py"),
+    *("pipeline/test_schema.py", "pipeline/test_gold.py", "e2e/test_own_project.py", "pipeline/test_gate_checks.py"),
+    *(
+        "pipeline/test_bad_input.py",
+        "e2e/test_kafka_source.py",
+        "e2e/test_jdbc.py",
+        "frames/test_page.py",
+        "laws/test_paths.py",
+    ),
+    *("operations/test_dry_run.py", "laws/test_histories.py", "e2e/test_kafka.py", "laws/test_operations.py"),
+    *("operations/test_maintain.py", "operations/test_baseline.py"),
 )
 
 

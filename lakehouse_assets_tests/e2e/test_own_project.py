@@ -46,6 +46,7 @@ def installed(tmp_path_factory) -> Installed:
     return Installed(tmp_path_factory.mktemp("elsewhere"))
 
 
+@pytest.mark.exhaustive(seconds=90)
 def test_a_new_project_by_the_pages_commands(installed):
     names = {name.removeprefix("lakehouse_assets/") for name in zipfile.ZipFile(installed.wheel).namelist()}
     assert names >= DATA_FILES

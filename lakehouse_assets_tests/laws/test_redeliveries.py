@@ -293,6 +293,7 @@ def test_a_fully_replaced_extraction_never_comes_back(spark, settings):
         same_after_rebuild(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=40)
 def test_rows_that_moved_to_another_window_survive(spark, settings):
     """As in a database where an updated row is of the day of its update: the day that it leaves is delivered with less."""
     spec = table()

@@ -101,6 +101,7 @@ def test_a_column_is_refused_where_spark_refuses_it(parameters, spark):
     assert expected == actual
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_two_columns_are_compared_where_spark_compares_them(spark):
     check = ANY.validate_python({"check": "compare", "column": "v", "operator": "<", "other": "w"})
     wrong = []
