@@ -207,7 +207,7 @@ def test_sql_that_breaks_the_grain_is_quarantined(gold):
 
 POINTS = points_of(gate.STEPS)
 LOGGED = POINTS[POINTS.index("log_done") :]
-# At the others the tables on disk are as at one of these, or one before the log: those are left to `make test-all`.
+# In `make test`: after the decision, and after the write. The other steps are left to `make test-all`.
 STRUCK = {"log_done", "write_done"}
 
 
