@@ -19,6 +19,7 @@ from lakehouse_assets.orchestration.assets.table_files import BrokenTable
 from lakehouse_assets.orchestration.healing.automation import automation_sensor
 from lakehouse_assets.orchestration.healing.retries import retry_sensor
 from lakehouse_assets.orchestration.healing.source_sensor import source_sensor
+from lakehouse_assets.orchestration.healing.window_state import window_assets
 from lakehouse_assets.orchestration.jobs.audits import audit_definitions
 from lakehouse_assets.orchestration.jobs.dry_run import dry_run_job
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_schedule, sweep_schedule
@@ -59,11 +60,12 @@ def project_definitions(
     operations = OperationJobs(settings, specs, {spec.name: readers_of(spec, golds) for spec in specs})
     of_tables = {spec.name: table_definitions(spec, golds, settings, specs) for spec in specs}
     audits = audit_definitions(operations, golds)
+    by_asset = {key: spec for spec in specs for key in window_assets(spec)}
     sensors = [
         source_sensor(settings, specs),
         alert_sensor(settings, specs),
         decision_event_sensor(settings),
-        automation_sensor(settings, [*of_tables.values(), audits]),
+        automation_sensor(settings, [*of_tables.values(), audits], by_asset),
     ]
     schedules = [sweep_schedule(operations)]
     if specs:
