@@ -28,6 +28,7 @@ from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec, MaintenanceSpec, SchemaPolicy, SupersedeSpec
+from lakehouse_assets.contracts.table_tests import ExpectedGold, GivenBatch, TableTest, TableTestsFile
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -41,6 +42,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 }  # fmt: skip
 SHARED: dict[str, dict[str, type[BaseModel]]] = {
     "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
+    "tests.yaml": {"": TableTestsFile, "tests.*": TableTest, "tests.*.batches.*": GivenBatch, "tests.*.gold.*": ExpectedGold},
     "rules of a frame": {"": FrameRules},
     "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
 }  # fmt: skip
