@@ -81,7 +81,6 @@ def test_each_difference_is_named(spark):
     rows = [{"sensor": "a", "hour": "1", "value": "1"}, {"sensor": "b", "hour": "1", "value": "101"}]
     batch = {"given": rows, "verdict": "published", "reasons": ["not_there"], "failing_rows": {1: ["in_range_value"]}}
     lines = run_table_test(spark, declare(spec, batches=[batch], silver=[{"sensor": "b"}]))
-    message = "1 row(s) without value at most 100"
     assert lines[0].startswith(
         "batch 1 (2024-01-01): the verdict is published_with_warnings, expected published (in_range_value: "
     )
@@ -91,7 +90,7 @@ def test_each_difference_is_named(spark):
         "batch 1 (2024-01-01), row 2: fails in_range_value; expected none",
         "silver: missing: {sensor: b}",
         "silver: not expected: {sensor: a}",
-    ], message
+    ]
     with pytest.raises(AssertionError, match=r"tests\.yaml:1: readings: t\nbatch 1"):
         verify_table_test(spark, declare(spec, batches=[batch]))
 

@@ -4,7 +4,6 @@ Belongs here: declared test → differences. Does not: what a test may declare (
 (given_rows).
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,14 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.expected_rows import row_differences
 from lakehouse_assets.contracts.gold_rules import inputs_of, personal_columns, reads_personal
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.spark_types import NESTED, parse_type
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_tests import ExpectedGold, GivenBatch, Row, TableTest, window_keys
 from lakehouse_assets.contracts.table_tests_file import TESTS_FILE, read_tests
@@ -42,6 +38,7 @@ from lakehouse_assets.testing.given_rows import (
     given_tables,
 )
 from lakehouse_assets.testing.promise import require
+from lakehouse_assets.testing.row_texts import texts_of
 
 # Of a few rows it takes longer to compile a query, and to plan it again on its way, than to run it.
 FOR_FEW_ROWS = {
@@ -50,11 +47,6 @@ FOR_FEW_ROWS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-}
-AS_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
 
@@ -242,18 +234,4 @@ def _gold_differences(
 
 
 def _frame_differences(expected: Sequence[Row], frame: DataFrame) -> list[str]:
-    return row_differences(expected, _texts_of(frame), dict(frame.dtypes))
-
-
-def _texts_of(frame: DataFrame) -> list[Row]:
-    """Return a frame's rows with each value as text, as a test writes it; nested values as JSON."""
-    nested = {name for name, kind in frame.dtypes if isinstance(parse_type(kind), NESTED)}
-    cells = F.to_json(F.struct(*[F.col(identifier(name)) for name in frame.columns]), AS_JSON)
-    return [_row_of_json(row[0], nested) for row in frame.select(cells).collect()]
-
-
-def _row_of_json(text: str, nested: Collection[str]) -> Row:
-    values = json.loads(text, parse_float=str, parse_int=str)
-    row = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
-    # Numbers within a nested value are numbers.
-    return row | {name: json.dumps(value) for name, value in json.loads(text).items() if name in nested and value is not None}
+    return row_differences(expected, texts_of(frame), dict(frame.dtypes))

@@ -85,14 +85,8 @@ def assert_rebuilds(spark, settings, spec) -> None:
     assert (proof.gained, proof.lost) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        "upsert",
-        pytest.param("append", marks=pytest.mark.exhaustive(seconds=15)),
-        pytest.param("snapshot", marks=pytest.mark.exhaustive(seconds=20)),
-    ],
-)
+@pytest.mark.exhaustive(seconds=25)
+@pytest.mark.parametrize("mode", ["upsert", "append", "snapshot"])
 def test_each_row_has_the_hash_of_its_own_values_whatever_path_led_there(spark, settings, mode):
     """By MERGE, by a fold of some keys (a redelivery), and by a rebuild."""
     spec = readings(
