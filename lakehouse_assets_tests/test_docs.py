@@ -27,6 +27,8 @@ from lakehouse_assets.contracts.audit import AuditPack
 from lakehouse_assets.contracts.event import DecisionEvent
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.table_tests import TableTestsFile
+from lakehouse_assets.contracts.table_tests_file import with_texts
 from lakehouse_assets.pipeline.gate import STEPS
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
@@ -89,6 +91,9 @@ def test_each_yaml_shown_is_accepted(block):
     if block.startswith(("# lakehouse_assets/tables/packs.yaml", "# lakehouse_assets/tables/defaults.yaml")):
         assert shown
         return  # read below, for the tables that use it
+    if "tests" in shown:
+        assert TableTestsFile.model_validate(with_texts(shown, yaml.compose(block))).tests
+        return
     if block.startswith("# lakehouse_assets/audits/"):
         assert AuditPack.model_validate(shown)
         return

@@ -25,13 +25,16 @@ from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec, MaintenanceSpec, SchemaPolicy, SupersedeSpec
+from lakehouse_assets.contracts.table_tests import ExpectedGold, GivenBatch, TableTest, TableTestsFile
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
-    "extraction": ExtractionSpec, "columns.*": Column, "schema": SchemaPolicy, "supersede": SupersedeSpec,
+    "extraction": ExtractionSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
+    "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,
     "gold.*.reads.*": ReadTable, "gold.*.schema": GoldSchema, "alerts": AlertSpec,
     "maintenance": MaintenanceSpec,
@@ -39,6 +42,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 }  # fmt: skip
 SHARED: dict[str, dict[str, type[BaseModel]]] = {
     "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
+    "tests.yaml": {"": TableTestsFile, "tests.*": TableTest, "tests.*.batches.*": GivenBatch, "tests.*.gold.*": ExpectedGold},
     "rules of a frame": {"": FrameRules},
     "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
 }  # fmt: skip

@@ -20,6 +20,7 @@ from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
+from lakehouse_assets.cli.table_tests import run_tests
 from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import Settings
@@ -37,6 +38,7 @@ app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command()(audit_docs)
 app.command()(new)
+app.command("test")(run_tests)
 app.command()(verify)
 
 

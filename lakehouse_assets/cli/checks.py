@@ -55,14 +55,19 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
 
 @check_app.command("validate")
 def check_validate() -> None:
-    """Validate every defs.yaml and its SQL, and that its columns exist in the source. Starts no JVM and runs nothing."""
+    """Validate every defs.yaml, its SQL and its tests.yaml, and that its columns exist in the source. Starts no JVM."""
     from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
     from lakehouse_assets.orchestration.assets.component import load_tables
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
+    from lakehouse_assets.testing.table_tests import declared_tests
 
     tables = load_tables()
     unmatched, notes = unmatched_patterns(tables)
     mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
+    try:
+        declared_tests(tables)
+    except ConfigError as error:
+        mistakes += str(error).splitlines()
     if not is_current(common.tables_folder()):
         notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
     common.show_lines(notes)

@@ -38,7 +38,9 @@ def input_schemas(gold: GoldSpec, specs: Sequence[TableSpec]) -> dict[str, dict[
 
 def silver_schemas(specs: Sequence[TableSpec]) -> dict[str, dict[str, str]]:
     """Return ``{silver_<table>: {column: type}}``, to parse gold's SQL."""
-    return {f"silver_{s.name}": {n: c.type for n, c in s.columns.items()} | {"p_extracted_at": "timestamp"} for s in specs}
+    return {
+        f"silver_{s.name}": {n: c.type for n, c in s.published_columns.items()} | {"p_extracted_at": "timestamp"} for s in specs
+    }
 
 
 def personal_columns(query: GoldQuery, specs: Sequence[TableSpec]) -> frozenset[str]:

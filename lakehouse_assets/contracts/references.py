@@ -47,14 +47,15 @@ def _of_checks(
             others = ", ".join(sorted(set(tables) - {own})) or "none"
             yield at, f"({check.id}): there is no other table {check.reads.table!r}; there are {others}"
             continue
+        published = other.published_columns
         for theirs, mine in check.reads.columns.items():
-            if theirs not in other.columns:
-                has = ", ".join(other.columns)
+            if theirs not in published:
+                has = ", ".join(published)
                 yield at, f"({check.id}): {other.name} has no column {theirs!r}; there are {has}"
-            elif check.reads.shown and other.columns[theirs].pii:
+            elif check.reads.shown and published[theirs].pii:
                 yield at, f"({check.id}): {other.name}.{theirs} is pii, and the check would show figures made of it"
-            elif mine is not None and types.get(mine, "unknown") not in ("unknown", other.columns[theirs].type):
-                yield at, f"({check.id}): {mine} is {types[mine]}, but {other.name}.{theirs} is {other.columns[theirs].type}"
+            elif mine is not None and types.get(mine, "unknown") not in ("unknown", published[theirs].type):
+                yield at, f"({check.id}): {mine} is {types[mine]}, but {other.name}.{theirs} is {published[theirs].type}"
 
 
 def readers_of(spec: TableSpec, golds: Mapping[str, GoldQuery] | None = None) -> dict[str, tuple[str, ...]]:
@@ -62,6 +63,7 @@ def readers_of(spec: TableSpec, golds: Mapping[str, GoldQuery] | None = None) ->
     readers: list[tuple[str, str]] = [(name, "key") for name in spec.key]
     readers += [(spec.last_modified, "last_modified")] if spec.last_modified else []
     readers += [(name, "extraction.delete_when") for name in spec.extraction.deletion_columns]
+    readers += [(name, "surrogate_key") for name in (spec.surrogate_key.columns if spec.surrogate_key else ())]
     readers += [(name, f"check {check.id}") for check in spec.checks for name in check.columns_used]
     readers += [(name, f"drift feature {feature.name}") for feature in spec.features for name in sorted(feature.columns_used)]
     spelled = {name.lower(): name for name in spec.columns}

@@ -14,14 +14,21 @@ BOOKKEEPING_TYPES = {WINDOW: "timestamp", SEQUENCE: "int", CONTENT_HASH: "string
 
 
 def silver_columns(spec: TableContract) -> list[str]:
-    """Silver's columns in order: the declared ones, where the row comes from, and at the end what batches have added."""
+    """Silver's columns in order: declared ones, the surrogate key, where the row comes from, then what batches have added."""
     ordinal = [ORDINAL] if spec.extraction.mode == "append" else []
+    surrogate = [spec.surrogate_key.name] if spec.surrogate_key else []
     added = spec.evolved_columns
     declared = [name for name in spec.columns if name not in added]
-    return [*declared, *ROW_COLUMNS, *ordinal, *added]
+    return [*declared, *surrogate, *ROW_COLUMNS, *ordinal, *added]
+
+
+def columns_from_bronze(spec: TableContract) -> list[str]:
+    """Silver's columns in order, without the surrogate key: it follows from the others once the row is folded."""
+    surrogate = spec.surrogate_key.name if spec.surrogate_key else None
+    return [name for name in silver_columns(spec) if name != surrogate]
 
 
 def silver_types(spec: TableContract) -> dict[str, str]:
     """Silver's columns in order, each with Spark's name of its type."""
-    types = {name: sql_type(parse_type(column.type)) for name, column in spec.columns.items()} | BOOKKEEPING_TYPES
+    types = {name: sql_type(parse_type(column.type)) for name, column in spec.published_columns.items()} | BOOKKEEPING_TYPES
     return {name: types[name] for name in silver_columns(spec)}

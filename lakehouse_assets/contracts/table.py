@@ -16,6 +16,8 @@ from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
+from lakehouse_assets.contracts.spark_types import parse_type
+from lakehouse_assets.contracts.surrogate_key import form_of
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import ConfigError
 
@@ -50,15 +52,37 @@ class TableSpec(TableContract):
             if self.columns[name].nested:
                 raise ValueError(f"{what}: {name} is {self.columns[name].type}, which has no order; use a plain column")
         unknown = {where: check.unknown_columns(self.columns) for where, check in checks.items()}
+        self._refuse_surrogate_key()
         references = {**key, **unknown, "extraction.delete_when": self.extraction.deletion_columns, **features}
         for what, names in references.items():
             if missing := [name for name in names if name not in self.columns]:
-                raise ValueError(f"{what}: no column {missing[0]!r} is declared; there are {', '.join(self.columns)}")
+                raise ValueError(self._undeclared(what, missing[0]))
         types = {name: column.type for name, column in self.columns.items()}
         for where, check in checks.items():
             if why := check.unfit_reason(types):
                 raise ValueError(f"{where}: {why}")
         return self
+
+    def _undeclared(self, what: str, name: str) -> str:
+        surrogate = self.surrogate_key
+        if surrogate and name == surrogate.name:
+            return (
+                f"{what}: {name!r} is the surrogate key, computed after all checks; name {', '.join(surrogate.columns)} instead"
+            )
+        return f"{what}: no column {name!r} is declared; there are {', '.join(self.columns)}"
+
+    def _refuse_surrogate_key(self) -> None:
+        key = self.surrogate_key
+        if key is None:
+            return
+        if same := [name for name in self.columns if name.lower() == key.name.lower()]:
+            raise ValueError(f"surrogate_key.name: a column is called {same[0]!r} too; choose another name")
+        for index, name in enumerate(key.columns):
+            where = f"surrogate_key.from.{index}"
+            if name not in self.columns:
+                raise ValueError(f"{where}: no column {name!r} is declared; there are {', '.join(self.columns)}")
+            if form_of(parse_type(kind := self.columns[name].type)) is None:
+                raise ValueError(f"{where}: {name} is {kind}, whose values have no one text to hash; use another column")
 
     def _refuse_check(self, where: str, check: Check) -> None:
         if isinstance(check, HistoryCheck):

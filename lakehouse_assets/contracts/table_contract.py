@@ -12,12 +12,13 @@ from pydantic import Field, PrivateAttr, create_model
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.alert_channel import own_channels
-from lakehouse_assets.contracts.columns import Columns
+from lakehouse_assets.contracts.columns import Column, Columns
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.source_kinds import AnySource
+from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
 
 
 class SchemaPolicy(StrictModel):
@@ -120,6 +121,8 @@ class TableContract(StrictModel, DriftRules):
     extraction."""
     columns: Columns = Field(min_length=1)
     """The declared columns: `name: type`, or `name: {type: …, …}`. Undeclared columns stay in bronze."""
+    surrogate_key: SurrogateKeySpec | None = None
+    """A column of silver with a hash of other columns."""
     schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     """What to do when a batch's columns differ."""
     supersede: SupersedeSpec | Literal["any"] = SupersedeSpec()
@@ -156,9 +159,19 @@ class TableContract(StrictModel, DriftRules):
 
     @property
     def pii_columns(self) -> frozenset[str]:
-        """Columns whose values are never shown: the marked ones, and others from the same column of the source."""
+        """Columns whose values are never shown: the marked ones, others from the same column of the source, and a surrogate key
+        that is made of one: whoever guesses a value can confirm the guess.
+        """
         personal = {self.source_column(name).lower() for name, column in self.columns.items() if column.pii}
-        return frozenset(name for name in self.columns if personal and self.source_column(name).lower() in personal)
+        names = {name for name in self.columns if personal and self.source_column(name).lower() in personal}
+        key = self.surrogate_key
+        return frozenset({*names, key.name} if key and names & set(key.columns) else names)
+
+    @property
+    def published_columns(self) -> dict[str, Column]:
+        """The columns of silver that others read by name: the declared ones, what batches added, and the surrogate key."""
+        key = self.surrogate_key
+        return self.columns if key is None else {**self.columns, key.name: key.as_column(pii=key.name in self.pii_columns)}
 
     def source_column(self, name: str) -> str:
         """Return the source's spelling of a declared column."""
@@ -179,6 +192,8 @@ class TableContract(StrictModel, DriftRules):
             "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
             "missing": self.schema_policy.missing_columns,
         }  # fmt: skip
+        if self.surrogate_key:
+            parts["surrogate_key"] = self.surrogate_key.model_dump(mode="json")
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def ruleset(self) -> str:
@@ -188,4 +203,6 @@ class TableContract(StrictModel, DriftRules):
         # Retries, alerts of overdue windows and units in messages change no judgement.
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
+        if self.surrogate_key is None:
+            left_out["surrogate_key"] = True  # the rule set of a table without any is what it was before this key existed
         return self.declared.model_dump_json(by_alias=True, exclude=left_out)

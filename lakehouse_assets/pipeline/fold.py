@@ -16,7 +16,7 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql.text import identifier, parse_expression
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.silver import silver_columns, silver_types
+from lakehouse_assets.contracts.silver import columns_from_bronze, silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.decisions.ledger import Link, Live
@@ -24,6 +24,7 @@ from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, published_keys, unread_windows
 from lakehouse_assets.measures.stage import stage
+from lakehouse_assets.measures.surrogate_key import as_silver
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.session import disable_ansi
@@ -94,7 +95,7 @@ def status_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
 def _typed_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
     bronze = run.spark.read.format("delta").load(run.path("bronze"))
     rows = stage(select_batches(bronze, [batch for batch in decisions if batch[0]]), run.spec)
-    return rows.select(*map(identifier, silver_columns(run.spec)), "_absent")
+    return rows.select(*map(identifier, columns_from_bronze(run.spec)), "_absent")
 
 
 def _without_quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
@@ -117,9 +118,9 @@ def _quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
 
 def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
     """Return one row per key that is not deleted. In append mode no rows share a key, so all rows are returned."""
-    columns, rows = [*map(identifier, silver_columns(spec))], foldable.rows
+    rows = foldable.rows
     if spec.extraction.mode == "append":
-        return rows.select(*columns)
+        return as_silver(rows, spec)
     key = [identifier(name) for name in spec.key]
     rows = rows.withColumn("_order", order(spec))
     if spec.extraction.delete_when:
@@ -134,8 +135,8 @@ def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
         # Wrapped, so that a NULL that came is a value and an absent column is none.
         value = F.when(had, F.struct(F.col(identifier(name)).alias("v")))
         newest.append(F.max_by(value, F.when(had, F.col("_order")))["v"].alias(name))
-    newest += [F.max_by(name, "_order").alias(name) for name in silver_columns(spec) if name not in spec.columns]
-    return rows.groupBy(*key).agg(*newest).select(*columns)
+    newest += [F.max_by(name, "_order").alias(name) for name in columns_from_bronze(spec) if name not in spec.columns]
+    return as_silver(rows.groupBy(*key).agg(*newest), spec)
 
 
 def _after_last_delete(rows: DataFrame, key: list[str], delete_when: str) -> DataFrame:

@@ -26,6 +26,7 @@ from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
+from lakehouse_assets.measures.surrogate_key import as_silver
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, logs
@@ -182,7 +183,7 @@ def _merge_newest(run: Run[EffectiveTable], touched: Sequence[Decision], staged:
     if spec.key:
         newest = W.partitionBy(*[identifier(name) for name in spec.key]).orderBy(order(spec).desc())
         rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
-    rows = rows.select(*[identifier(c) for c in silver_columns(spec)])
+    rows = as_silver(rows, spec)
     if delta.snapshot(path).rows == 0 or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
         delta.append(rows, path)  # adds columns, where there are new ones

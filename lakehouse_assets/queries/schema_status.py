@@ -51,6 +51,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     last = max(records, key=lambda r: (r.extracted_at, r.p_extracted_at), default=None)
     live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
+    filled = [name for name in contract.columns if safe_name(contract.source_column(name)) in arrived_names]
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
     return SchemaStatus(
         contract,
@@ -58,7 +59,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         table=table,
         last=last,
         arrived=_as_judged(contract, last, records, readers) if last else (),
-        filled=frozenset(name for name in contract.columns if safe_name(contract.source_column(name)) in arrived_names),
+        filled=frozenset((*filled, contract.surrogate_key.name) if contract.surrogate_key else filled),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)),
         same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
     )
@@ -68,9 +69,12 @@ def _foreign(
     table: Sequence[str], contract: EffectiveTable, decisions: Sequence[Decision], records: Sequence[ExtractionRecord]
 ) -> list[str]:
     """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source."""
-    sources = {name: {name} for name in table if name not in contract.columns and name not in BOOKKEEPING_TYPES}
+    sources = {name: {name} for name in table if name not in contract.published_columns and name not in BOOKKEEPING_TYPES}
     for ruleset in {decision.ruleset for decision in decisions} if sources else ():
-        columns = json.loads(ruleset or "{}").get("columns") or {}
+        rules = json.loads(ruleset or "{}")
+        columns = rules.get("columns") or {}
+        # A former surrogate key is computed again once it is declared again.
+        sources.pop((rules.get("surrogate_key") or {}).get("name", ""), None)
         for name in sources.keys() & columns.keys():
             declared = columns[name]
             sources[name].add(declared.get("from") or name if isinstance(declared, dict) else name)
@@ -103,14 +107,15 @@ def effective_spec(settings: Settings, spec: TableSpec) -> EffectiveTable:
 def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
     """Return one row per column: declared, the table's, the last extraction's (`text` if the source has no type)."""
     spec, last, has = status.spec, status.last, dict(status.table or ())
-    names = [name for name, _ in status.promised if name in spec.columns]
+    published = spec.published_columns
+    names = [name for name, _ in status.promised if name in published]
     names += [name for name in has if name not in names and name not in BOOKKEEPING_TYPES]
     sources = {name: safe_name(spec.source_column(name)) for name in names if name in spec.columns}
     rows = [
         {
             "column": name,
-            "promised": spec.columns[name].type if name in spec.columns else "",
-            "by": "" if name not in spec.columns else "a batch" if name in spec.evolved_columns else "defs.yaml",
+            "promised": published[name].type if name in published else "",
+            "by": _declarer(spec, name),
             "table": has.get(name, ""),
             "arrived": _arrived(last, sources.get(name)),
         }
@@ -119,6 +124,13 @@ def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
     rest = [name for name in (last.columns if last else ()) if name not in sources.values()]
     empty = {"promised": "", "by": "", "table": ""}
     return rows + [{"column": source_name(name), **empty, "arrived": _arrived(last, name)} for name in rest]
+
+
+def _declarer(spec: EffectiveTable, name: str) -> str:
+    """Return who declares a column of silver: nobody, a batch, the key `surrogate_key` or a column of the YAML."""
+    if spec.surrogate_key and name == spec.surrogate_key.name:
+        return "surrogate_key"
+    return "" if name not in spec.columns else "a batch" if name in spec.evolved_columns else "defs.yaml"
 
 
 def _arrived(last: ExtractionRecord | None, source: str | None) -> str:

@@ -10,6 +10,7 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.spark_types import SparkType, keyed_otherwise, parse_type, sql_type, unfit_fields
+from lakehouse_assets.contracts.surrogate_key import form_of
 from lakehouse_assets.contracts.table import EffectiveTable, StagedTable, TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions import ledger
@@ -18,6 +19,7 @@ from lakehouse_assets.decisions.schema.comparison import Comparison, Difference,
 ANOTHER = "the table has another column of this name: declare it under a name of its own, with `from`, and release"
 
 UNFIT = "a field within has a name with spaces or any of ,;{}()=, which Delta refuses: have it renamed at the source"
+HASHED = "the surrogate key is a hash of the column, and would change: have the type changed at the source"
 KEYED = "a map within has keys that are no text, which JSON does not have: have it changed at the source, or ignore the column"
 
 
@@ -57,10 +59,11 @@ def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, S
     promised, arrived = _promised_types(spec), arrived_columns(record, spec)
     comparison = compare(promised, arrived, spec.schema_policy)
     comparison = _with_twice_read(comparison, spec, arrived)
-    names = {name.lower() for name in spec.columns}
+    names = {name.lower() for name in spec.published_columns}
     refused = {name: ANOTHER for name in comparison.result if name not in promised and name.lower() in names}
     refused |= {name: UNFIT for name, kind in comparison.result.items() if kind and unfit_fields(kind)}
     refused |= {name: KEYED for name, kind in comparison.result.items() if kind and keyed_otherwise(kind)}
+    refused |= dict.fromkeys(_hashed_otherwise(spec, comparison.result), HASHED)
     added = {name for name in comparison.result if name not in promised and name not in refused}
     comparison = replace(comparison, differences=tuple(
         replace(d, outcome="quarantined", advice=refused[d.column]) if d.outcome == "widened" and d.column in refused else d
@@ -142,7 +145,7 @@ def _with(spec: EffectiveTable, added: Mapping[str, SparkType | None]) -> Effect
     by_source: dict[str, list[str]] = {}
     for name in columns:
         by_source.setdefault(safe_name(spec.source_column(name)), []).append(name)
-    lower = {name.lower() for name in columns}
+    lower = {name.lower() for name in spec.published_columns}
     sources = {source.lower() for source in by_source}
     for source, kind in added.items():
         for name in by_source.get(source, ()):
@@ -156,6 +159,13 @@ def _with(spec: EffectiveTable, added: Mapping[str, SparkType | None]) -> Effect
             columns[source] = Column.model_validate(declared_names)
             lower.add(source.lower())
     return EffectiveTable.of(spec.declared, columns)
+
+
+def _hashed_otherwise(spec: EffectiveTable, types: Mapping[str, SparkType | None]) -> list[str]:
+    """Return columns of bronze that the surrogate key hashes, and whose new type writes the same values otherwise."""
+    hashed = spec.surrogate_key.columns if spec.surrogate_key else ()
+    forms = {safe_name(spec.source_column(name)): form_of(parse_type(spec.columns[name].type)) for name in hashed}
+    return [source for source, form in forms.items() if (kind := types.get(source)) and form_of(kind) != form]
 
 
 def _by_source(spec: EffectiveTable, readers: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -44,7 +44,8 @@ def _column(
 
 def silver_schema(spec: TableContract) -> dg.TableSchema:
     """Return silver's declared columns with their units, then those that say where a row comes from."""
-    columns = [_column(n, c.type, c.description, c.unit, {"pii": "true"} if c.pii else None) for n, c in spec.columns.items()]
+    published = spec.published_columns.items()
+    columns = [_column(n, c.type, c.description, c.unit, {"pii": "true"} if c.pii else None) for n, c in published]
     columns += [
         _column("p_extracted_at", "timestamp", "start of the extraction window that the row came with, UTC"),
         _column("extraction_seq", "int", "which extraction of that window"),
