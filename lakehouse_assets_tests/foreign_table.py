@@ -29,7 +29,13 @@ def stamp(path: Path | str, moment: datetime) -> int:
 
 
 def run_at(spark: Any, path: Path | str, moment: datetime, *statements: str) -> None:
-    """Run statements on the table (`{t}` is its name), each a commit of this time."""
+    """Run statements on the table (`{t}` is its name), each a commit of this time, if it makes one."""
     for statement in statements:
+        before = _version(path)
         spark.sql(statement.format(t=sql_name(path)))
-        stamp(path, moment)
+        if _version(path) != before:
+            stamp(path, moment)
+
+
+def _version(path: Path | str) -> int:
+    return DeltaTable(str(path)).version() if DeltaTable.is_deltatable(str(path)) else -1

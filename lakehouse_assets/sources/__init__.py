@@ -38,7 +38,8 @@ def open_source(
         return KafkaReader(spec.source, settings, spec.extraction.windows, declared, *recorded)
     if isinstance(spec.source, DeltaSource):
         key, whole = [spec.source_column(name) for name in spec.key], spec.extraction.mode == "snapshot"
-        return DeltaReader(spec.source, settings, spec.extraction.windows, declared, key, recorded_positions, whole=whole)
+        calendar = spec.extraction.windows
+        return DeltaReader(spec.source, settings, calendar, declared, key, recorded_positions, whole=whole, personal=personal)
     if isinstance(spec.source, FilesSource):
         return FilesReader(spec.source, settings.landing, declared)
     opening = SourceOpening(settings, declared, spec.extraction.windows, *recorded, timeout_seconds, personal)

@@ -17,6 +17,7 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.delta_source import CHANGE, OF_THE_COMMIT, ORDER, TIMESTAMP, VERSION, DeltaSource
 from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings, is_s3, is_url
 from lakehouse_assets.sources import base, delta_rows
@@ -41,7 +42,7 @@ class _Part(NamedTuple):
 
 class DeltaReader:
     """A table's versions. ``calendar``: all windows up to a moment. ``key``: the key's columns in the table. ``whole``: each
-    window has the whole table. ``recorded``: the ranges on record.
+    window has the whole table. ``recorded``: the ranges on record. ``personal``: no error of Spark's is quoted.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class DeltaReader:
         recorded: Mapping[datetime, str] | None = None,
         *,
         whole: bool = False,
+        personal: bool = False,
     ) -> None:
         path = source.path if is_url(source.path) or source.path.startswith("/") else f"{settings.landing}/{source.path}"
         self._source, self._settings, self._declared, self._key = source, settings, tuple(declared), tuple(key)
-        self._whole, self._table = whole, ForeignTable(path, f"Delta table {source.path}")
+        self._whole, self._personal, self._table = whole, personal, ForeignTable(path, f"Delta table {source.path}")
         ranges = {start: range_from_text(text) for start, text in (recorded or {}).items()}
         self._history = TableHistory(self._table, source.restart, calendar, ranges)
 
@@ -202,7 +204,10 @@ class DeltaReader:
         spans = [(v.high - 1 if self._is_whole(v) else v.low, v.high - 1) for v in ranges.values()]
         low, high = min(low for low, _ in spans), max(high for _, high in spans)
         versions = f"version {high}" if low == high else f"versions {low} to {high}"
-        if any(sign in f"{error} {line}" for sign in GONE):
+        is_gone = any(sign in f"{error} {line}" for sign in GONE)
+        if self._personal:
+            line = f"{type(error).__name__} {MASKED}"
+        if is_gone:
             return SourceError(
                 f"{self._table.label}: files of {versions} are gone: VACUUM removed them before they were read. To go on"
                 f" without them, set source.restart to the start of a window that has not been read. Spark says: {line}"

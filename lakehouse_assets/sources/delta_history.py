@@ -75,7 +75,7 @@ class TableHistory:
             follows = bool(segments) and segments[-1].last + 1 == commit.version
             schema = segments[-1].schema if follows else self._table.schema(commit.version)
             if follows and commit.states_schema:
-                schema = self._table.schema(commit.version)
+                schema = self._table.stated_schema(log, commit.version)
             if follows and _reads_alike(schema, segments[-1].schema):
                 segments[-1] = Segment((*segments[-1].commits, commit), schema)
             else:
@@ -133,7 +133,7 @@ class TableHistory:
         for commit in self._commits(log, [each for each in sorted(log.entries) if each <= version]):
             if not commit.states_schema:
                 continue
-            now = self._table.schema(commit.version)
+            now = self._table.stated_schema(log, commit.version)
             for old, new in find_renames(before, now).items() if before else ():
                 if old.lower() in absent and new in schema.types and new not in declared:
                     raise SourceError(

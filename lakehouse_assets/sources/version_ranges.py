@@ -39,15 +39,17 @@ def assign_versions(
     low = recorded[last].high if last is not None else 0
     whole = last is None
     times = list(accumulate((commit.at for commit in unread), max))
-    done = 0
+    begin, has_changes = 0, False
     for window in windows:
         if last is not None and window.start <= last:
             continue
         end = bisect_left(times, window.end)
-        if any(commit.kind != "none" for commit in unread[done:end]):
+        has_changes = has_changes or any(commit.kind != "none" for commit in unread[begin:end])
+        begin = max(begin, end)
+        if has_changes:
             commit = unread[end - 1]
             ranges[window] = VersionRange(low, commit.version + 1, commit.digest, whole)
-            low, done, whole = commit.version + 1, end, False
+            low, whole, has_changes = commit.version + 1, False, False
     return dict(sorted(ranges.items()))
 
 

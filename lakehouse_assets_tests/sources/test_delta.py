@@ -45,10 +45,17 @@ def append(path: Path, number: int, *ids: int) -> None:
 def opener(settings, tmp_path):
     """Opens a reader of the table `orders` in the landing folder."""
 
-    def open_reader(recorded=None, whole=False, key=(), declared=(), **source):
+    def open_reader(recorded=None, whole=False, key=(), declared=(), personal=False, **source):
         model = DeltaSource.model_validate({"kind": "delta", "path": "orders", **source})
         return DeltaReader(
-            model, settings, lambda end: list(calendar(START, end, "daily")), declared, key, recorded, whole=whole
+            model,
+            settings,
+            lambda end: list(calendar(START, end, "daily")),
+            declared,
+            key,
+            recorded,
+            whole=whole,
+            personal=personal,
         )
 
     return open_reader
@@ -138,6 +145,7 @@ def test_the_feed_gives_updates_and_deletions(spark, opener, path):
     assert (row["delta_timestamp"], row["_source_file"]) == ("2024-01-04T12:00:00.000000Z", "orders@5")
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_every_type_is_text_and_partitions_too(spark, opener, path):
     run_at(
         spark, path, noon(1),
@@ -242,8 +250,11 @@ def test_vacuumed_files_are_named(spark, opener, path):
     assert ids(spark, opener(positions), day(1)) == [(1, "1")]
     with pytest.raises(SourceError, match=r"files of version 1 are gone.*source\.restart"):
         opener(positions, whole=True).probe(spark, [day(2)])
+    with pytest.raises(SourceError, match=r"are gone.*\(masked: pii\)$"):
+        opener(positions, whole=True, personal=True).probe(spark, [day(2)])
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_renamed_column_is_refused_until_it_is_declared(spark, opener, path):
     mapped = "tblproperties (delta.columnMapping.mode = 'name', delta.enableChangeDataFeed = true)"
     run_at(spark, path, noon(1), "create table {t} (id bigint, text string) using delta " + mapped)
@@ -259,6 +270,7 @@ def test_a_renamed_column_is_refused_until_it_is_declared(spark, opener, path):
         assert texts == {"1": ("a", None), "2": ("b", None), "3": (None, "c")}
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_ten_thousand_versions_between_two_polls(opener, path):
     append(path, 1, 1)
     positions = recorded(opener(), day(1))
