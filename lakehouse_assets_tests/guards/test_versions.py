@@ -1,0 +1,57 @@
+"""Versions of a guarded table, judged on real Delta: which rows, which verdict, and what the log has of it.
+
+Belongs here: the guard without Dagster. Does not: sensors and assets (orchestration/guards), or the long story (e2e/test_guard).
+"""
+
+import pytest
+
+from lakehouse_assets.decisions.guard_decision import replay
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.guards.observed_table import GuardState
+from lakehouse_assets.guards.run import knowledge_of
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, judge, orders_guard, verdicts
+
+GOOD = [(1, 10.0, "DE"), (2, 20.0, "FR")]
+
+
+def history_of(settings, version):
+    """The text that says which rows of a version were judged."""
+    log = logs.decisions(settings, "orders", checks=True)
+    (decision,) = [d for d in log if d.bronze_version == version and not d.superseded_by]
+    return next(c["message"] for c in decision.checks if c["check"] == "table_history")
+
+
+def test_a_faulty_version_is_quarantined_until_the_table_is_corrected(spark, settings, tmp_path):
+    table, guard = ForeignOrders(spark, tmp_path / "orders"), orders_guard(tmp_path / "orders")
+    table.append(*GOOD)
+    table.append((3, -5.0, "DE"))
+    table.append((4, 40.0, None))
+    table.run("OPTIMIZE {T}")
+    table.run("ALTER TABLE {T} SET TBLPROPERTIES ('written.by' = 'others')")
+    judged = judge(spark, settings, guard)
+    assert verdicts(judged) == [(0, "published", 2), (1, "quarantined", 1), (2, "published_with_warnings", 1)]
+    assert verdicts(judge(spark, settings, guard)) == []
+    assert [d.bronze_version for d in GuardState.read(settings, guard).quarantined] == [1]
+    table.run("UPDATE {T} SET amount = 5 WHERE id = 3")
+    assert verdicts(judge(spark, settings, guard)) == [(5, "published_with_warnings", 4)]
+    assert "may correct what is in quarantine" in history_of(settings, 5)
+    state = GuardState.read(settings, guard)
+    assert state.quarantined == []
+    windows = [d.p_extracted_at for d in state.decisions if not d.superseded_by]
+    assert windows == sorted(set(windows))
+    assert not (tmp_path / "lake" / "staging" / "orders").exists()
+    table.spark.sql(f"DROP TABLE IF EXISTS {table.sql}")
+    for decision in logs.with_evidence(settings, "orders", [d for d in state.decisions if not d.superseded_by]):
+        before = GuardState([d for d in state.decisions if d.number < decision.number], state.records)
+        known_then = knowledge_of(settings, guard, before, state.records[decision.batch])
+        again = replay(guard, decision, known_then)
+        assert again == (decision.verdict, decision.counts, decision.drift_p_value)
+
+
+def test_a_path_without_a_table_is_an_error_and_decides_nothing(spark, settings, tmp_path):
+    (tmp_path / "folder").mkdir()
+    for path in ("folder", "nothing"):
+        with pytest.raises(SourceError, match="there is no Delta table"):
+            judge(spark, settings, orders_guard(tmp_path / path))
+    assert logs.decisions(settings, "orders") == []
