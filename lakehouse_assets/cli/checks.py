@@ -60,7 +60,7 @@ def check_validate() -> None:
     from lakehouse_assets.orchestration.assets.component import load_tables
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
 
-    tables = load_tables()
+    tables, guards = load_tables(), common.load_all_tables().guards
     unmatched, notes = unmatched_patterns(tables)
     mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
     if not is_current(common.tables_folder()):
@@ -68,7 +68,9 @@ def check_validate() -> None:
     common.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: valid")
+    checks = sum(len(each.spec.checks) for each in (*tables, *guards))
+    listed = f"{len(tables)} table(s)" + (f", {len(guards)} guard(s)" if guards else "")
+    common.out.print(f"{listed}, {checks} checks: valid")
 
 
 @check_app.command("schema")

@@ -130,8 +130,9 @@ def read_decisions(table: str | None) -> list[Any]:
 
     decisions = logs.decisions(Settings.from_environment(), table)
     if table and not decisions:
-        tables = select_tables()
-        if table not in {f"gold_{gold.name}" for each in tables for gold in each.spec.gold}:
+        tables, guards = select_tables(), load_all_tables().guards
+        names = {f"gold_{gold.name}" for each in tables for gold in each.spec.gold} | {guard.spec.name for guard in guards}
+        if table not in names:
             find_table(tables, table)
     return decisions
 

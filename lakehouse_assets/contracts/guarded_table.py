@@ -4,12 +4,13 @@ Belongs here: the keys, and what is wrong with them alone. Does not: what two gu
 """
 
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.frame_rules import FrameRules
+from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.mistakes import TableName, dotted, mistakes_in
 from lakehouse_assets.contracts.table_contract import AlertSpec
 from lakehouse_assets.errors import ConfigError
@@ -62,8 +63,6 @@ class GuardSpec(FrameRules):
     alerts: AlertSpec = AlertSpec()
     """Who gets alerts about critical failures."""
 
-    # A guard has no gold tables: alerts list those of a table.
-    gold: ClassVar[tuple[Any, ...]] = ()
     _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
@@ -77,6 +76,11 @@ class GuardSpec(FrameRules):
                 table = check.reads.table
                 raise ValueError(f"checks.{index} ({check.id}): it reads {table}; a guard's checks read its own rows only")
         return self
+
+    @property
+    def gold(self) -> tuple[GoldSpec, ...]:
+        """None: a guard has no gold tables."""
+        return ()
 
     @property
     def asset_prefix(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Versions of a guarded table, judged on real Delta: which rows, which verdict, and what the log has of it.
 
-Belongs here: the guard without Dagster. Does not: sensors and assets (orchestration/guards), or the long story (e2e/test_guard).
+Belongs here: the guard without Dagster. Does not: sensors and assets, or the long story (e2e/test_guard).
 """
 
 import pytest
