@@ -20,6 +20,7 @@ from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 
 # Versions whose commits are read at once. A table may grow by thousands between two polls.
 MOST_COMMITS = 200
+NO_SCHEMA = Schema("", (), (), {})
 PHYSICAL = "delta.columnMapping.physicalName"
 
 
@@ -76,7 +77,7 @@ class Observation:
     batch: VersionBatch | None
     now: TableNow
     up_to: int
-    schema: Schema
+    schema: Schema = NO_SCHEMA
     digest: str = ""
 
     @property
@@ -97,10 +98,11 @@ def observe(spec: GuardSpec, settings: Settings, state: GuardState, passed: int 
     """
     table, last = foreign_table(spec, settings), state.last
     log = table.log()
-    schema = table.schema()
     newest = table.commits(log, log.newest)[0]
     digest = table.commits(log, last.version, last.version)[0].digest if last and last.version in log.entries else None
-    now = TableNow(schema.table_id, log.newest, newest.at, digest)
+    # To read a schema takes the log since its last checkpoint: most polls need none.
+    table_id = table.schema().table_id if last and digest is None else ""
+    now = TableNow(table_id, log.newest, newest.at, digest)
     first = last.version + 1 if last else spec.start
     if first is not None:
         first = max(first, passed + 1)
@@ -108,12 +110,12 @@ def observe(spec: GuardSpec, settings: Settings, state: GuardState, passed: int 
     changes = [] if first is None else _changes(table, log, first, until)
     batch = next_batch(now, changes, last, first, bool(state.quarantined))
     if batch is None:
-        return Observation(None, now, max(until, passed), schema)
+        return Observation(None, now, max(until, passed))
     try:
-        at_version = schema if batch.version == log.newest else table.schema(batch.version)
+        schema = table.schema(batch.version)
     except SourceError:
         return newest_observation(spec, settings, now, after_vacuum(batch, now, last))
-    return Observation(batch, now, batch.version, at_version, _digest(table, log, batch.version))
+    return Observation(batch, now, batch.version, schema, _digest(table, log, batch.version))
 
 
 def newest_observation(spec: GuardSpec, settings: Settings, now: TableNow, batch: VersionBatch) -> Observation:
@@ -133,13 +135,20 @@ def _changes(table: ForeignTable, log: Log, first: int, until: int) -> list[Vers
     changes: list[VersionChange] = []
     feed: bool | None = None
     for commit in commits:
-        schema = table.schema(commit.version) if commit.states_schema else None
-        if schema is not None:
-            feed = schema.has_feed
-        elif feed is None and commit.kind == "rewrite":
-            feed = table.schema(commit.version).has_feed
-        changes.append(_change(commit, schema, bool(feed)))
+        schema = None
+        if commit.states_schema or (feed is None and commit.kind == "rewrite"):
+            schema = _schema_if_readable(table, commit.version)
+            feed = schema.has_feed if schema else feed
+        changes.append(_change(commit, schema if commit.states_schema else None, bool(feed)))
     return changes
+
+
+def _schema_if_readable(table: ForeignTable, version: int) -> Schema | None:
+    """Return a version's schema; None where the log no longer tells it. Then its batch cannot be read either."""
+    try:
+        return table.schema(version)
+    except SourceError:
+        return None
 
 
 def _change(commit: Commit, schema: Schema | None, feed: bool) -> VersionChange:

@@ -74,7 +74,9 @@ def test_a_guard_runs_when_its_table_has_a_new_version_and_blocks_what_is_downst
         read.append(1)
 
     ours = build_definitions(settings, overrides={SPARK: SparkOfTests()})
-    definitions = dg.Definitions.merge(ours, dg.Definitions(assets=[report]))
+    one_check = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("guard_orders"), "in_range_amount"))
+    job_of_one = dg.define_asset_job("one_check", selection=one_check, executor_def=dg.in_process_executor)
+    definitions = dg.Definitions.merge(ours, dg.Definitions(assets=[report], jobs=[job_of_one]))
     dg.Definitions.validate_loadable(definitions)
     with dg.instance_for_test() as instance:
         first = tick(definitions, instance)
@@ -86,6 +88,10 @@ def test_a_guard_runs_when_its_table_has_a_new_version_and_blocks_what_is_downst
         assert read == []
         assert results(instance, definitions, "guard_orders")["in_range_amount"] == "FAILED"
         assert results(instance, definitions, "guard_orders")["table_history"] == "SUCCEEDED"
+        alone = definitions.resolve_job_def("one_check").execute_in_process(instance=instance, raise_on_error=False)
+        (result,) = alone.get_asset_check_evaluations()
+        assert (result.check_name, result.passed) == ("in_range_amount", False)
+        assert "tried alone on the table as it is: 1 of 2 rows" in result.description
         again = tick(definitions, instance, first.cursor)
         assert not again.run_requests
         table.run("DELETE FROM {T} WHERE id = 2")
