@@ -36,7 +36,7 @@ def check_kinds(as_json: common.AsJson = False) -> None:
 def check_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
     """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
     rows, above = [], common.tables_folder().parent
-    for each in common.select_tables(table):
+    for each in common.select_with_guards(table):
         groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
         golds = [(gold, each.written_keys(("gold", i, "checks"))) for i, gold in enumerate(each.spec.gold)]
         groups += [(f"gold_{gold.name}", gold.checks, keys) for gold, keys in golds]

@@ -84,7 +84,15 @@ def select_tables(name: str | None = None) -> list[Any]:
     for broken in loaded.broken:
         if broken.name == name:
             raise ConfigError("\n".join(broken.mistakes))
+    if name in {guard.spec.name for guard in loaded.guards}:
+        raise RefusedError(f"{name} guards a table that others write: `lakehouse guard` has its commands (docs/guards.md)")
     return [find_table(loaded.tables, name)]
+
+
+def select_with_guards(name: str | None) -> list[Any]:
+    """Return the table or guard of this name, or all. Raises as `select_tables`."""
+    guards = [guard for guard in load_all_tables().guards if name in (None, guard.spec.name)]
+    return guards if guards and name is not None else [*select_tables(name), *guards]
 
 
 def load_all_tables() -> Any:

@@ -135,20 +135,21 @@ def _changes(table: ForeignTable, log: Log, first: int, until: int) -> list[Vers
     changes: list[VersionChange] = []
     feed: bool | None = None
     for commit in commits:
-        schema = None
-        if commit.states_schema or (feed is None and commit.kind == "rewrite"):
-            schema = _schema_if_readable(table, commit.version)
-            feed = schema.has_feed if schema else feed
-        changes.append(_change(commit, schema if commit.states_schema else None, bool(feed)))
+        stated = table.stated_schema(log, commit.version) if commit.states_schema else None
+        if stated is not None:
+            feed = stated.has_feed
+        elif feed is None and commit.kind == "rewrite":
+            feed = _has_feed(table, commit.version)
+        changes.append(_change(commit, stated, bool(feed)))
     return changes
 
 
-def _schema_if_readable(table: ForeignTable, version: int) -> Schema | None:
-    """Return a version's schema; None where the log no longer tells it. Then its batch cannot be read either."""
+def _has_feed(table: ForeignTable, version: int) -> bool:
+    """Whether a version has a change data feed; not where the log no longer tells it. Then its batch cannot be read either."""
     try:
-        return table.schema(version)
+        return table.schema(version).has_feed
     except SourceError:
-        return None
+        return False
 
 
 def _change(commit: Commit, schema: Schema | None, feed: bool) -> VersionChange:

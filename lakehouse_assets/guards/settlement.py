@@ -38,7 +38,7 @@ def _current(table: str, decisions: list[Decision], version: int) -> Decision:
     """Return the current decision on a version."""
     judged = [d for d in ledger.current_decisions(decisions).values() if d.bronze_version == version]
     if not judged:
-        known = sorted({d.bronze_version for d in decisions if d.bronze_version is not None})
-        shown = f"judged are {known[0]} to {known[-1]}" if known else "no version was judged"
+        numbers = sorted({d.bronze_version for d in decisions if d.bronze_version is not None})
+        shown = f"judged are {numbers[0]} to {numbers[-1]}" if numbers else "no version was judged"
         raise RefusedError(f"{table}: version {version} was not judged; {shown}")
     return max(judged, key=lambda d: d.number)

@@ -37,8 +37,8 @@ class CommitFiles(NamedTuple):
 @dataclass(frozen=True)
 class Commit:
     """One version. ``kind``: what it did to rows: `none` (properties, a compaction), `append`, `rewrite` (UPDATE, MERGE,
-    DELETE, `replaceWhere`), `overwrite` of the whole table, or `restore`. ``digest``: of the commit's file, so that another history at
-    this path is noticed. ``states_schema``: whether it has the table's metadata.
+    DELETE, `replaceWhere`), `overwrite` of the whole table, or `restore`. ``digest``: of the commit's file, so that another
+    history at this path is noticed. ``states_schema``: whether it has the table's metadata.
     """
 
     version: int

@@ -20,6 +20,7 @@ from lakehouse_assets.storage.foreign_commit import AddedFile, Commit, CommitFil
 
 # Tables whose newest commits may be kept by a catalog, and not in the log.
 BY_CATALOG = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(//)?", re.IGNORECASE)
 THREADS = 16
 CACHED_COMMITS = 50_000
 # A commit's file never changes: by path, size and time, what a poll needs of it.
@@ -109,12 +110,19 @@ class ForeignTable:
         properties = {name: value for name, value in metadata.configuration.items() if value}
         return Schema(str(metadata.id), tuple(fields), tuple(metadata.partition_columns), properties)
 
+    def stated_schema(self, log: Log, version: int) -> Schema:
+        """Return the schema that the commit of a version states (`Commit.states_schema`). Reads no other commit."""
+        stated = next(action["metaData"] for action in self._actions(log, version) if "metaData" in action)
+        fields = tuple(json.loads(stated["schemaString"])["fields"])
+        return Schema(stated["id"], fields, tuple(stated.get("partitionColumns") or ()), stated.get("configuration") or {})
+
     def missing_files(self, paths: Sequence[str]) -> list[str]:
-        """Return those of the data files that are gone, as VACUUM leaves them."""
+        """Return those of the data files that are gone, as VACUUM leaves them. Whole paths are looked up on disks and S3."""
         filesystem, base = self._folder
-        whole = [path if re.match(r"[a-z][a-z0-9]*:|/", path) else f"{base}/{path}" for path in paths]
-        infos = filesystem.get_file_info([re.sub("^file:(//)?", "", path) for path in whole])
-        return [path for path, info in zip(paths, infos, strict=True) if info.type is fs.FileType.NotFound]
+        full = {path: path if path.startswith("/") else f"{base}/{path}" for path in paths if not _SCHEME.match(path)}
+        full |= {path: _SCHEME.sub("", path) for path in paths if re.match("(file|s3[an]?):", path)}
+        infos = filesystem.get_file_info(list(full.values()))
+        return [path for path, info in zip(full, infos, strict=True) if info.type is fs.FileType.NotFound]
 
     @property
     def _folder(self) -> tuple[fs.FileSystem, str]:

@@ -73,11 +73,11 @@ def test_versions_that_the_log_lost_are_replaced_by_the_whole_table():
         batch = next_batch(now(9), changes, last(), 5, False)
         assert batch is not None and (batch.version, batch.rows, batch.event) == (9, "table", "lost")
         assert versions in batch.text
-    gone = after_vacuum(
+    substitute = after_vacuum(
         first_of_three := next_batch(now(7), [change(5), change(6), change(7)], last(), 5, False), now(7), last()
     )
     assert first_of_three.version == 5
-    assert (gone.version, gone.rows, gone.event) == (7, "table", "lost")
+    assert (substitute.version, substitute.rows, substitute.event) == (7, "table", "lost")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_s_commands_do_what_it_says(spark, tmp_path, monkeypatch):
+def test_the_page_s_commands_do_what_the_page_promises(spark, tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
     (tmp_path / "tables" / "orders").mkdir(parents=True)
     (tmp_path / "tables" / "orders" / "defs.yaml").write_text(blocks("yaml")[0])
@@ -35,3 +35,5 @@ def test_the_page_s_commands_do_what_it_says(spark, tmp_path, monkeypatch):
     first_run, listed = results[commands[2]].output, results[commands[4]].output
     assert re.search(r"^1 .*orders.* quarantined", first_run, re.M), text
     assert "in_range_amount" in listed, text
+    refused = CliRunner().invoke(app, ["schema", "show", "orders"])
+    assert "orders guards a table that others write: `lakehouse guard` has its commands" in str(refused.exception)

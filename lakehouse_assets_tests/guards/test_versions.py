@@ -7,10 +7,12 @@ import pytest
 
 from lakehouse_assets.decisions.guard_decision import replay
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.events.alerts import format_message, select_new
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.guards.run import knowledge_of
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, judge, orders_guard, verdicts
+from lakehouse_assets_tests.support import rows_of
 
 GOOD = [(1, 10.0, "DE"), (2, 20.0, "FR")]
 
@@ -23,7 +25,8 @@ def history_of(settings, version):
 
 
 def test_a_faulty_version_is_quarantined_until_the_table_is_corrected(spark, settings, tmp_path):
-    table, guard = ForeignOrders(spark, tmp_path / "orders"), orders_guard(tmp_path / "orders")
+    table = ForeignOrders(spark, tmp_path / "orders")
+    guard = orders_guard(tmp_path / "orders", drift={"features": ["amount"]})
     table.append(*GOOD)
     table.append((3, -5.0, "DE"))
     table.append((4, 40.0, None))
@@ -33,6 +36,9 @@ def test_a_faulty_version_is_quarantined_until_the_table_is_corrected(spark, set
     assert verdicts(judged) == [(0, "published", 2), (1, "quarantined", 1), (2, "published_with_warnings", 1)]
     assert verdicts(judge(spark, settings, guard)) == []
     assert [d.bronze_version for d in GuardState.read(settings, guard).quarantined] == [1]
+    title, body = format_message(guard, select_new(logs.decisions(settings, "orders"), 0))
+    assert title == "orders: 1 window(s) quarantined"
+    assert "in_range_amount" in body
     table.run("UPDATE {T} SET amount = 5 WHERE id = 3")
     assert verdicts(judge(spark, settings, guard)) == [(5, "published_with_warnings", 4)]
     assert "may correct what is in quarantine" in history_of(settings, 5)
@@ -42,7 +48,10 @@ def test_a_faulty_version_is_quarantined_until_the_table_is_corrected(spark, set
     assert windows == sorted(set(windows))
     assert not (tmp_path / "lake" / "staging" / "orders").exists()
     table.spark.sql(f"DROP TABLE IF EXISTS {table.sql}")
-    for decision in logs.with_evidence(settings, "orders", [d for d in state.decisions if not d.superseded_by]):
+    decided = logs.with_evidence(settings, "orders", [d for d in state.decisions if not d.superseded_by])
+    # A quarantined version is not normal, and an appended part is not compared with a whole table.
+    assert [(d.bronze_version, d.drift and d.drift["windows_known"]) for d in decided] == [(0, 0), (1, 1), (2, 1), (5, 0)]
+    for decision in decided:
         before = GuardState([d for d in state.decisions if d.number < decision.number], state.records)
         known_then = knowledge_of(settings, guard, before, state.records[decision.batch])
         again = replay(guard, decision, known_then)
@@ -55,3 +64,18 @@ def test_a_path_without_a_table_is_an_error_and_decides_nothing(spark, settings,
         with pytest.raises(SourceError, match="there is no Delta table"):
             judge(spark, settings, orders_guard(tmp_path / path))
     assert logs.decisions(settings, "orders") == []
+
+
+def test_no_personal_value_leaves_the_guarded_table(spark, settings, tmp_path):
+    columns = {"id": "bigint", "amount": "double", "country": {"type": "string", "pii": True}}
+    check = {"check": "in_set", "column": "country", "values": ["DE"], "on_fail": "quarantine_batch"}
+    guard = orders_guard(tmp_path / "orders", columns=columns, checks=[check])
+    ForeignOrders(spark, tmp_path / "orders").append((1, 1.0, "SECRET-7"))
+    judged = judge(spark, settings, guard)
+    assert [d.verdict for d in judged.new] == ["quarantined"]
+    assert "SECRET-7" not in str(judged)
+    for folder in ("ops/decisions", "ops/check_results", "ops/extractions"):
+        assert rows_of(settings.path(folder)), folder
+        assert "SECRET-7" not in str(rows_of(settings.path(folder))), folder
+    copies = [path for path in (tmp_path / "lake").rglob("*.parquet") if b"SECRET-7" in path.read_bytes()]
+    assert copies == []

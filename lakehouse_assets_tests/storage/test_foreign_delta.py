@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.storage.foreign_commit import Schema, find_renames, parse_commit
 from lakehouse_assets.storage.foreign_delta import ForeignTable
+from lakehouse_assets_tests.e2e.servers import s3_server
 
 
 def rows(*ids: int) -> pa.Table:
@@ -108,3 +109,21 @@ def test_a_part_that_is_replaced_is_no_overwrite(parameters, kind):
     actions = [{"commitInfo": {"operation": "WRITE", "operationParameters": parameters}}]
     actions += [{"add": {"dataChange": True}}, {"remove": {"dataChange": True}}]
     assert parse_commit(3, actions, 0, b"").kind == kind
+
+
+def test_a_table_on_an_object_store(tmp_path, monkeypatch):
+    with s3_server(tmp_path, "shop") as address:
+        keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": address}
+        for name, value in keys.items():
+            monkeypatch.setenv(name, value)
+        options = {"AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+        write_deltalake("s3://shop/orders", rows(1, 2), storage_options=options)
+        write_deltalake("s3://shop/orders", rows(3), mode="append", storage_options=options)
+        table = ForeignTable("s3://shop/orders", "orders")
+        log = table.log()
+        assert [commit.kind for commit in table.commits(log, 0)] == ["append", "append"]
+        (file,) = table.files(log, 1).added
+        assert table.missing_files([file.path, "gone.parquet", f"s3://shop/orders/{file.path}"]) == ["gone.parquet"]
+        assert table.schema().types == {"id": "bigint", "text": "string"}
+        with pytest.raises(SourceError, match="there is no Delta table"):
+            ForeignTable("s3://shop/none", "orders").log()

@@ -154,10 +154,10 @@ def guard_check_results(spec: GuardSpec, settings: Settings, judged: Judged) -> 
     decisions = logs.decisions(settings, spec.name)
     current = ledger.current_decisions(decisions)
     batches = {d.batch for d in judged.new} | {d.batch for d in ledger.quarantined_decisions(decisions)}
-    standing = [d for d in current.values() if d.superseded_by is None and d.verdict != "discarded"]
-    if not judged.new and standing:
-        batches.add(max(standing, key=lambda d: d.number).batch)
-    chosen = [d for d in sorted(standing, key=lambda d: d.batch) if d.batch in batches]
+    live = [d for d in current.values() if d.superseded_by is None and d.verdict != "discarded"]
+    if not judged.new and live:
+        batches.add(max(live, key=lambda d: d.number).batch)
+    chosen = [d for d in sorted(live, key=lambda d: d.batch) if d.batch in batches]
     shown = [gate.masked_now(d, spec.checks, spec.pii_columns) for d in logs.with_evidence(settings, spec.name, chosen)]
     by_version = {f"version {d.bronze_version}": d for d in shown}
     yield from check_results(guard_check_specs(spec), by_version, judged.samples, _advice(spec, by_version), unit="version(s)")

@@ -68,13 +68,13 @@ def _poll(
     last = state.last
     if observation.batch is None:
         return None, {"passed": observation.up_to}
-    known = {"passed": before.get("passed", -1)}
+    unchanged = {"passed": before.get("passed", -1)}
     if instance.get_runs_count(dg.RunsFilter(tags={GUARD_TAG: spec.name}, statuses=list(UNFINISHED))):
-        return None, known
+        return None, unchanged
     # A failed run of the same versions is tried again in the next hour.
     parts = (spec.name, last.version if last else -1, observation.batch.version, observation.digest, f"{now:%Y-%m-%dT%H}")
     run_key = hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:24]
-    return dg.RunRequest(run_key=run_key, job_name=job_name(spec), tags={GUARD_TAG: spec.name}), known
+    return dg.RunRequest(run_key=run_key, job_name=job_name(spec), tags={GUARD_TAG: spec.name}), unchanged
 
 
 def _unreadable(text: str) -> dg.AssetCheckResult:
