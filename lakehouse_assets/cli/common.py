@@ -84,8 +84,6 @@ def select_tables(name: str | None = None) -> list[Any]:
     for broken in loaded.broken:
         if broken.name == name:
             raise ConfigError("\n".join(broken.mistakes))
-    if name in {guard.spec.name for guard in loaded.guards}:
-        raise RefusedError(f"{name} guards a table that others write: `lakehouse guard` has its commands (docs/guards.md)")
     return [find_table(loaded.tables, name)]
 
 
@@ -119,6 +117,8 @@ def find_table(tables: Sequence[Any], name: str) -> Any:
     """Return the table of this name. Raises RefusedError, which lists the tables."""
     by_name = {table.spec.name: table for table in tables}
     if name not in by_name:
+        if name in {guard.spec.name for guard in load_all_tables().guards}:
+            raise RefusedError(f"{name} guards a table that others write: `lakehouse guard` has its commands (docs/guards.md)")
         raise RefusedError(f"there is no table {name!r}; there are {', '.join(by_name) or 'none yet'}")
     return by_name[name]
 

@@ -3,17 +3,15 @@
 Belongs here: the keys, and what is wrong with them alone. Does not: what two guards may not share (guard_conflicts), or Delta.
 """
 
-import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.mistakes import TableName, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.table_contract import AlertSpec
-from lakehouse_assets.errors import ConfigError
 
 # Results that a guard has besides its checks.
 HISTORY, COLUMNS = "table_history", "table_columns"
@@ -110,12 +108,3 @@ class GuardSpec(FrameRules):
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
         return self.model_dump_json(by_alias=True, exclude=left_out)
-
-    @classmethod
-    def from_ruleset(cls, ruleset: str) -> "GuardSpec":
-        """Return the rules whose `ruleset()` this is; they name no path. Raises ConfigError if an extension is missing."""
-        try:
-            return cls.model_validate({"path": "recorded", **json.loads(ruleset)})
-        except ValidationError as error:
-            reasons = "; ".join(f"{dotted(keys)}: {text}" for keys, text in mistakes_in(error))
-            raise ConfigError(f"the rules that a decision recorded cannot be read: {reasons}") from error

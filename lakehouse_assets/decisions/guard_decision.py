@@ -1,4 +1,4 @@
-"""Decide on one version of a guarded table: from its numbers and what is known by then to its decision; and replaying it.
+"""Decide on one version of a guarded table: from its numbers and what is known by then to its decision; and a person's.
 
 Belongs here: the two results that only a guard has, the order of all, and what a judgement of the whole table closes. Does not:
 which rows are the batch (guard), or any check's own judgement.
@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch, start_of
-from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, drift_verdict, make_decision
-from lakehouse_assets.decisions.drift.relations import read_measurement
 from lakehouse_assets.decisions.frame import KEY_CHECK, frame_context
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.guard import VersionBatch, describe_renamed
@@ -167,23 +166,6 @@ def recorded_numbers(decision: Decision) -> BatchNumbers:
     recorded: Mapping[str, Any] = next((c["observed"] for c in decision.checks if c["check"] == HISTORY), {})
     rows_in, newest, older, failing = (int(recorded.get(name, 0)) for name in MEASURED)
     return BatchNumbers(rows_in, newest, older, failing)
-
-
-def replay(spec: GuardSpec, decision: Decision, knowledge: Knowledge) -> tuple[str, Counts, float | None]:
-    """Return verdict, counts and p-value that the recorded measurements give again, without the table. ``spec``: the rules of
-    then. ``knowledge``: what was known then. ``decision``: with its evidence.
-    """
-    numbers = recorded_numbers(decision)
-    outcomes = [outcome for outcome in recorded_outcomes(decision) if outcome.check != "drift"]
-    failed_drift = [o for o in recorded_outcomes(decision) if o.check == "drift" and o.status == "error"]
-    profiles = [read_measurement(profile) for profile in decision.profiles]
-    start = decision.p_extracted_at
-    drift = None
-    if profiles and start is not None and not failed_drift:
-        drift = drift_verdict(start, BatchEvidence(numbers, profiles), knowledge)
-    outcomes += failed_drift
-    verdict, counts = verdict_of(gate.waive([*outcomes, *gate.drift_outcome(drift, numbers)], decision.waived), numbers)
-    return verdict, counts, drift.p_value if drift else None
 
 
 def is_of_kind(record: ExtractionRecord | None, rows: str) -> bool:

@@ -3,6 +3,7 @@
 import re
 import shlex
 
+import pytest
 from typer.testing import CliRunner
 
 from lakehouse_assets.cli import app
@@ -16,6 +17,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_the_page_s_commands_do_what_the_page_promises(spark, tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
     (tmp_path / "tables" / "orders").mkdir(parents=True)

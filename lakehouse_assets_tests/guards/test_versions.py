@@ -5,13 +5,13 @@ Belongs here: the guard without Dagster. Does not: sensors and assets, or the lo
 
 import pytest
 
-from lakehouse_assets.decisions.guard_decision import replay
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.events.alerts import format_message, select_new
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.guards.run import knowledge_of
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, judge, orders_guard, verdicts
+from lakehouse_assets_tests.guards.replay import replay
 from lakehouse_assets_tests.support import rows_of
 
 GOOD = [(1, 10.0, "DE"), (2, 20.0, "FR")]
@@ -54,7 +54,7 @@ def test_a_faulty_version_is_quarantined_until_the_table_is_corrected(spark, set
     for decision in decided:
         before = GuardState([d for d in state.decisions if d.number < decision.number], state.records)
         known_then = knowledge_of(settings, guard, before, state.records[decision.batch])
-        again = replay(guard, decision, known_then)
+        again = replay(decision, known_then)
         assert again == (decision.verdict, decision.counts, decision.drift_p_value)
 
 
@@ -66,6 +66,7 @@ def test_a_path_without_a_table_is_an_error_and_decides_nothing(spark, settings,
     assert logs.decisions(settings, "orders") == []
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_no_personal_value_leaves_the_guarded_table(spark, settings, tmp_path):
     columns = {"id": "bigint", "amount": "double", "country": {"type": "string", "pii": True}}
     check = {"check": "in_set", "column": "country", "values": ["DE"], "on_fail": "quarantine_batch"}

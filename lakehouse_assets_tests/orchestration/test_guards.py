@@ -62,6 +62,7 @@ def results(instance, definitions, asset):
     return {key.name: found_records[key].status.value for key in keys if key in found_records}
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_a_guard_runs_when_its_table_has_a_new_version_and_blocks_what_is_downstream(spark, tmp_path, monkeypatch):
     settings = project(tmp_path, monkeypatch, orders=GUARD.format(name="orders", path="theirs", more=""))
     table = ForeignOrders(spark, tmp_path / "theirs")
@@ -138,6 +139,7 @@ def test_a_table_that_cannot_be_read_is_reported_once_and_holds_up_no_other(spar
         assert definitions.resolve_job_def("guard_here_job").execute_in_process(instance=instance).success
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_checks_on_ones_own_asset_run_when_it_materializes(spark, tmp_path, monkeypatch):
     settings = project(tmp_path, monkeypatch, orders=GUARD.format(name="orders", path="theirs", more="  asset: raw/orders"))
     table, read = ForeignOrders(spark, tmp_path / "theirs"), []
