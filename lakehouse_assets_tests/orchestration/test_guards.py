@@ -6,6 +6,7 @@ Belongs here: the guard as a component of a project. Does not: which rows are ju
 import dagster as dg
 import pytest
 
+from lakehouse_assets.contracts.new_project import plan_project
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.errors import ConfigError, SourceError
 from lakehouse_assets.orchestration.assets.component import find_tables, load_tables
@@ -166,3 +167,23 @@ def test_checks_on_ones_own_asset_run_when_it_materializes(spark, tmp_path, monk
         (request,) = tick(definitions, instance).run_requests
         assert definitions.resolve_job_def(request.job_name).execute_in_process(instance=instance).success
     assert [d.bronze_version for d in logs.decisions(settings, "orders") if not d.superseded_by] == [0, 1, 2]
+
+
+def test_a_guard_is_a_component_of_ones_own_project(tmp_path, monkeypatch):
+    folder = tmp_path / f"watch_{tmp_path.name}"
+    for path, text in plan_project(folder, tmp_path).files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    defs = folder / "src" / folder.name / "defs"
+    for name, more in (("orders", ""), ("refunds", "  cadance: daily")):
+        (defs / name).mkdir()
+        (defs / name / "defs.yaml").write_text(GUARD.format(name=name, path=name, more=more))
+    monkeypatch.syspath_prepend(folder / "src")
+    monkeypatch.delenv("LAKEHOUSE_PROJECT", raising=False)
+    definitions = dg.load_from_defs_folder(path_within_project=folder)
+    dg.Definitions.validate_loadable(definitions)
+    keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
+    assert {"guard_orders", "configuration_refunds"} <= keys
+    assert "guard_refunds" not in keys
+    assert "watch_guards" in {sensor.name for sensor in definitions.sensors}
+    assert definitions.get_repository_def().has_job("guard_orders_job")
