@@ -4,6 +4,7 @@ Belongs here: the log → the next batch. Does not: which batch that is (decisio
 """
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ PHYSICAL = "delta.columnMapping.physicalName"
 def table_path(spec: GuardSpec, settings: Settings) -> str:
     """Return the absolute path or URL of the guarded table. A relative path starts at the project's folder."""
     if is_url(spec.path):
-        return spec.path.rstrip("/")
+        return re.sub("^s3n?://", "s3a://", spec.path.rstrip("/"))  # the one scheme of S3 that Spark knows
     base = settings.project or Path(settings.root)
     return str((base / Path(spec.path).expanduser()).resolve())
 

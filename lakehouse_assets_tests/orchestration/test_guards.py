@@ -108,7 +108,7 @@ def test_a_guard_runs_when_its_table_has_a_new_version_and_blocks_what_is_downst
 
 
 def test_two_guards_of_one_table_stop_and_unknown_keys_are_named_with_their_line(tmp_path, monkeypatch):
-    one, two = (GUARD.format(name=name, path=path, more="") for name, path in (("one", "t"), ("two", "./t/")))
+    one, two = (GUARD.format(name=name, path=path, more="") for name, path in (("one", "t"), ("two", f"{tmp_path}/t/")))
     odd = GUARD.format(name="odd", path="u", more="  cadance: daily")
     settings = project(tmp_path, monkeypatch, one=one, two=two, odd=odd, good=GUARD.format(name="good", path="v", more=""))
     loaded = find_tables(settings)

@@ -30,12 +30,11 @@ class DescribedGuard:
 
 
 def guard_conflicts(guards: Sequence[DescribedGuard], folder: Path) -> Iterator[tuple[DescribedGuard, str]]:
-    """Yield each guard of a table that another guard has too, with the line of the mistake. ``folder``: relative paths are
-    compared as if they began here.
-    """
+    """Yield each guard of a table that another guard has too, with the line of the mistake. ``folder``: the project's tables."""
+    project = next((above for above in folder.resolve().parents if (above / "pyproject.toml").is_file()), folder)
     by_table: dict[str, list[DescribedGuard]] = {}
     for guard in guards:
-        by_table.setdefault(_address(guard.spec.path, folder), []).append(guard)
+        by_table.setdefault(_address(guard.spec.path, project), []).append(guard)
     for several in by_table.values():
         for guard in several if len(several) > 1 else ():
             others = ", ".join(each.spec.name for each in several if each is not guard)
@@ -44,5 +43,5 @@ def guard_conflicts(guards: Sequence[DescribedGuard], folder: Path) -> Iterator[
             yield guard, f"{location}: {key}: {text}"
 
 
-def _address(path: str, folder: Path) -> str:
-    return path.rstrip("/").replace("s3://", "s3a://") if is_url(path) else str((folder / Path(path).expanduser()).resolve())
+def _address(path: str, project: Path) -> str:
+    return path.rstrip("/").replace("s3://", "s3a://") if is_url(path) else str((project / Path(path).expanduser()).resolve())
