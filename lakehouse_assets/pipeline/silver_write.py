@@ -31,6 +31,7 @@ from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.column_comments import with_comments
+from lakehouse_assets.storage.silver_contract import record_contract
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
@@ -105,7 +106,7 @@ def _make_silver(run: Run[EffectiveTable], live: Live, decisions: Sequence[Decis
         return
     create_silver(run)
     if not any(d.counts.rows_published for d in live.publishing.values() if d.decision_id not in own):
-        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+        record_contract(run.spark, path, run.spec)
 
 
 def create_silver(run: Run[EffectiveTable]) -> None:
@@ -137,7 +138,7 @@ def rebuild_silver(
             delta.set_property(run.spark, path, delta.MEANING, "none")
         folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
         run.step("silver_rebuilt")
-        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+        record_contract(run.spark, path, run.spec)
 
 
 def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[Decision]) -> bool:
