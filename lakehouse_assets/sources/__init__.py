@@ -37,9 +37,11 @@ def open_source(
     if isinstance(spec.source, KafkaSource):
         return KafkaReader(spec.source, settings, spec.extraction.windows, declared, *recorded)
     if isinstance(spec.source, DeltaSource):
-        key, whole = [spec.source_column(name) for name in spec.key], spec.extraction.mode == "snapshot"
+        key, snapshots = [spec.source_column(name) for name in spec.key], spec.extraction.mode == "snapshot"
         calendar = spec.extraction.windows
-        return DeltaReader(spec.source, settings, calendar, declared, key, recorded_positions, whole=whole, personal=personal)
+        return DeltaReader(
+            spec.source, settings, calendar, declared, key, recorded_positions, snapshots=snapshots, personal=personal
+        )
     if isinstance(spec.source, FilesSource):
         return FilesReader(spec.source, settings.landing, declared)
     opening = SourceOpening(settings, declared, spec.extraction.windows, *recorded, timeout_seconds, personal)

@@ -29,7 +29,7 @@ from lakehouse_assets.storage.foreign_commit import Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable
 
 OF_CHANGES = {CHANGE: "string", VERSION: "bigint", TIMESTAMP: "timestamp", ORDER: "bigint"}
-GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "FileNotFound", "DELTA_CHANGE_DATA_FILE_NOT_FOUND", "does not exist")
+FILE_IS_GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "FileNotFound", "DELTA_CHANGE_DATA_FILE_NOT_FOUND", "does not exist")
 
 
 class _Part(NamedTuple):
@@ -41,8 +41,8 @@ class _Part(NamedTuple):
 
 
 class DeltaReader:
-    """A table's versions. ``calendar``: all windows up to a moment. ``key``: the key's columns in the table. ``whole``: each
-    window has the whole table. ``recorded``: the ranges on record. ``personal``: no error of Spark's is quoted.
+    """A table's versions. ``calendar``: all windows up to a moment. ``key``: the key's columns in the table. ``snapshots``:
+    each window has the whole table. ``recorded``: the ranges on record. ``personal``: no error of Spark's is quoted.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class DeltaReader:
         key: Sequence[str] = (),
         recorded: Mapping[datetime, str] | None = None,
         *,
-        whole: bool = False,
+        snapshots: bool = False,
         personal: bool = False,
     ) -> None:
         path = source.path if is_url(source.path) or source.path.startswith("/") else f"{settings.landing}/{source.path}"
         self._source, self._settings, self._declared, self._key = source, settings, tuple(declared), tuple(key)
-        self._whole, self._personal, self._table = whole, personal, ForeignTable(path, f"Delta table {source.path}")
+        self._snapshots, self._personal, self._table = snapshots, personal, ForeignTable(path, f"Delta table {source.path}")
         ranges = {start: range_from_text(text) for start, text in (recorded or {}).items()}
         self._history = TableHistory(self._table, source.restart, calendar, ranges)
 
@@ -110,7 +110,7 @@ class DeltaReader:
         return {window: versions for window, versions in self._history.ranges(windows).items() if window in requested}
 
     def _is_whole(self, versions: VersionRange) -> bool:
-        return self._whole or versions.whole
+        return self._snapshots or versions.is_whole
 
     def _whole_parts(self, spark: SparkSession, window: Window, versions: VersionRange) -> list[_Part]:
         if not self._is_whole(versions):
@@ -186,9 +186,9 @@ class DeltaReader:
         cells = {name: F.col(f"_c{index}") for index, name in enumerate(own)}
         cells |= {name: _of_the_commit(name) for name in self._own_columns}
         times = self._history.times(list(part.versions))
-        known = [(version, window.start, times[version]) for version, window in part.versions.items()]
+        cells_of_versions = [(version, window.start, times[version]) for version, window in part.versions.items()]
         types = {"_version": pa.int64(), "p_extracted_at": base.MOMENT, "_at": base.MOMENT}
-        versions = base.small_frame(spark, types, known)
+        versions = base.small_frame(spark, types, cells_of_versions)
         joined = rows.join(F.broadcast(versions), F.col(delta_rows.VERSION) == F.col("_version"))
         missing = F.lit(None).cast("string")
         return joined.select(
@@ -204,7 +204,7 @@ class DeltaReader:
         spans = [(v.high - 1 if self._is_whole(v) else v.low, v.high - 1) for v in ranges.values()]
         low, high = min(low for low, _ in spans), max(high for _, high in spans)
         versions = f"version {high}" if low == high else f"versions {low} to {high}"
-        is_gone = any(sign in f"{error} {line}" for sign in GONE)
+        is_gone = any(sign in f"{error} {line}" for sign in FILE_IS_GONE)
         if self._personal:
             line = f"{type(error).__name__} {MASKED}"
         if is_gone:

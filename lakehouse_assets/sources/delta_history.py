@@ -156,7 +156,7 @@ class TableHistory:
         if not current:
             return log.oldest
         label = self._table.label
-        if self._restart is not None and not current[min(current)].whole:
+        if self._restart is not None and not current[min(current)].is_whole:
             raise SourceError(
                 f"{label}: source.restart: the window {min(current):%Y-%m-%d %H:%M} was read before; name a later one"
             )

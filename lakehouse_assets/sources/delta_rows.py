@@ -41,11 +41,11 @@ def added_rows(spark: SparkSession, table: ForeignTable, files: Mapping[int, Seq
     A file with a deletion vector must not be among them. Raises SourceError if a file is gone.
     """
     located = {_whole_path(table, file.path): (version, file) for version, some in files.items() for file in some}
-    if gone := table.missing_files([file.path for _, file in located.values()]):
-        versions = sorted({version for version, file in located.values() if file.path in gone})
+    if missing := table.missing_files([file.path for _, file in located.values()]):
+        versions = sorted({version for version, file in located.values() if file.path in missing})
         raise SourceError(
-            f"{table.label}: {len(gone)} data files that version {versions[0]} added are gone: VACUUM removed them before they"
-            " were read"
+            f"{table.label}: {len(missing)} data files that version {versions[0]} added are gone: VACUUM removed them before"
+            " they were read"
         )
     kinds = T.StructType.fromJson({"type": "struct", "fields": [dict(field) for field in schema.fields]})
     physical = {field.name: _physical_name(field) for field in kinds}

@@ -15,14 +15,14 @@ from lakehouse_assets.storage.foreign_commit import Commit
 
 
 class VersionRange(NamedTuple):
-    """Versions ``[low, high)``. ``digest``: of the last one's commit. ``whole``: the window has the whole table,
+    """Versions ``[low, high)``. ``digest``: of the last one's commit. ``is_whole``: the window has the whole table,
     as of the last.
     """
 
     low: int
     high: int
     digest: str
-    whole: bool
+    is_whole: bool
 
 
 def assign_versions(
@@ -37,7 +37,7 @@ def assign_versions(
     ranges = {window: recorded[window.start] for window in windows if window.start in recorded}
     last = max(recorded, default=None)
     low = recorded[last].high if last is not None else 0
-    whole = last is None
+    is_whole = last is None
     times = list(accumulate((commit.at for commit in unread), max))
     begin, has_changes = 0, False
     for window in windows:
@@ -48,8 +48,8 @@ def assign_versions(
         begin = max(begin, end)
         if has_changes:
             commit = unread[end - 1]
-            ranges[window] = VersionRange(low, commit.version + 1, commit.digest, whole)
-            low, whole, has_changes = commit.version + 1, False, False
+            ranges[window] = VersionRange(low, commit.version + 1, commit.digest, is_whole)
+            low, is_whole, has_changes = commit.version + 1, False, False
     return dict(sorted(ranges.items()))
 
 

@@ -119,5 +119,5 @@ def parse_commit(version: int, actions: Sequence[Mapping[str, Any]], mtime_ns: i
 
 def _is_whole_overwrite(parameters: Mapping[str, Any]) -> bool:
     dynamic = str(parameters.get("isDynamicPartitionOverwrite", "false")).lower() == "true"
-    whole = parameters.get("predicate") in (None, "", "null", "[]", '["true"]')
-    return parameters.get("mode") == "Overwrite" and whole and not dynamic
+    unfiltered = parameters.get("predicate") in (None, "", "null", "[]", '["true"]')
+    return parameters.get("mode") == "Overwrite" and unfiltered and not dynamic

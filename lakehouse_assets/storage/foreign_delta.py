@@ -70,9 +70,9 @@ class ForeignTable:
         is no longer in the log.
         """
         wanted = range(max(first, 0), (log.newest if last is None else last) + 1)
-        if gone := [version for version in wanted if version not in log.entries]:
+        if absent := [version for version in wanted if version not in log.entries]:
             raise SourceError(
-                f"{self.label}: the commits of versions {_spans(gone)} are no longer in its log, which begins at version"
+                f"{self.label}: the commits of versions {_spans(absent)} are no longer in its log, which begins at version"
                 f" {log.oldest}: they were cleaned up (`delta.logRetentionDuration`) before they were read"
             )
         with ThreadPoolExecutor(THREADS) as pool:

@@ -60,15 +60,15 @@ class Owner:
         self.rows = rows
         self.versions[DeltaTable(str(self.path)).version()] = rows
 
-    def act(self, moment: datetime) -> None:
+    def change_table(self, moment: datetime) -> None:
         """Do anything."""
         ids = sorted(self.rows)
         one = self.random.choice(ids) if ids else 0
         new, self.next_id = self.next_id, self.next_id + 1
         text = f"v{new}"
         others = {n: t for n, t in self.rows.items() if n != one}
-        whole = {n: f"o{new}-{n}" for n in (one, new, new + 100)}
-        values = ", ".join(f"({n}, '{t}')" for n, t in whole.items())
+        replaced = {n: f"o{new}-{n}" for n in (one, new, new + 100)}
+        values = ", ".join(f"({n}, '{t}')" for n, t in replaced.items())
         target = self.random.choice(sorted(self.versions))
         merge = (
             f"merge into {{t}} t using (select {one} id, '{text}' text union all select {new}, '{text}') s on t.id = s.id"
@@ -81,7 +81,7 @@ class Owner:
                 (f"update {{t}} set id = {new} where id = {one}", {**others, **({new: self.rows[one]} if ids else {})}),
                 (f"delete from {{t}} where id = {one}", others),
                 (merge, {**self.rows, one: text, new: text}),
-                (f"insert overwrite {{t}} (id, text) values {values}", whole),
+                (f"insert overwrite {{t}} (id, text) values {values}", replaced),
                 (f"restore table {{t}} to version as of {target}", self.versions[target]),
                 ("optimize {t}", self.rows),
             ]
@@ -122,16 +122,16 @@ def test_a_table_is_polled_and_read_as_it_changes(spark, tmp_path):
 @pytest.mark.parametrize(("mode", "seed"), [("feed", 1), ("feed", 2), ("snapshot", 3)])
 def test_silver_is_the_table_whatever_its_owner_does(spark, settings, mode, seed):
     owner = Owner(spark, Path(settings.landing) / "shop" / "orders", seed)
-    spec, kills, done = orders(mode), list(KILLS), 0
+    spec, kills, last = orders(mode), list(KILLS), 0
     owner.run(window(1).start, FEED, {})
     for day in range(1, DAYS + 1):
         for hour in range(owner.random.choice((1, 2, 2, 3))):
-            owner.act(window(day).start + timedelta(hours=1 + hour))
+            owner.change_table(window(day).start + timedelta(hours=1 + hour))
         if day == 4:
             owner.run(window(day).start + timedelta(hours=9), "alter table {t} add columns (note string)", owner.rows)
         if day < DAYS and owner.random.random() < 0.5:
             continue
-        days, done = [window(n) for n in range(done + 1, day + 1)], day
+        days, last = [window(n) for n in range(last + 1, day + 1)], day
         if kills:
             step = kills.pop(0)
 

@@ -45,7 +45,7 @@ def append(path: Path, number: int, *ids: int) -> None:
 def opener(settings, tmp_path):
     """Opens a reader of the table `orders` in the landing folder."""
 
-    def open_reader(recorded=None, whole=False, key=(), declared=(), personal=False, **source):
+    def open_reader(recorded=None, snapshots=False, key=(), declared=(), personal=False, **source):
         model = DeltaSource.model_validate({"kind": "delta", "path": "orders", **source})
         return DeltaReader(
             model,
@@ -54,7 +54,7 @@ def opener(settings, tmp_path):
             declared,
             key,
             recorded,
-            whole=whole,
+            snapshots=snapshots,
             personal=personal,
         )
 
@@ -120,7 +120,7 @@ def test_snapshots_are_the_table_at_each_windows_end(spark, opener, path):
     stamp(path, noon(2))
     write_deltalake(str(path), rows(7), mode="overwrite")
     stamp(path, noon(3))
-    reader = opener(whole=True)
+    reader = opener(snapshots=True)
     assert ids(spark, reader, day(1), day(2), day(3)) == [(1, "1"), (1, "2"), (2, "2"), (3, "7")]
 
 
@@ -167,8 +167,8 @@ def test_every_type_is_text_and_partitions_too(spark, opener, path):
         '{"a":1,"b c":["x",null]}', "2024-01-05", "a=b/c d%20",
     ]  # fmt: skip
     assert extraction.types[day(2)]["amount"] == "decimal(10,2)"
-    (whole,) = (row for row in opener(whole=True).read(spark, [day(2)]).frame.collect() if row["id"] == "1")
-    assert whole.asDict() == row.asDict(), "a version's files give what the version gives"
+    (snapshot,) = (row for row in opener(snapshots=True).read(spark, [day(2)]).frame.collect() if row["id"] == "1")
+    assert snapshot.asDict() == row.asDict(), "a version's files give what the version gives"
 
 
 def test_columns_of_a_window_whose_schema_grows(spark, opener, path):
@@ -249,9 +249,9 @@ def test_vacuumed_files_are_named(spark, opener, path):
         opener(positions).read(spark, [day(2)])
     assert ids(spark, opener(positions), day(1)) == [(1, "1")]
     with pytest.raises(SourceError, match=r"files of version 1 are gone.*source\.restart"):
-        opener(positions, whole=True).probe(spark, [day(2)])
+        opener(positions, snapshots=True).probe(spark, [day(2)])
     with pytest.raises(SourceError, match=r"are gone.*\(masked: pii\)$"):
-        opener(positions, whole=True, personal=True).probe(spark, [day(2)])
+        opener(positions, snapshots=True, personal=True).probe(spark, [day(2)])
 
 
 @pytest.mark.exhaustive(seconds=15)

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> str:
     return folder
 
 
-def test_each_commit_says_what_it_did_to_rows(path):
+def test_each_commit_has_its_effect_on_rows(path):
     table = ForeignTable(path, "SHOP: orders")
     log = table.log()
     commits = table.commits(log, 0)
