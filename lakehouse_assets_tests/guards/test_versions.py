@@ -3,11 +3,15 @@
 Belongs here: the guard without Dagster. Does not: sensors and assets, or the long story (e2e/test_guard).
 """
 
+import json
+
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.events.alerts import format_message, select_new
-from lakehouse_assets.guards.observed_table import GuardState
+from lakehouse_assets.guards.observed_table import GuardState, observe
 from lakehouse_assets.guards.run import knowledge_of
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, judge, orders_guard, verdicts
@@ -80,3 +84,18 @@ def test_no_personal_value_leaves_the_guarded_table(spark, settings, tmp_path):
         assert "SECRET-7" not in str(rows_of(settings.path(folder))), folder
     copies = [path for path in (tmp_path / "lake").rglob("*.parquet") if b"SECRET-7" in path.read_bytes()]
     assert copies == []
+
+
+def test_a_table_that_grew_by_ten_thousand_versions_is_looked_at_in_steps(settings, tmp_path):
+    path = tmp_path / "orders"
+    write_deltalake(str(path), pa.table({"id": [1, 2]}))
+    for version in range(1, 10_001):
+        commit = {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "OPTIMIZE"}}
+        (path / "_delta_log" / f"{version:020d}.json").write_text(json.dumps(commit))
+    guard, passed = orders_guard(path, start=1), -1
+    state = GuardState.read(settings, guard)
+    for expected in (200, 400):
+        observation = observe(guard, settings, state, passed)
+        assert (observation.batch, observation.up_to, observation.is_complete) == (None, expected, False)
+        passed = observation.up_to
+    assert observe(guard, settings, state, 9_900).is_complete

@@ -30,7 +30,7 @@ class DescribedGuard:
 
 
 def guard_conflicts(guards: Sequence[DescribedGuard], folder: Path) -> Iterator[tuple[DescribedGuard, str]]:
-    """Yield each guard of a table that another guard has too, with the line of the mistake. ``folder``: the project's tables."""
+    """Yield each guard of a table that another guard has too, with the line of the mistake. ``folder``: of all tables."""
     project = next((above for above in folder.resolve().parents if (above / "pyproject.toml").is_file()), folder)
     by_table: dict[str, list[DescribedGuard]] = {}
     for guard in guards:
