@@ -52,7 +52,7 @@ class GuardRun(FrameRun):
 
 
 @dataclass
-class Judged:
+class JudgedVersions:
     """``new``: this run's decisions, oldest first. ``samples``: failing values by check, at most five each. ``is_behind``:
     other versions wait for the next run.
     """
@@ -88,12 +88,12 @@ def apply(run: GuardRun, decisions: Sequence[Decision]) -> None:
     logs.mark_applied(run.settings, decisions, None, run.clock())
 
 
-def judge_versions(run: GuardRun) -> Judged:
+def judge_versions(run: GuardRun) -> JudgedVersions:
     """Judge the table's versions since the last one judged, at most `versions_per_run`. Judged versions stay as they are.
 
     Raises SourceError where the table cannot be read: then nothing is decided on it.
     """
-    judged = Judged()
+    judged = JudgedVersions()
     with locked(run):
         passed = -1
         while True:

@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.frame import KEY_CHECK
 from lakehouse_assets.guards.observed_table import table_path
-from lakehouse_assets.guards.run import GuardRun, Judged, judge_versions
+from lakehouse_assets.guards.run import GuardRun, JudgedVersions, judge_versions
 from lakehouse_assets.guards.trial import try_check
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
@@ -123,7 +123,7 @@ def _try_checks(context: Any, spec: GuardSpec, settings: Settings, selected: Col
     is as the last run left it.
     """
     declared = {check.id for check in spec.checks}
-    for result in guard_check_results(spec, settings, Judged()):
+    for result in guard_check_results(spec, settings, JudgedVersions()):
         name = str(result.check_name)
         if name in selected and name not in declared:
             yield result
@@ -147,7 +147,7 @@ def guard_run(spec: GuardSpec, settings: Settings, context: Any) -> GuardRun:
     )
 
 
-def guard_check_results(spec: GuardSpec, settings: Settings, judged: Judged) -> Iterator[dg.AssetCheckResult]:
+def guard_check_results(spec: GuardSpec, settings: Settings, judged: JudgedVersions) -> Iterator[dg.AssetCheckResult]:
     """Yield results over this run's versions and those in quarantine: a check stays red while it quarantines something. Without
     a new version, the last one's result stands.
     """
@@ -176,7 +176,7 @@ def _advice(spec: GuardSpec, by_version: Mapping[str, Decision]) -> Any:
     return advice
 
 
-def _metadata(settings: Settings, spec: GuardSpec, judged: Judged) -> dict[str, Any]:
+def _metadata(settings: Settings, spec: GuardSpec, judged: JudgedVersions) -> dict[str, Any]:
     last = judged.new[-1] if judged.new else None
     metadata: dict[str, Any] = show.decision_metadata(last) if last else {"verdict": "no new version"}
     metadata.pop("dagster/partition_row_count", None)

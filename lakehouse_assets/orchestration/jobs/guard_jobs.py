@@ -12,7 +12,7 @@ from pydantic import Field
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.guards.run import Judged
+from lakehouse_assets.guards.run import JudgedVersions
 from lakehouse_assets.guards.settlement import settle_version
 from lakehouse_assets.orchestration.assets.guard_assets import guard_check_results, guard_run, guarded_key, job_name
 from lakehouse_assets.orchestration.assets.metadata import evaluation
@@ -45,7 +45,7 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
         spec = by_name[config.table]
         signed = JudgementRequest(by=config.by, because=config.because, operation=_operation(context), **request)
         settle_version(guard_run(spec, settings, context), config.version, signed)
-        for result in guard_check_results(spec, settings, Judged()):
+        for result in guard_check_results(spec, settings, JudgedVersions()):
             context.instance.report_runless_asset_event(evaluation(guarded_key(spec), str(result.check_name), result))
 
     def release_version(context: dg.OpExecutionContext, config: VersionRelease) -> None:
