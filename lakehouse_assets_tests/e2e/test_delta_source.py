@@ -89,6 +89,7 @@ class Owner:
         self.run(moment, statement, rows)
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_updates_and_deletions_of_the_owner_reach_silver(spark, settings):
     path = Path(settings.landing) / "shop" / "orders"
     moment = window(1).start + timedelta(hours=3)
