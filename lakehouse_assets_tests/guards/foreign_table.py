@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.guards.run import GuardRun, Judged, judge_versions
+from lakehouse_assets.guards.run import GuardRun, JudgedVersions, judge_versions
 from lakehouse_assets.settings import Settings
 
 _runs = itertools.count(1)
@@ -62,11 +62,11 @@ def guard_run(spark: Any, settings: Settings, guard: GuardSpec, step: Callable[[
     return GuardRun(settings, guard, lambda: spark, f"guard-{number:04d}", lambda: at, step, str(guard.path), guard=guard)
 
 
-def judge(spark: Any, settings: Settings, guard: GuardSpec) -> Judged:
+def judge(spark: Any, settings: Settings, guard: GuardSpec) -> JudgedVersions:
     """Judge what waits."""
     return judge_versions(guard_run(spark, settings, guard))
 
 
-def verdicts(judged: Judged) -> list[tuple[int | None, str, int]]:
+def verdicts(judged: JudgedVersions) -> list[tuple[int | None, str, int]]:
     """Version, verdict and rows of each decision."""
     return [(d.bronze_version, d.verdict, d.counts.rows_in) for d in judged.new]
