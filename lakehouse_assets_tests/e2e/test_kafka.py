@@ -125,6 +125,7 @@ def ids(settings: Settings, table: str) -> list[str]:
     return [d.decision_id for d in logs.decisions(settings, table) if d.applied_at]
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_decisions_of_a_real_lake_are_sent_in_order(spark, settings, broker, instance):
     settings = on(settings, broker)
     spec = readings(
@@ -150,6 +151,7 @@ def test_decisions_of_a_real_lake_are_sent_in_order(spark, settings, broker, ins
     assert "example.com" not in json.dumps(events), "values of pii columns"
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_many_tables_each_in_order(settings, broker, instance):
     settings = on(settings, broker)
     for table in ("readings", "sensors", "gold_days", "gold_hours"):
@@ -221,6 +223,7 @@ def main(home: str, address: str, topic: str) -> None:
         send(instance, settings, step=kill_process)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_an_event_sent_twice_keeps_its_id(settings, broker, tmp_path, instance):
     settings = on(settings, broker)
     write(settings, [decided(n) for n in (1, 2, 3)])
@@ -235,6 +238,7 @@ def test_an_event_sent_twice_keeps_its_id(settings, broker, tmp_path, instance):
     assert of(events, "readings") == ids(settings, "readings")
 
 
+@pytest.mark.exhaustive(seconds=20)
 @pytest.mark.parametrize("limit", ["the broker's", "the client's"])
 def test_an_event_that_is_too_large_is_shortened_and_blocks_nothing(settings, broker, instance, tmp_path, limit):
     settings = on(settings, broker)

@@ -78,6 +78,7 @@ def test_a_window_is_quarantined_until_its_control_totals_match(spark, settings)
     assert {row["sensor"] for row in silver(settings)} == {"a", "b", "c"}
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_rejudge_without_control_totals_never_passes(spark, settings):
     """A window that was extracted before the table said where its source's figures are."""
     land(settings, 1, ROWS)
