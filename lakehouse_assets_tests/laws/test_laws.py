@@ -231,6 +231,7 @@ def test_a_second_extraction_replaces_the_first_rows_that_vanished_included(spar
         release(runner(spark, settings), window(1).start, 1, waived=["*"], by="me", because="test")
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_quarantined_second_extraction_leaves_the_first_in_silver(spark, settings):
     land(settings, 1, [A1, A2])
     heal(spark, settings, [1])

@@ -39,6 +39,7 @@ def test_a_batch_quarantined_by_a_rejudge_leaves_silver(spark, settings):
     assert proven(spark, settings, strict)
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_files_of_one_window_with_other_columns(spark, settings):
     """The row of a file that lacks a column keeps the value that its key had; a MERGE would have erased it."""
     spec = readings(source={**readings().source.model_dump(), "path": "readings/{window:%Y-%m-%d}*.csv"}, checks=[])

@@ -51,7 +51,6 @@ def test_a_contract_may_change_in_the_run_that_postpones_a_redelivery(changing, 
     law_two(settings)
 
 
-@pytest.mark.exhaustive(seconds=20)
 def test_a_contract_change_that_is_quarantined_leaves_the_postponed_redelivery_its_keys(spark, settings):
     """Day 2 has the keys and a column that the contract refuses: day 1 would lose them, and is quarantined as well."""
     spec = table(schema={"new_columns": "quarantine"})

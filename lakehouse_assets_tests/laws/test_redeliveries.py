@@ -118,9 +118,11 @@ def test_max_loss_is_a_bound_that_may_be_reached(spark, settings, lost):
     spec = table()
     land(settings, 1, rows(1, {f"s{i}": i for i in range(10)}))
     heal(spark, settings, [1], spec)
+    before = silver(settings)
     land(settings, 1, rows(1, {f"s{i}": 50 if i % 2 else 999 for i in range(lost, 10)}))
     heal(spark, settings, [1], spec)
     assert current_decision(settings, 1, 2).accepted == (lost == 5)
+    assert (silver(settings) == before) == (lost == 6), "the first extraction stays where the second is quarantined"
 
 
 @pytest.mark.exhaustive(seconds=60)
