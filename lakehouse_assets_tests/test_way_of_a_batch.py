@@ -25,7 +25,7 @@ from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import PROJECT_ROOT, land, readings
 
 ROOMS = ("orchestration", "pipeline", "measures", "decisions", "storage")
-ASSETS = "orchestration/assets/table_assets.py"
+ASSETS = "orchestration/assets/window_steps.py"
 PACKAGE = PROJECT_ROOT / "lakehouse_assets"
 MOST_OF_SILVER, MOST_OF_GOLD = 14, 12
 
