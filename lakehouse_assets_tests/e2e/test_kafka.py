@@ -181,6 +181,7 @@ def test_many_tables_each_in_order(settings, broker, instance):
         assert of(events, table) == ids(settings, table)
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_a_message_that_is_refused_for_a_moment_is_not_taken_for_accepted(settings, broker, proxy, instance):
     """Two tables of one partition: what is accepted of the second says nothing about the first, though the client concludes it
     if both are in flight.
