@@ -22,6 +22,7 @@ from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
+from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
 from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
@@ -148,20 +149,9 @@ def init(
     The JSON schema for editors goes into the same folder.
     """
     from lakehouse_assets.contracts.draft import draft_table
-    from lakehouse_assets.contracts.schema_file import schema_line, write_schema
 
-    tables = common.tables_folder()
-    folder = tables / table
-    target = folder / "defs.yaml"
-    if target.exists():
-        raise RefusedError(f"{target} exists already; remove it first, or choose another name")
-    text, advice = draft_table(table, file, Path(Settings.from_environment().landing), start)
-    folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(schema_line(folder, tables) + text, encoding="utf-8")
-    write_schema(tables)
-    common.out.print(f"wrote {target.relative_to(Settings.from_environment().project or tables)}")
-    for line in advice:
-        common.out.print(f"- {line}")
+    target = new_table_file(table)
+    write_table_file(target, *draft_table(table, file, Path(Settings.from_environment().landing), start))
 
 
 @app.command()

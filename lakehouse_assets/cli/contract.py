@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lakehouse_assets.cli.common import err, out, select_tables, tables_folder
-from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.cli.common import err, out, select_tables
+from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 
 contract_app = typer.Typer(no_args_is_help=True, help="Exchange contracts of the Open Data Contract Standard.")
 
@@ -41,17 +40,6 @@ def contract_import(
 ) -> None:
     """Write TABLE/defs.yaml into the project's folder of tables, from a contract of the standard, version 3."""
     from lakehouse_assets.contracts.open_contract_import import import_contract
-    from lakehouse_assets.contracts.schema_file import schema_line, write_schema
 
     name, text, advice = import_contract(file, table)
-    tables = tables_folder()
-    folder = tables / name
-    target = folder / "defs.yaml"
-    if target.exists():
-        raise RefusedError(f"{target} exists already; remove it first")
-    folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(schema_line(folder, tables) + text, encoding="utf-8")
-    write_schema(tables)
-    out.print(f"wrote {target.relative_to(Settings.from_environment().project or tables)}", highlight=False)
-    for line in advice:
-        out.print(f"- {line}", highlight=False)
+    write_table_file(new_table_file(name), text, advice)

@@ -4,7 +4,7 @@ Belongs here: the correspondence, once for both directions. Does not: writing a 
 reading one (open_contract_import).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_assets.contracts.columns import declared_type
@@ -109,15 +109,15 @@ def _check(metric: str, arguments: Mapping[str, Any], column: str | None, rule: 
     share = {} if threshold == 1 else {"threshold": threshold}
     if metric == "nullValues" and column:
         return {"check": "not_null", "column": column, **share}
-    if metric == "missingValues" and column and set(arguments.get("missingValues", [None])) == {None}:
+    if metric == "missingValues" and column and arguments.get("missingValues", [None]) == [None]:
         return {"check": "not_null", "column": column, **share}
     if metric == "invalidValues" and column and arguments.keys() == {"validValues"}:
         return {"check": "in_set", "column": column, "values": arguments["validValues"], **share}
     if metric == "invalidValues" and column and arguments.keys() == {"pattern"}:
         return {"check": "matches", "column": column, "pattern": arguments["pattern"], **share}
-    columns: Sequence[str] = [column] if column else arguments.get("properties") or ()
-    if metric == "duplicateValues" and columns:
-        return {"check": "unique", "columns": list(columns), **share}
+    columns = [column] if column else arguments.get("properties")
+    if metric == "duplicateValues" and isinstance(columns, list) and columns:
+        return {"check": "unique", "columns": columns, **share}
     return None
 
 
@@ -130,8 +130,14 @@ def _row_count(rule: Mapping[str, Any]) -> dict[str, Any] | None:
         above, below = rule.get("mustBeGreaterThan"), rule.get("mustBeLessThan")
         low = rule.get("mustBeGreaterOrEqualTo") if above is None else above + 1
         high = rule.get("mustBeLessOrEqualTo") if below is None else below - 1
-    bounds = {name: int(value) for name, value in (("min", low), ("max", high)) if value is not None}
-    return {"check": "row_count", **bounds} if bounds else None
+    bounds = {name: value for name, value in (("min", low), ("max", high)) if value is not None}
+    if not bounds or not all(_is_whole(value) for value in bounds.values()):
+        return None
+    return {"check": "row_count", **{name: int(value) for name, value in bounds.items()}}
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int or (isinstance(value, float) and value.is_integer())
 
 
 def _threshold(rule: Mapping[str, Any]) -> float | None:

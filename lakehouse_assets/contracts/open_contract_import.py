@@ -4,7 +4,7 @@ Belongs here: the import and its errors. Does not: which of the two has which wo
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import yaml
 from open_data_contract_standard.model import OpenDataContractStandard, SchemaObject, SchemaProperty
 from pydantic import BaseModel, ValidationError
 
+from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in
 from lakehouse_assets.contracts.open_contract import CARRIED, CARRIED_OF_COLUMN, PERSONAL, PREFIX, check_of, column_type
 from lakehouse_assets.contracts.table import TableSpec
@@ -37,6 +38,13 @@ def import_contract(file: Path, table: str | None = None) -> tuple[str, str, lis
     ``table``: which object of the contract's schema; None if it has one. Raises ConfigError for a file that is no contract of
     ODCS 3, has unknown fields, or gives a table that would not load.
     """
+    try:
+        return _import(file, table)
+    except RecursionError:
+        raise ConfigError(f"{file}: its types or values are nested too deep") from None
+
+
+def _import(file: Path, table: str | None) -> tuple[str, str, list[str]]:
     contract = _read(file)
     chosen = _choose(file, contract, table)
     name = chosen.name or ""
@@ -47,18 +55,17 @@ def import_contract(file: Path, table: str | None = None) -> tuple[str, str, lis
     described = chosen.description or (contract.description.purpose if contract.description else None)
     attributes |= {"description": described} if described else {}
     attributes |= _owners(contract, advice) | _tags(contract)
-    carried = {part: value for part, value in _carried(contract.customProperties, "", advice).items() if part in CARRIED}
+    carried = _carried(contract.customProperties, "", CARRIED, advice)
     for part in PLACEHOLDERS:
-        attributes[part] = carried.pop(part, None) or _placeholder(part, name, bool(key))
-        if attributes[part].get("draft"):
-            del attributes[part]["draft"]
+        if part not in carried:
             advice.append(f"{part}: the contract does not say it, so this one is a placeholder: change it")
+        attributes[part] = carried.pop(part) if part in carried else _placeholder(part, name, bool(key))
     attributes |= {"key": key} if key else {}
     attributes |= {"columns": columns, "checks": checks} if checks else {"columns": columns}
     attributes |= carried
-    if gold := [each["sql"] for each in carried.get("gold", ()) if str(each.get("sql", "")).endswith(".sql")]:
+    spec = _load(file, attributes)
+    if gold := [each.sql for each in spec.gold if each.sql.endswith(".sql")]:
         advice.append(f"gold: put {', '.join(gold)} beside the table's YAML: a contract has no files")
-    _refuse_unloadable(file, attributes)
     body = yaml.safe_dump(attributes, sort_keys=False, allow_unicode=True, default_flow_style=None, width=math.inf)
     indented = "".join(f"  {line}" if line.strip() else line for line in body.splitlines(keepends=True))
     return name, f"type: lakehouse_assets.LakehouseTable\nattributes:\n{indented}", advice
@@ -66,9 +73,12 @@ def import_contract(file: Path, table: str | None = None) -> tuple[str, str, lis
 
 def _read(file: Path) -> OpenDataContractStandard:
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{file}: it cannot be read as YAML: {error}") from None
+        documents = read_documents(file)
+    except OSError as error:
+        raise ConfigError(f"{file}: it cannot be read: {error.strerror}") from None
+    if len(documents) > 1:
+        raise ConfigError(f"{file}: it has {len(documents)} documents; a contract is a file of its own")
+    data = documents[0].data if documents else None
     if not isinstance(data, Mapping) or data.get("kind") != "DataContract":
         raise ConfigError(f"{file}: kind: a contract of the Open Data Contract Standard says `kind: DataContract`")
     if not str(data.get("apiVersion", "")).startswith("v3."):
@@ -114,8 +124,12 @@ def _columns(file: Path, table: SchemaObject, advice: list[str]) -> tuple[dict[s
     checks: list[dict[str, Any]] = []
     where = f"schema.{table.name}"
     keys = [(each.primaryKeyPosition or math.inf, each.name or "") for each in table.properties or () if each.primaryKey]
-    for each in table.properties or ():
+    for index, each in enumerate(table.properties or ()):
         name, path = each.name or "", f"{where}.{each.name}"
+        if not name:
+            raise ConfigError(f"{file}: {where}: property {index} has no name")
+        if name in columns:
+            raise ConfigError(f"{file}: {path}: two properties have this name")
         advice += [f"{path}.{part}: no counterpart" for part in sorted(_set_parts(each) - READ_OF_COLUMN)]
         kind = column_type(each.physicalType, each.logicalType) or _nested_type(each)
         if kind is None:
@@ -125,8 +139,7 @@ def _columns(file: Path, table: SchemaObject, advice: list[str]) -> tuple[dict[s
         column |= {"pii": True} if (each.classification or "").lower() in (PERSONAL, "pii") else {}
         if each.classification and not column.get("pii"):
             advice.append(f"{path}.classification: {each.classification}: no counterpart")
-        own = _carried(each.customProperties, f"{path}.", advice)
-        columns[name] = column | {part: value for part, value in own.items() if part in CARRIED_OF_COLUMN}
+        columns[name] = column | _carried(each.customProperties, f"{path}.", CARRIED_OF_COLUMN, advice)
         rules = list(_checks(each.quality, name, path, advice))
         if each.required and not each.primaryKey and not any(rule.get("check") == "not_null" for rule in rules):
             rules.append({"check": "not_null", "column": name})
@@ -145,7 +158,11 @@ def _nested_type(each: SchemaProperty) -> str | None:
     if each.logicalType != "object" or not each.properties:
         return None
     parts = [(p.name, column_type(p.physicalType, p.logicalType) or _nested_type(p)) for p in each.properties]
-    return None if any(kind is None for _, kind in parts) else f"struct<{', '.join(f'{name}: {kind}' for name, kind in parts)}>"
+    return (
+        None
+        if any(kind is None or not name for name, kind in parts)
+        else f"struct<{', '.join(f'{name}: {kind}' for name, kind in parts)}>"
+    )
 
 
 def _checks(rules: Any, column: str | None, path: str, advice: list[str]) -> Iterator[dict[str, Any]]:
@@ -173,29 +190,31 @@ def _tags(contract: OpenDataContractStandard) -> dict[str, Any]:
     return {"tags": {name.strip(): value.strip() for name, _, value in pairs}} if pairs else {}
 
 
-def _carried(properties: Any, path: str, advice: list[str]) -> dict[str, Any]:
+def _carried(properties: Any, path: str, keys: Collection[str], advice: list[str]) -> dict[str, Any]:
+    """Return the values of custom properties that are keys of ours; one without a value counts as absent."""
     own = {}
     for each in properties or ():
-        if (each.property or "").startswith(PREFIX):
-            own[each.property.removeprefix(PREFIX)] = each.value
-        else:
+        key = (each.property or "").removeprefix(PREFIX)
+        if key == each.property or key not in keys:
             advice.append(f"{path}customProperties: {each.property}: no counterpart")
+        elif each.value is not None:
+            own[key] = each.value
     return own
 
 
 def _placeholder(part: str, name: str, keyed: bool) -> dict[str, Any]:
     if part == "source":
-        return {"kind": "files", "path": f"{name}/{{window:%Y-%m-%d}}.csv", "format": "csv", "draft": True}
-    return {"cadence": "daily", "start": "2024-01-01", "mode": "upsert" if keyed else "append", "draft": True}
+        return {"kind": "files", "path": f"{name}/{{window:%Y-%m-%d}}.csv", "format": "csv"}
+    return {"cadence": "daily", "start": "2024-01-01", "mode": "upsert" if keyed else "append"}
 
 
 def _set_parts(model: BaseModel) -> set[str]:
     return {key for key, value in model.model_dump(by_alias=True, exclude_none=True).items() if value not in ([], {})}
 
 
-def _refuse_unloadable(file: Path, attributes: Mapping[str, Any]) -> None:
+def _load(file: Path, attributes: Mapping[str, Any]) -> TableSpec:
     try:
-        TableSpec.model_validate(attributes)
+        return TableSpec.model_validate(attributes)
     except ValueError as error:
         mistakes: Sequence[Any] = list(mistakes_in(error)) if isinstance(error, ValidationError) else [((), str(error))]
         reasons = "; ".join(f"{dotted(keys)}: {text}" if keys else text for keys, text in mistakes)

@@ -4,7 +4,7 @@ Belongs here: the protocol, the extraction, column names, and conversions that s
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -91,6 +91,20 @@ def innermost_message(error: Exception) -> str:
     """Return the message of a Java error's innermost cause, or the text of any other error. It may name addresses."""
     causes = list(java_causes(error))
     return str(causes[-1].getMessage() or causes[-1].getClass().getSimpleName()) if causes else str(error)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of a failed scan's innermost message, at most 300 characters; without any, the error's class."""
+    return (innermost_message(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def probe_whole(read: Callable[[], Extraction], as_source_error: Callable[[Exception], Exception]) -> dict[str, str]:
+    """Read all of a source without parts, and return no part. Raises what ``as_source_error`` makes of a scan's error."""
+    try:
+        read().frame.write.format("noop").mode("overwrite").save()
+    except SCAN_ERRORS as error:
+        raise as_source_error(error) from None
+    return {}
 
 
 def one_line_base64(value: Column) -> Column:

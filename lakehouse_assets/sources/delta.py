@@ -95,11 +95,7 @@ class DeltaReader:
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Return nothing: a table has no parts. Raises SourceError if reading fails."""
         ranges = self._ranges(windows)
-        try:
-            self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
-        except base.SCAN_ERRORS as error:
-            raise self._as_source_error(error, ranges) from None
-        return {}
+        return base.probe_whole(lambda: self.read(spark, windows), lambda error: self._as_source_error(error, ranges))
 
     @property
     def _own_columns(self) -> list[str]:
@@ -200,7 +196,7 @@ class DeltaReader:
         )
 
     def _as_source_error(self, error: Exception, ranges: Mapping[Window, VersionRange]) -> SourceError:
-        line = (base.innermost_message(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        line = base.first_line(error)
         spans = [(v.high - 1 if self._is_whole(v) else v.low, v.high - 1) for v in ranges.values()]
         low, high = min(low for low, _ in spans), max(high for _, high in spans)
         versions = f"version {high}" if low == high else f"versions {low} to {high}"

@@ -79,16 +79,12 @@ class KafkaReader:
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Return nothing: a topic has no parts. Raises SourceError if reading fails."""
         ranges = self._ranges(windows)
-        try:
-            self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
-        except base.SCAN_ERRORS as error:
-            raise self._as_source_error(error, ranges) from None
-        return {}
+        return base.probe_whole(lambda: self.read(spark, windows), lambda error: self._as_source_error(error, ranges))
 
     def _as_source_error(self, error: Exception, ranges: Mapping[Window, Range]) -> SourceError:
         """Return the first line of the Java client's innermost message. Raises SourceError if retention is the cause."""
         self._refuse_lost(ranges)
-        message = (base.innermost_message(error).strip().splitlines() or [type(error).__name__])[0][:500]
+        message = base.first_line(error)
         return SourceError(f"{self._source.location}: {message}")
 
     def _ranges(self, windows: Sequence[Window]) -> dict[Window, Range]:

@@ -10,7 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.registry import AnyCheck
-from lakehouse_assets.contracts.document import read_text
+from lakehouse_assets.contracts.document import read_component, read_text
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets_tests.support import readings
 
@@ -76,3 +76,13 @@ def test_a_contract_is_read_back_from_the_rules_that_a_decision_keeps(form):
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.file", "format": form}
     spec = readings(source=source, schema={"new_columns": "evolve"})
     assert TableSpec.from_ruleset(spec.ruleset()) == spec
+
+
+def test_a_component_is_chosen_by_its_type_and_name(tmp_path):
+    file = tmp_path / "defs.yaml"
+    kinds = [("Table", "orders"), ("Guard", "orders"), ("Guard", "refunds")]
+    file.write_text("\n---\n".join(f"type: {kind}\nattributes: {{name: {name}}}" for kind, name in kinds) + "\n---\ntext\n")
+    chosen = [read_component(file, types, name) for types, name in [(("Guard",), "orders"), (("Guard",), "refunds")]]
+    assert [(each.data["type"], each.data["attributes"]["name"]) for each in chosen] == kinds[1:]
+    assert read_component(file, ("Guard",), "unknown").data["attributes"] == {"name": "orders"}
+    assert read_component(file, ("Own",), "refunds").data["attributes"] == {"name": "refunds"}

@@ -197,7 +197,7 @@ def test_somebody_elses_contract(tmp_path):
         (("port: 5432", "port: many"), r"servers\.0\.port"),
         (("logicalType: integer, primaryKey", "logicalType: time, primaryKey"), r"schema\.orders\.order_id: its types"),
         (("name: shop,", 'name: "a b",'), "its table would not load: columns"),
-        (("kind: DataContract", "kind: [DataContract"), "cannot be read as YAML"),
+        (("kind: DataContract", "kind: [DataContract"), r"orders\.yaml:\d+: expected ',' or"),
     ],
 )
 def test_what_is_refused_names_file_and_field(tmp_path, edit, message):
@@ -217,3 +217,158 @@ def test_one_of_several_tables_is_chosen(tmp_path):
         import_contract(file, "refunds")
     with pytest.raises(ConfigError, match="cannot be read"):
         import_contract(tmp_path / "none.yaml")
+
+
+# YAML that a hand or a tool may have broken: what is put into a contract of one table, and what the error names.
+MINIMAL = """\
+kind: DataContract
+apiVersion: v3.1.0
+customProperties: [{custom}]
+{more}
+schema:
+  - name: {name}
+    properties:
+      - {{name: id, logicalType: integer, primaryKey: true, {column}}}
+      {columns}
+    quality: [{quality}]
+"""
+
+
+def contract(custom="", name="orders", column="", columns="", quality="", more="") -> str:
+    return MINIMAL.format(custom=custom, name=name, column=column, columns=columns, quality=quality, more=more)
+
+
+def carried(key: str, value: str) -> str:
+    return contract(custom=f"{{property: lakehouse_assets.{key}, value: {value}}}")
+
+
+HOSTILE = {
+    "a source that is a list": (carried("source", "[kind, files]"), "source"),
+    "a source that is a text": (carried("source", "files"), "source"),
+    "a source that is empty": (carried("source", "{}"), "source"),
+    "a source that is false": (carried("source", "false"), "source"),
+    "a source with an unknown key": (carried("source", "{kind: files, path: a.csv, draft: true}"), "source"),
+    "a source of no kind": (carried("source", "{kind: [files]}"), "source"),
+    "an extraction that is a number": (carried("extraction", "5"), "extraction"),
+    "gold that is a number": (carried("gold", "5"), "gold"),
+    "gold that is a text": (carried("gold", "daily.sql"), "gold"),
+    "gold that is a mapping": (carried("gold", "{name: daily, sql: daily.sql}"), "gold"),
+    "gold of texts": (carried("gold", "[daily.sql]"), "gold.0"),
+    "gold of nothing": (carried("gold", "[null]"), "gold.0"),
+    "gold whose SQL is a list": (carried("gold", "[{name: daily, sql: [daily.sql]}]"), "gold.0.sql"),
+    "drift that is a number": (carried("drift", "5"), "drift"),
+    "an endless number": (carried("drift", "9" * 5000), "a whole number of 5000 digits is not allowed"),
+    "a surrogate key of nothing": (carried("surrogate_key", "{name: sk, from: [none]}"), "surrogate_key"),
+    "an anchor": (carried("drift", "&a [*a]"), r":3: anchor &a is not allowed"),
+    "a tag": (carried("drift", "!!python/none x"), r":3: tag .* is not allowed"),
+    "a key twice": (contract(more="kind: DataContract"), "'kind' is given twice"),
+    "a date that is none": (contract(more="id: 2024-13-45"), ":4: 2024-13-45: month must be in 1..12"),
+    "an expr of a list": (contract(column="customProperties: [{property: lakehouse_assets.expr, value: [1]}]"), "expr"),
+    "an expression that is none": (
+        contract(column="customProperties: [{property: lakehouse_assets.expr, value: 'value +'}]"), "id.expr",
+    ),
+    "a name that is a path": (contract(name="../orders"), "'../orders' is not a table name"),
+    "a name that is a number": (contract(name="5"), "schema.0.name"),
+    "no name": (contract(name="null"), "is not a table name"),
+    "two columns of one name": (contract(columns="- {name: id, logicalType: string}"), r"schema\.orders\.id: two properties"),
+    "a column without a name": (contract(columns="- {logicalType: string}"), "property 1 has no name"),
+    "a part without a name": (
+        contract(columns="- {name: a, logicalType: object, properties: [{logicalType: string}]}"), "orders.a: its types",
+    ),
+    "a type that is too deep": (
+        contract(columns=f"- {{name: a, physicalType: '{'array<' * 900}int{'>' * 900}'}}"), "too deep",
+    ),
+    "parts that are too deep": (
+        contract(columns=f"- {{name: a, {'logicalType: array, items: {' * 900}logicalType: string{'}' * 900}}}"), "too deep",
+    ),
+    "a check of no kind": (
+        contract(quality="{type: custom, engine: lakehouse_assets, implementation: {check: [not_null]}}"), r"checks",
+    ),
+    "a check without a kind": (contract(quality="{type: custom, engine: lakehouse_assets, implementation: {}}"), "checks"),
+    "valid values that are a number": (
+        contract(column="quality: [{metric: invalidValues, arguments: {validValues: 5}, mustBe: 0}]"), "checks",
+    ),
+    "a pattern that is none": (
+        contract(column="quality: [{metric: invalidValues, arguments: {pattern: '('}, mustBe: 0}]"), "checks",
+    ),
+    "YAML of two documents": (contract() + "---\n" + contract(), "it has 2 documents"),
+    "a text": ("only words", "kind: a contract"),
+    "nothing": ("", "kind: a contract"),
+    "a schema that is a text": (contract().replace("schema:", "schema: orders\nservers:"), "schema"),
+}  # fmt: skip
+
+# What has no counterpart stays out, and is listed.
+WITHOUT_COUNTERPART = {
+    "a row count of a text": "{metric: rowCount, mustBe: many}",
+    "a row count of a list": "{metric: rowCount, mustBe: [5]}",
+    "a row count of a truth": "{metric: rowCount, mustBe: true}",
+    "a row count of a fraction": "{metric: rowCount, mustBe: 1.5}",
+    "an endless row count": "{metric: rowCount, mustBeGreaterThan: .inf}",
+    "a row count that is no number": "{metric: rowCount, mustBeBetween: [0, .nan]}",
+    "missing values that are a number": "{metric: missingValues, arguments: {missingValues: 5}, mustBe: 0}",
+    "duplicates of a number": "{metric: duplicateValues, arguments: {properties: 5}, mustBe: 0}",
+    "duplicates of a text": "{metric: duplicateValues, arguments: {properties: id}, mustBe: 0}",
+    "a bound that is a mapping": "{metric: duplicateValues, arguments: {properties: [id]}, mustBe: {a: 0}}",
+    "a bound that is no number": (
+        "{metric: duplicateValues, arguments: {properties: [id]}, mustBeLessOrEqualTo: .nan, unit: percent}"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_broken_contract_is_a_clear_error(tmp_path, case):
+    text, message = HOSTILE[case]
+    file = tmp_path / "contract.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message) as error:
+        import_contract(file)
+    assert str(error.value).startswith(str(file))
+
+
+@pytest.mark.parametrize("case", WITHOUT_COUNTERPART)
+def test_a_rule_that_cannot_be_read_is_listed(tmp_path, case):
+    file = tmp_path / "contract.yaml"
+    file.write_text(contract(quality=WITHOUT_COUNTERPART[case]))
+    _, text, advice = import_contract(file)
+    assert "checks" not in yaml.safe_load(text)["attributes"]
+    assert [line for line in advice if line.startswith("schema.orders.quality.0 (")]
+
+
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.exhaustive(seconds=70))])
+def test_any_value_of_any_key_is_read_or_refused(tmp_path, step):
+    file = tmp_path / "contract.yaml"
+    document = yaml.safe_load(export_contract(TableSpec.model_validate(EVERYTHING))[0]) | {"tags": ["a:b"]}
+    outcomes = {"read": 0, "refused": 0}
+    for keys in list(paths_of(document))[::step]:
+        for value in (None, True, "text", [None], {"a": 1}):
+            file.write_text(yaml.dump(replace_value(document, keys, value), Dumper=NoAliases))
+            try:
+                import_contract(file)
+                outcomes["read"] += 1
+            except ConfigError as error:
+                assert str(error).startswith(str(file)), (keys, value)
+                outcomes["refused"] += 1
+    assert min(outcomes.values()) > 100 / step, outcomes
+
+
+class NoAliases(yaml.SafeDumper):
+    """Writes equal values out."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
+def paths_of(node, keys=()):
+    """Every key of a document, at any depth."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield (*keys, key)
+        yield from paths_of(value, (*keys, key))
+
+
+def replace_value(node, keys, value):
+    """The document with one value replaced."""
+    if not keys:
+        return value
+    copy = node.copy()
+    copy[keys[0]] = replace_value(node[keys[0]], keys[1:], value)
+    return copy

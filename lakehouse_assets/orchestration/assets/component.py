@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import BaseModel
 
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
-from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.document import read_component
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import input_schemas, personal_columns
 from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
@@ -23,7 +23,14 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.extensions import require_extensions_of
 from lakehouse_assets.orchestration.assets.table_attributes import RawAttributes, TableScaffolder
-from lakehouse_assets.orchestration.assets.table_files import BrokenTable, LoadedTables, read_table, read_tables, tables_folder
+from lakehouse_assets.orchestration.assets.table_files import (
+    OURS,
+    BrokenTable,
+    LoadedTables,
+    read_table,
+    read_tables,
+    tables_folder,
+)
 from lakehouse_assets.orchestration.project_definitions import ProjectDefinitions, project_definitions
 from lakehouse_assets.settings import Settings, template_variables
 
@@ -139,10 +146,8 @@ class LakehouseTable(ProjectComponent):
         folder, name = Path(context.path), (attributes.model_extra or {}).get("name")
         file = folder / "defs.yaml"
         try:
-            # Our own reading of the YAML: Dagster's loader reads NO as false, and 12:30:45 as a number.
-            documents = [each for each in read_documents(file) if isinstance(each.data, dict)]
-            named = [each for each in documents if (each.data.get("attributes") or {}).get("name") == name]
-            spec, source_map = read_table((named or documents)[0], read_shared_files(folder, template_variables()))
+            document = read_component(file, OURS, name)
+            spec, source_map = read_table(document, read_shared_files(folder, template_variables()))
         except ConfigError as error:
             return _BrokenComponent(BrokenTable(str(name or folder.name), file, tuple(str(error).split("\n"))))
         return cls(spec, folder, source_map)

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import BaseModel
 
-from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.document import read_component
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.source_map import MISSING_OF_GUARD, SourceMap, read_shared_files
 from lakehouse_assets.errors import ConfigError
@@ -43,11 +43,9 @@ class GuardedTable(ProjectComponent):
             raise ConfigError(f"{context.path}: {MISSING_OF_GUARD}")
         folder = Path(context.path)
         name = str((attributes.model_extra or {}).get("name") or folder.name)
-        documents = [each for each in read_documents(folder / "defs.yaml") if isinstance(each.data, dict)]
-        own = [each for each in documents if each.data.get("type") in GUARDS]
-        named = [each for each in own if (each.data.get("attributes") or {}).get("name") == name] or own
         try:
-            spec, source_map = read_guard(named[0], read_shared_files(folder, template_variables()))
+            document = read_component(folder / "defs.yaml", GUARDS, name)
+            spec, source_map = read_guard(document, read_shared_files(folder, template_variables()))
         except ConfigError:
             return cls(name, folder)
         return cls(name, folder, spec, source_map)

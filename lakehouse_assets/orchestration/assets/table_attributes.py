@@ -3,14 +3,16 @@
 Belongs here: `get_model_cls` and the scaffolder. Does not: validating a table (contracts), or loading it (component).
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dagster as dg
 from pydantic import BaseModel, ConfigDict
 
 from lakehouse_assets.contracts.mistakes import NAME
 from lakehouse_assets.contracts.schema_file import defaults_of, schema_line, write_schema
+from lakehouse_assets.contracts.sharing import Defaults
 from lakehouse_assets.contracts.table_schema import guard_schema, table_schema
 from lakehouse_assets.errors import ConfigError, LakehouseError
 from lakehouse_assets.orchestration.assets.table_files import tables_folder
@@ -45,6 +47,8 @@ class RawAttributes(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
+    schema_with: ClassVar[Callable[[Defaults | None], dict[str, Any]]] = staticmethod(table_schema)
+
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the schema of `attributes`, as shared defaults, packs and variables allow them to be written."""
@@ -52,20 +56,13 @@ class RawAttributes(BaseModel):
             defaults = defaults_of(tables_folder(Settings.from_environment()))
         except LakehouseError:
             defaults = None  # no project: `dg` asks for components of an environment, too
-        return table_schema(defaults)
+        return cls.schema_with(defaults)
 
 
 class RawGuardAttributes(RawAttributes):
     """A guard's attributes as written. Its JSON schema has every key; `GuardedTable.load` resolves and validates them."""
 
-    @classmethod
-    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the schema of a guard's `attributes`, as packs and variables allow them to be written."""
-        try:
-            defaults = defaults_of(tables_folder(Settings.from_environment()))
-        except LakehouseError:
-            defaults = None  # no project: `dg` asks for components of an environment, too
-        return guard_schema(defaults)
+    schema_with = staticmethod(guard_schema)
 
 
 class TableScaffolder(dg.Scaffolder):
