@@ -79,9 +79,9 @@ def mariadb_server() -> Iterator[TestDatabase]:
             shutil.chown(home, "mysql")
         data, user = f"--datadir={home / 'data'}", TestDatabase
         setup = [install, "--no-defaults", data, "--auth-root-authentication-method=normal", "--skip-test-db"]
-        done = subprocess.run([*become, *setup], capture_output=True, text=True, cwd=home, check=False)
-        if done.returncode:
-            raise RuntimeError(f"mariadb-install-db: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+        answer = subprocess.run([*become, *setup], capture_output=True, text=True, cwd=home, check=False)
+        if answer.returncode:
+            raise RuntimeError(f"mariadb-install-db: {answer.stdout[-1000:]}{answer.stderr[-1000:]}")
         (home / "users.sql").write_text(
             f"CREATE DATABASE shop CHARACTER SET utf8mb4;\nCREATE USER {user.user}@'%' IDENTIFIED BY '{user.password}';\n"
             f"GRANT ALL ON *.* TO {user.user}@'%';\n"

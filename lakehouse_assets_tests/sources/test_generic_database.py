@@ -175,7 +175,7 @@ def test_the_contract_of_a_source_kind(spark, database, reader) -> None:
         ({"fingerprint": "content"}, "content needs a hash, which standard SQL lacks"),
     ],
 )
-def test_what_generic_sql_cannot_do_is_said(database, reader, attributes, message) -> None:
+def test_what_generic_sql_lacks_is_refused(database, reader, attributes, message) -> None:
     fill(database)
     with pytest.raises(SourceError, match=f"SHOP: .*{message}"):
         reader(**attributes).fingerprints([day(1)])
