@@ -93,11 +93,12 @@ class ObjectStore(FrozenModel):
 
 
 class Connection(FrozenModel):
-    """A database's address and credentials. No part of it is ever shown."""
+    """A database's address and credentials, which are never shown. ``jars``: of a driver that is not fetched."""
 
     url: SecretStr
     user: SecretStr | None = None
     password: SecretStr | None = None
+    jars: tuple[Path, ...] = ()
 
 
 class Settings(FrozenModel):
@@ -236,4 +237,6 @@ def _connection(env: Mapping[str, str], name: str) -> Connection:
     def secret(part: str) -> SecretStr | None:
         return SecretStr(value) if (value := env.get(f"{JDBC_PREFIX}{name}_{part}")) else None
 
-    return Connection(url=SecretStr(env[f"{JDBC_PREFIX}{name}_URL"]), user=secret("USER"), password=secret("PASSWORD"))
+    jars = tuple(Path(jar).expanduser() for jar in env.get(f"{JDBC_PREFIX}{name}_JARS", "").split(os.pathsep) if jar)
+    url = SecretStr(env[f"{JDBC_PREFIX}{name}_URL"])
+    return Connection(url=url, user=secret("USER"), password=secret("PASSWORD"), jars=jars)

@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
 import pytest
 from filelock import FileLock
+from pydantic import SecretStr
 
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import Connection, Settings
 from lakehouse_assets.storage.session import (
     JARS,
     JARS_FOR_JDBC,
@@ -18,16 +20,21 @@ from lakehouse_assets.storage.session import (
     build_session,
     spark_properties,
 )
+from lakehouse_assets_tests.e2e.database_servers import H2, JARS_OF_H2
+from lakehouse_assets_tests.e2e.servers import fetched_jars
 from lakehouse_assets_tests.slices import SLICE_SECONDS, draw
 from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, PROJECT_ROOT, as_for_users
 
 
 def fetch_jars_of_sources() -> None:
-    """The jars of PostgreSQL and Kafka, once into the environment. Where that fails, tests that need them are skipped."""
+    """The drivers and Kafka's jars, once into the environment. Where that fails, tests that need them are skipped."""
     with FileLock(JARS.parent / "tests.lock"):
-        if JARS_FOR_JDBC.is_dir() and len(list(JARS_FOR_KAFKA.glob("*.jar"))) == 4:
+        with suppress(RuntimeError):
+            fetched_jars(H2, JARS_OF_H2)
+        if len(list(JARS_FOR_JDBC.glob("*.jar"))) == 2 and len(list(JARS_FOR_KAFKA.glob("*.jar"))) == 4:
             return
         named = {"LAKEHOUSE_JDBC_TESTS_URL": "jdbc:postgresql://none/none", "LAKEHOUSE_KAFKA_BOOTSTRAP": "none:1"}
+        named["LAKEHOUSE_JDBC_OTHERS_URL"] = "jdbc:mariadb://none/none"
         command = [sys.executable, "-m", "lakehouse_assets.storage.session"]
         subprocess.run(command, env={**os.environ, **named}, cwd=PROJECT_ROOT, capture_output=True, check=False)
 
@@ -42,7 +49,8 @@ def spark(tmp_path_factory):
     compilers = BOTH_COMPILERS if "PYTEST_XDIST_WORKER" in os.environ else FAST_COMPILER
     home = tmp_path_factory.mktemp("spark")
     conf = home / "spark.conf"
-    settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]")
+    h2 = {"H2": Connection(url=SecretStr("jdbc:h2:none"), jars=tuple(JARS_OF_H2.glob("*h2-*.jar")))}
+    settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[2]", jdbc=h2)
     conf.write_text(
         f"spark.sql.shuffle.partitions 2\nspark.sql.warehouse.dir {home}/warehouse\nspark.local.dir {home}/local\n"
         "spark.sql.sources.parallelPartitionDiscovery.parallelism 2\n"

@@ -20,6 +20,7 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.delta_source import DeltaSource
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.fixed_width import FixedField
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec, ReadTable
 from lakehouse_assets.contracts.guarded_table import GuardSchema, GuardSpec
@@ -34,8 +35,8 @@ from lakehouse_assets.contracts.table_tests import ExpectedGold, GivenBatch, Tab
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
-    "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
-    "source` of kind `delta": DeltaSource,
+    "source` of kind `files": FilesSource, "source.fields.*": FixedField,
+    "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource, "source` of kind `delta": DeltaSource,
     "extraction": ExtractionSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
     "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,

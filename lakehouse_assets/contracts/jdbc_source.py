@@ -16,20 +16,23 @@ AGGREGATE = re.compile(r"""count\(\*\)|(count|sum|avg|min|max)\(([^"()*\x00]{1,6
 
 
 class JdbcSource(SourceKind):
-    """Rows of a PostgreSQL table or view. A window's rows are those whose `modified` is in it. The database writes every value
-    as text: arrays and composites as JSON, `bytea` as base64, times in ISO 8601 (with `Z`, unless it has no zone).
+    """Rows of a table or view in PostgreSQL, MariaDB or MySQL, or, by standard SQL, in any database with a JDBC driver. A
+    window's rows are those whose `modified` is in it. Bronze has every value as text: arrays and composites as JSON, binary as
+    base64, times in ISO 8601 (with `Z`, unless it has no zone).
     """
 
     kind: Literal["jdbc"]
     """What the source is."""
     connection: str
     """The name of a database in the environment: `WAREHOUSE` is `LAKEHOUSE_JDBC_WAREHOUSE_URL`
-    (`jdbc:postgresql://host:5432/database`), and where needed `LAKEHOUSE_JDBC_WAREHOUSE_USER` and `_PASSWORD`."""
+    (`jdbc:postgresql://host:5432/database`, `jdbc:mariadb://…`, `jdbc:mysql://…`, or any other), and where needed
+    `LAKEHOUSE_JDBC_WAREHOUSE_USER` and `_PASSWORD`, and for any other `_JARS`, the path of the driver's jar."""
     table: str
     """`table` or `schema.table`, as the database spells it."""
     modified: str
-    """The column with the time of a row's last change: `timestamptz`, `timestamp` or `date`. Have an index on it. A row
-    without a value is in no window."""
+    """The column with the time of a row's last change: `timestamptz`, `timestamp` or `date`; in MariaDB `timestamp`,
+    `datetime` or `date`; elsewhere a time without a zone, or a date. Have an index on it. A row without a value is in no
+    window."""
     history: Literal["window", "watermark"] = "window"
     """`window`: a row keeps its time, and a window can be read again. `watermark`: rows are updated in place, so the past is
     gone. Then a window ingests all rows modified since the last ingested ones, once. Bronze is the only copy. A missed window
@@ -41,8 +44,8 @@ class JdbcSource(SourceKind):
     """How many queries read a range of windows at once. Each reads a part of its time."""
     fingerprint: Literal["modified", "content"] = "modified"
     """How a change at the source is detected, in one query over all windows. `modified`: by the number of rows and their times
-    (the index is enough). `content`: by every value, for rows that change without a new time. This reads the whole table at
-    each poll."""
+    (the index is enough; by standard SQL only number, first and last time). `content`: by every value, for rows that change
+    without a new time. This reads the whole table at each poll. PostgreSQL, MariaDB and MySQL only."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value". Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
@@ -107,7 +110,7 @@ class JdbcSource(SourceKind):
     @property
     def medium(self) -> str:
         """The kind of storage, in one word."""
-        return "postgresql"
+        return "database"
 
     @property
     def location(self) -> str:

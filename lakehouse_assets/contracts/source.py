@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
+from lakehouse_assets.contracts.fixed_width import FixedField, Position, field_positions
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
 from lakehouse_assets.contracts.source_kind import SourceKind
 from lakehouse_assets.contracts.windows import Cadence
@@ -76,9 +77,9 @@ class FilesSource(SourceKind):
     """Relative to the landing folder. `{window:…}` is the window's start in UTC, of `%Y %m %d %j %H %M %S`. It may occur
     several times. `*` and `?` match within one segment. The path must identify one window: hourly needs `%H`, daily and weekly
     a day, monthly a month."""
-    format: Literal["csv", "json", "parquet"]
-    """`csv` (with a header), `json` (one object per line, or with `multiline` one document; UTF-8) or `parquet` (times become
-    UTC, binary base64, nested values JSON)."""
+    format: Literal["csv", "json", "parquet", "fixed"]
+    """`csv` (with a header), `json` (one object per line, or with `multiline` one document; UTF-8), `parquet` (times become
+    UTC, binary base64, nested values JSON) or `fixed` (lines of fixed width, without a header)."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
@@ -92,6 +93,10 @@ class FilesSource(SourceKind):
     multiline: bool = False
     """CSV: whether a quoted field may hold line breaks. JSON: whether each file is one document, an object or an array of
     objects, over as many lines as it likes; at most 128 MB."""
+    fields: tuple[FixedField, ...] = ()
+    """`fixed` only: the fields of a line, each with its name and width, and where characters between them are left out, its
+    start: `[{name: id, width: 8}, {name: amount, start: 21, width: 10}]`. A line ends with the last field: declare what follows
+    as a field too. Widths are characters."""
     control: str | None = None
     """The control file of a window, for `control_total`: one file per window, named as in `path` but without globs. It is one
     JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. When it changes, the window changes."""
@@ -137,6 +142,11 @@ class FilesSource(SourceKind):
         if self.format == "json" and self.encoding != "utf-8":
             raise ValueError("format json: JSON is UTF-8, and encoding does not apply")
         written = not (info.context or {}).get(RECORDED)
+        if bool(self.fields) != (self.format == "fixed"):
+            raise ValueError("fields: format fixed needs the name and width of each; no other format has them")
+        if self.format == "fixed" and written and self.model_fields_set & {"multiline", "delimiter", "quote"}:
+            raise ValueError("format fixed: multiline, delimiter and quote do not apply")
+        field_positions(self.fields)
         if self.format == "parquet" and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
             raise ValueError("format parquet: multiline, encoding, delimiter and quote apply to text files only")
         return self
@@ -163,6 +173,11 @@ class FilesSource(SourceKind):
     def location(self) -> str:
         """Where the data is."""
         return self.path
+
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        """Where the fields of `fixed` are in a line."""
+        return field_positions(self.fields)
 
     @property
     def pattern(self) -> PathPattern:

@@ -1,4 +1,4 @@
-"""The source kind `files`: CSV, JSON-lines or Parquet files of a landing folder, whose names give their window.
+"""The source kind `files`: CSV, JSON, Parquet or fixed-width files of a landing folder, whose names give their window.
 
 Belongs here: from windows to one lazy frame of all their files. Does not: reading a format (csv_files, …).
 
@@ -25,6 +25,7 @@ from lakehouse_assets.sources import base, file_scans
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.control_files import ControlFiles
 from lakehouse_assets.sources.csv_files import Header, find_unpaired_quotes, read_csv_rows, read_header
+from lakehouse_assets.sources.fixed_files import read_fixed_rows
 from lakehouse_assets.sources.json_documents import NO_DOCUMENT, find_broken_documents
 from lakehouse_assets.sources.json_files import find_documents, keys_by_file, read_json_rows
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint_files
@@ -127,6 +128,8 @@ class FilesReader:
         """Return the heads of files, and why others are unusable. An empty CSV file has neither."""
         if self._source.format == "json":
             return dict.fromkeys(paths, JSON_LINES), {}
+        if self._source.format == "fixed":
+            return dict.fromkeys(paths, Header("", tuple(position.name for position in self._source.positions))), {}
         read = partial(read_header, source=self._source) if self._source.format == "csv" else read_schema
         heads = self._landing.read_each(paths, partial(read, self._landing))
         unusable = {path: why for path, why in heads.items() if isinstance(why, str)}
@@ -135,6 +138,8 @@ class FilesReader:
     def _read_rows(self, spark: SparkSession, head: Head, bound: Mapping[str, str], paths: Iterable[str]) -> DataFrame:
         if head is JSON_LINES:
             return read_json_rows(spark, self._spark_paths(paths), bound, self._source.multiline)
+        if self._source.format == "fixed":
+            return read_fixed_rows(spark, self._spark_paths(paths), self._source, bound)
         if isinstance(head, Header):
             return read_csv_rows(spark, self._spark_paths(paths), head, self._source, bound)
         return read_parquet_rows(spark, self._spark_paths(paths), head, bound)

@@ -1,34 +1,42 @@
-"""The source kind `jdbc`: a PostgreSQL table's rows by the time at which they were modified.
+"""The source kind `jdbc`: the rows of a database's table by the time at which they were modified.
 
-Belongs here: from windows to one lazy frame of their rows, read by Spark. Does not: SQL text and the light driver (postgres).
+Belongs here: from windows to one lazy frame of their rows, read by Spark. Does not: SQL and polls (database).
 
-Each window's rows are a condition on the bare column, one query each; the database returns every value as text. A window is not
-read in one snapshot: a row modified during the read changes the fingerprint, and the window is read again.
+Each window's rows are a condition on the bare column, one query each. A window is not read in one snapshot: a row modified
+during the read changes the fingerprint, and the window is read again.
 """
 
-import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.errors import EnvironmentMissing, SourceError, java_causes
+from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base
 from lakehouse_assets.sources.base import Extraction
-from lakehouse_assets.sources.postgres import Interval, Postgres, Spans, merge_spans, quote_name
+from lakehouse_assets.sources.database import Database
+from lakehouse_assets.sources.driver_database import driver_error
+from lakehouse_assets.sources.generic_database import GenericDatabase
+from lakehouse_assets.sources.jdbc_intervals import Spans, assign_intervals, interval_to_text, merge_spans
+from lakehouse_assets.sources.mariadb import MariaDb
+from lakehouse_assets.sources.parquet_files import value_text
+from lakehouse_assets.sources.postgres import Postgres
 
-NUMBERS = ("smallint", "integer", "bigint", "real", "double precision", "numeric")
+# By the scheme of the address.
+KINDS: dict[str, type[Database]] = {"postgresql": Postgres, "mariadb": MariaDb, "mysql": MariaDb}
 
 
 class JdbcReader:
     """A table's rows. ``recorded``: positions of windows that were read before; with `history: watermark`, their intervals.
-    ``fingerprints``: the recorded fingerprints of those windows. ``timeout_seconds``, ``personal``: as for `Postgres`.
+    ``fingerprints``: the recorded fingerprints of those windows. ``timeout_seconds``, ``personal``: as for `Database`.
     """
 
     def __init__(
@@ -44,7 +52,11 @@ class JdbcReader:
     ) -> None:
         self._source, self._declared, self._recorded = source, tuple(declared), dict(recorded or {})
         self._fingerprints = dict(fingerprints or {})
-        self._database = Postgres(source, settings, timeout_seconds, personal=personal)
+        self._opening = (settings, timeout_seconds, personal)
+
+    @cached_property
+    def _database(self) -> Database:
+        return open_database(self._source, *self._opening)
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
         """Return a hash of each window's rows: their count, times and, if configured, content.
@@ -83,10 +95,13 @@ class JdbcReader:
         bronze_names = base.ColumnNames(self._declared)
         names = tuple(bronze_names.bind(name) for name in columns)
         spans = self._spans(windows)
-        control = _control_totals(self._source, self._database, spans)
-        frame = self._frame(spark, spans, names)
+        control = self._database.control_totals(spans)
+        rows = self._rows(spark, spans)
         types = {bronze_names.bind(name): type_name for name, type_name in self._database.types.items()}
+        if not self._database.writes_text:
+            types = dict(zip(names, [kind for _, kind in rows.dtypes][-len(names) :], strict=True))
         respelled = dict.fromkeys(windows, bronze_names.respelled_columns(columns))
+        frame = self._frame(rows, names)
         return Extraction(frame, {}, dict.fromkeys(windows, names), {}, dict.fromkeys(windows, types), respelled, control)
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
@@ -102,28 +117,58 @@ class JdbcReader:
             return {window: (window.start, window.end) for window in windows}
         return assign_intervals(windows, self._recorded, timedelta(minutes=self._source.overlap_minutes or 0))
 
-    def _frame(self, spark: SparkSession, spans: Spans, names: Sequence[str]) -> DataFrame:
+    def _rows(self, spark: SparkSession, spans: Spans) -> DataFrame:
+        """Return the window's start of each row, then its values."""
         database = self._database
-        cells = [f"{text} AS lakehouse_c{index}" for index, text in enumerate(database.columns.values())]
-        selected = [database.modified, f"{database.bucket(spans)} AS lakehouse_w", *cells]
-        table = f"(SELECT {', '.join(selected)} FROM {database.relation}) q"
+        cells = [f"{sql} AS lakehouse_c{index}" for index, sql in enumerate(database.columns.values())]
+        bucket = [f"{database.bucket(spans)} AS lakehouse_w"] if database.writes_text else []
+        table = f"(SELECT {', '.join([database.modified, *bucket, *cells])} FROM {database.relation}) q"
         url, properties = database.jdbc
         try:
-            rows = spark.read.jdbc(url, table, predicates=self._parts(spans) or ["false"], properties=properties)
+            rows = spark.read.jdbc(url, table, predicates=self._parts(spans) or ["1=0"], properties=properties)
         except base.SCAN_ERRORS as error:
             raise self._as_source_error(error) from None
-        windows = database.windows_by_bucket(spans)
-        starts = [(bucket, window.start) for bucket, window in windows.items()]
-        by_bucket = base.small_frame(spark, {"lakehouse_w": pa.int32(), "p_extracted_at": base.MOMENT}, starts)
-        joined = rows.join(F.broadcast(by_bucket), "lakehouse_w", "left")
+        if not database.writes_text:
+            self._require_quotes(spark, url)
+        # By position: some databases write all names in capitals.
+        cell_names = [f"lakehouse_c{index}" for index, _ in enumerate(cells)]
+        rows = rows.toDF("lakehouse_m", *["lakehouse_w" for _ in bucket], *cell_names)
+        windows = sorted(database.windows_by_bucket(spans).items())
+        if bucket:
+            starts = [(number, window.start) for number, window in windows]
+            by_bucket = base.small_frame(spark, {"lakehouse_w": pa.int32(), "p_extracted_at": base.MOMENT}, starts)
+            joined = rows.join(F.broadcast(by_bucket), "lakehouse_w", "left")
+        else:
+            thresholds = [None, *database.thresholds(spans)]
+            intervals = [(thresholds[number], thresholds[number + 1], window.start) for number, window in windows]
+            types = {"lakehouse_low": pa.timestamp("us"), "lakehouse_high": pa.timestamp("us"), "p_extracted_at": base.MOMENT}
+            moment = F.col("lakehouse_m").cast("timestamp_ntz")
+            since = F.col("lakehouse_low").isNull() | (moment >= F.col("lakehouse_low"))
+            by_time = base.small_frame(spark, types, intervals)
+            joined = rows.join(F.broadcast(by_time), since & (moment < F.col("lakehouse_high")), "left")
+        return joined.select("p_extracted_at", *cell_names)
+
+    def _frame(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         unexpected = F.raise_error(F.lit("a row of a time that was not asked for")).cast("timestamp")
-        return joined.select(
+        values = [value_text(F.col(field.name), field.dataType) for field in rows.schema.fields[1:]]
+        return rows.select(
             F.coalesce("p_extracted_at", unexpected).alias("p_extracted_at"),
             F.lit(self._source.location).alias("_source_file"),
             F.array(*[F.lit(name) for name in names]).alias("_columns"),
             F.lit(None).cast("string").alias("_corrupt_record"),
-            *[F.col(f"lakehouse_c{index}").alias(name) for index, name in enumerate(names)],
+            *[value.alias(name) for value, name in zip(values, names, strict=True)],
         )
+
+    def _require_quotes(self, spark: SparkSession, url: str) -> None:
+        """Raise SourceError if Spark quotes names by another sign: the database would return the names as values."""
+        name = "lakehouse_c0"
+        jvm: Any = spark.sparkContext._jvm
+        quoted = str(jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(url).quoteIdentifier(name))
+        if quoted != self._database.quote(name):
+            raise SourceError(
+                f"{self._source.location}: Spark writes names of this database as {quoted}, and the database as"
+                f" {self._database.quote(name)}; write a source kind for it"
+            )
 
     def _parts(self, spans: Spans) -> list[str]:
         """Return conditions that divide these spans' rows; each becomes one query."""
@@ -134,73 +179,24 @@ class JdbcReader:
             if start is None or start >= high:
                 parts.append(self._database.condition(low, high))
                 continue
-            cuts = [start + (high - start) * index / count for index in range(1, count)]
+            cuts = [(start + (high - start) * index / count).replace(microsecond=0) for index in range(1, count)]
             parts += [self._database.condition(*part) for part in zip([low, *cuts], [*cuts, high], strict=True)]
         return parts
 
     def _as_source_error(self, error: Exception) -> Exception:
-        if "org.postgresql.Driver" in str(error):
+        if self._database.driver in str(error) and "ClassNotFound" in str(error):
             return EnvironmentMissing(
-                f"Spark lacks PostgreSQL's driver: `{base.FETCH_JARS}` fetches it, in this same environment"
+                f"Spark lacks {self._database.driver}: `{base.FETCH_JARS}` fetches those of PostgreSQL and MariaDB, in this"
+                f" same environment; LAKEHOUSE_JDBC_{self._source.connection}_JARS names any other, before Spark starts"
             )
-        name, sqlstate = _innermost_class(error)
-        message = base.innermost_message(error)
-        shown = self._database.shown_message(message, sqlstate, quotes_rows=not name.startswith("java.net."))
+        message, sqlstate, is_network = driver_error(error)
+        shown = self._database.shown_message(message, sqlstate, quotes_rows=not is_network)
         return SourceError(f"{self._source.location}: {shown}")
 
 
-def _innermost_class(error: Exception) -> tuple[str, str | None]:
-    """Return the class of a Java error's innermost cause, and its SQLSTATE if it is the database's."""
-    innermost = list(java_causes(error))[-1:]
-    name = str(innermost[0].getClass().getName()) if innermost else ""
-    return name, innermost[0].getSQLState() if name.startswith("org.postgresql.util.PSQL") else None
-
-
-def _control_totals(source: JdbcSource, database: Postgres, spans: Spans) -> dict[Window, ControlTotals]:
-    """Return the totals of `source.control` for each window, by one query. Raises SourceError, also for an unfit column."""
-    totals = source.totals
-    if not totals:
-        return {}
-    for figure, (name, column) in totals.items():
-        kind = database.kinds.get(column)
-        if column != "*" and kind is None:
-            raise SourceError(f"{source.location}: source.control.{figure}: there is no column {column!r}")
-        if name != "count" and kind not in NUMBERS:
-            raise SourceError(f"{source.location}: source.control.{figure}: {column} is {kind}, and no number")
-    cells = [f"{name}({column if column == '*' else quote_name(column)})::float8" for name, column in totals.values()]
-    by_window = database.aggregate_by_window(cells, spans)
-    without_rows = tuple(0.0 if name == "count" else None for name, _ in totals.values())
-    return {window: ControlTotals(dict(zip(totals, by_window.get(window, without_rows), strict=True))) for window in spans}
-
-
-def assign_intervals(windows: Iterable[Window], recorded: Mapping[datetime, str], overlap: timedelta) -> dict[Window, Interval]:
-    """Return the interval ``[low, high)`` of each of these windows. A recorded one never changes.
-
-    Of the others, the newest window reads everything since the last interval (``low`` None: since ever), plus ``overlap``
-    before it. The rest read nothing (``low == high``): the newest covers them, and covers a window that comes late.
-
-    >>> a, b, c = (Window(datetime(2024, 1, d), datetime(2024, 1, d + 1), str(d)) for d in (1, 2, 3))
-    >>> spans = assign_intervals([a, b], {}, timedelta(hours=1))
-    >>> [(low and low.isoformat(), high.isoformat()) for low, high in spans.values()]
-    [('2024-01-02T00:00:00', '2024-01-02T00:00:00'), (None, '2024-01-03T00:00:00')]
-    >>> assign_intervals([c], {b.start: interval_to_text(*spans[b])}, timedelta(hours=1))[c][0].isoformat()
-    '2024-01-02T23:00:00'
-    """
-    recorded_intervals = {start: interval_from_text(text) for start, text in recorded.items()}
-    intervals = {window: recorded_intervals.get(window.start, (window.end, window.end)) for window in sorted(windows)}
-    unrecorded = [window for window in intervals if window.start not in recorded_intervals]
-    last = max((high for low, high in recorded_intervals.values() if low != high), default=None)
-    if unrecorded and (last is None or unrecorded[-1].end > last):
-        intervals[unrecorded[-1]] = (last - overlap if last else None, unrecorded[-1].end)
-    return intervals
-
-
-def interval_to_text(low: datetime | None, high: datetime) -> str:
-    """Return an interval as text for the record."""
-    return json.dumps({"low": low.isoformat() if low else None, "high": high.isoformat()})
-
-
-def interval_from_text(text: str) -> Interval:
-    """Return an interval from the record's text."""
-    bounds = json.loads(text)
-    return (datetime.fromisoformat(bounds["low"]) if bounds["low"] else None, datetime.fromisoformat(bounds["high"]))
+def open_database(source: JdbcSource, settings: Settings, timeout_seconds: int | None, personal: bool) -> Database:
+    """Return the table by the kind of database that its address names. Raises EnvironmentMissing if there is no address."""
+    address = settings.connection(source.connection).url.get_secret_value()
+    scheme = re.match("jdbc:([^:]*)", address)
+    kind = KINDS.get(scheme[1], GenericDatabase) if scheme else Postgres
+    return kind(source, settings, timeout_seconds, personal=personal)

@@ -1,4 +1,4 @@
-"""The Spark session: its properties, its jars (Delta's; S3's, PostgreSQL's and Kafka's if used), and the Java check.
+"""The Spark session: its properties, its jars (Delta's; S3's, databases' and Kafka's if used), and the Java check.
 
 Belongs here: how a JVM is configured. Does not: who starts one, or what runs on it.
 """
@@ -28,7 +28,7 @@ JARS_FOR_S3, JARS_FOR_LOCAL = JARS / "s3", JARS / "local"
 JARS_FOR_JDBC, JARS_FOR_KAFKA = JARS / "jdbc", JARS / "kafka-source"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _JarSet:
     """Jars that a lake needs: those of ``packages`` that match ``ours`` go into the folder. Spark itself has the others."""
 
@@ -56,6 +56,8 @@ S3 = _JarSet(
     "software.amazon.awssdk:bundle",
 )
 POSTGRESQL = _JarSet(JARS_FOR_JDBC, r"org\.postgresql_postgresql-", ["org.postgresql:postgresql:42.7.8"])
+MARIADB = _JarSet(JARS_FOR_JDBC, r"org\.mariadb\.jdbc_mariadb-java-client-", ["org.mariadb.jdbc:mariadb-java-client:3.5.10"])
+DRIVERS = {"jdbc:postgresql:": POSTGRESQL, "jdbc:mariadb:": MARIADB, "jdbc:mysql:": MARIADB}
 # Two of the four are not published for each version of Spark, so that they are asked for by themselves.
 _TAGS, _TOKENS = "org.apache.spark:spark-tags_2.13", "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 KAFKA = _JarSet(
@@ -92,6 +94,7 @@ def spark_properties(settings: Settings) -> dict[str, str]:
     own_properties = _read_properties(settings.spark_conf) if settings.spark_conf else {}
     # Small, and unused without such a source.
     jars = [*_jars(JARS), *_jars(JARS_FOR_JDBC), *_jars(JARS_FOR_KAFKA)]
+    jars += [str(jar) for connection in settings.jdbc.values() for jar in connection.jars]
     properties = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -242,7 +245,9 @@ def set_session_property(spark: SparkSession, key: str, value: str) -> Iterator[
 
 def fetch_jars(settings: Settings) -> None:
     """Resolve the jars that these settings need, once (by Spark's own Ivy), so that no run downloads."""
-    needed = [DELTA, LOCAL, *([S3] if settings.on_s3 else []), *([POSTGRESQL] if settings.jdbc else [])]
+    addresses = [connection.url.get_secret_value() for connection in settings.jdbc.values() if not connection.jars]
+    drivers = [jars for scheme, jars in DRIVERS.items() if any(address.startswith(scheme) for address in addresses)]
+    needed = [DELTA, LOCAL, *([S3] if settings.on_s3 else []), *dict.fromkeys(drivers)]
     needed += [KAFKA, KAFKA_TOKENS] if settings.kafka_bootstrap else []
     needed = [jars for jars in needed if not any(re.match(jars.ours, Path(jar).name) for jar in _jars(jars.folder))]
     if needed:

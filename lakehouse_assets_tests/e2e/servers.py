@@ -247,13 +247,18 @@ part.rename(folder)
 
 
 def kafka_jars() -> Path:
-    """The folder of Kafka's jars, fetched once into the environment by Spark's Ivy. Raises RuntimeError where that fails."""
-    if not JARS_OF_KAFKA.is_dir():
-        command = [sys.executable, "-c", FETCH, KAFKA, str(JARS_OF_KAFKA)]
+    """The folder of Kafka's jars, fetched once. Raises RuntimeError where that fails."""
+    return fetched_jars(KAFKA, JARS_OF_KAFKA)
+
+
+def fetched_jars(package: str, folder: Path) -> Path:
+    """The folder, with a package's jars, fetched once by Spark's Ivy. Raises RuntimeError where that fails."""
+    if not folder.is_dir():
+        command = [sys.executable, "-c", FETCH, package, str(folder)]
         process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if process.returncode:
-            raise RuntimeError(f"{KAFKA} could not be fetched: {process.stderr[-500:]}")
-    return JARS_OF_KAFKA
+            raise RuntimeError(f"{package} could not be fetched: {process.stderr[-500:]}")
+    return folder
 
 
 class Broker:

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_assets.sources import jdbc
-from lakehouse_assets.sources.jdbc import assign_intervals, interval_from_text, interval_to_text
+from lakehouse_assets.sources import jdbc_intervals
+from lakehouse_assets.sources.jdbc_intervals import assign_intervals, interval_from_text, interval_to_text
 from lakehouse_assets_tests.sources.source_files import day
 
 HOUR = timedelta(hours=1)
 
 
 def test_the_example() -> None:
-    assert doctest.testmod(jdbc).failed == 0
+    assert doctest.testmod(jdbc_intervals).failed == 0
 
 
 @given(st.lists(st.sets(st.integers(1, 9), min_size=1), min_size=1, max_size=6))
