@@ -8,15 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
 from lakehouse_assets.decisions import gate, ledger
-from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, drift_verdict, make_decision
-from lakehouse_assets.decisions.frame import KEY_CHECK, frame_context
+from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, make_decision
+from lakehouse_assets.decisions.frame import judge_rows
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.guard import VersionBatch, describe_renamed
 from lakehouse_assets.decisions.naming import first_of
@@ -98,12 +97,8 @@ def decide_version(
     outcomes = [history_outcome(spec, evidence.batch, numbers), columns_outcome(spec, evidence)]
     of_rows = BatchEvidence(numbers, list(evidence.profiles))
     if evidence.measured:
-        if spec.key:
-            outcomes.append(gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(spec.pii_columns)))
-        before = partial(knowledge.history.before, start)
-        outcomes += gate.judge_checks(spec.checks, frame_context(spec, start), numbers, spec.pii_columns, before=before)
-        drift = drift_verdict(start, of_rows, knowledge)
-        outcomes += gate.drift_outcome(drift, numbers)
+        of_checks, drift = judge_rows(spec, start, of_rows, knowledge)
+        outcomes += of_checks
     elif not evidence.mistakes:
         # A check cannot fail on rows that never arrived.
         passed = ("passed", "none", 0, "no row to judge")

@@ -54,10 +54,10 @@ class GuardState:
     @property
     def last(self) -> LastVersion | None:
         """The version judged last."""
-        judged = [d for d in self.decisions if d.superseded_by is None and d.kind == "judged" and d.batch in self.records]
-        if not judged:
+        judgements = [d for d in self.decisions if d.superseded_by is None and d.kind == "judged" and d.batch in self.records]
+        if not judgements:
             return None
-        decision = max(judged, key=lambda d: d.number)
+        decision = max(judgements, key=lambda d: d.number)
         record = self.records[decision.batch]
         table_id, _, digest = record.fingerprint.partition("@")
         names = json.loads(record.position or "{}").get("names", {})

@@ -93,7 +93,7 @@ def judge_versions(run: GuardRun) -> JudgedVersions:
 
     Raises SourceError where the table cannot be read: then nothing is decided on it.
     """
-    judged = JudgedVersions()
+    judgement = JudgedVersions()
     with locked(run):
         passed = -1
         while True:
@@ -104,14 +104,14 @@ def judge_versions(run: GuardRun) -> JudgedVersions:
                     break
                 passed = observation.up_to
                 continue
-            if len(judged.new) >= run.guard.versions_per_run:
-                judged.is_behind = True
+            if len(judgement.new) >= run.guard.versions_per_run:
+                judgement.is_behind = True
                 break
             target = _judge(run, state, observation, observation.batch)
-            judged.new += target.own
-            judged.samples = {**target.samples, **judged.samples}
+            judgement.new += target.own
+            judgement.samples = {**target.samples, **judgement.samples}
         project_check_results(run.settings, run.table)
-    return judged
+    return judgement
 
 
 def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:

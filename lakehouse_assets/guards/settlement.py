@@ -36,9 +36,9 @@ def settle_version(run: GuardRun, version: int, request: JudgementRequest) -> De
 
 def _current(table: str, decisions: list[Decision], version: int) -> Decision:
     """Return the current decision on a version."""
-    judged = [d for d in ledger.current_decisions(decisions).values() if d.bronze_version == version]
-    if not judged:
+    judgements = [d for d in ledger.current_decisions(decisions).values() if d.bronze_version == version]
+    if not judgements:
         numbers = sorted({d.bronze_version for d in decisions if d.bronze_version is not None})
         shown = f"judged are {numbers[0]} to {numbers[-1]}" if numbers else "no version was judged"
         raise RefusedError(f"{table}: version {version} was not judged; {shown}")
-    return max(judged, key=lambda d: d.number)
+    return max(judgements, key=lambda d: d.number)

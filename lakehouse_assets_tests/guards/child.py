@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from lakehouse_assets.guards.run import judge_versions
-from lakehouse_assets_tests.guards.foreign_table import guard_run, orders_guard
+from lakehouse_assets_tests.guards.guarded_orders import guard_run, orders_guard
 from lakehouse_assets_tests.laws.child import at, session
 
 

@@ -13,7 +13,7 @@ from lakehouse_assets.orchestration.assets.component import find_tables, load_ta
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.guards.foreign_table import ForeignOrders
+from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders
 
 GUARD = """\
 type: lakehouse_assets.GuardedTable
