@@ -130,9 +130,18 @@ def closed_by(decision: Decision, log: Sequence[Decision]) -> list[Decision]:
     return superseded([d for d in ledger.quarantined_decisions(log) if d.batch != decision.batch], decision, None)
 
 
-def settle(decision: Decision, request: JudgementRequest, *, number: int, run_id: str, at: datetime) -> Decision:
-    """Return a person's decision on a quarantined version: from its recorded results, without reading a row. ``decision``: the
-    current one, with its evidence. Raises RefusedError where nothing is in quarantine.
+def settle(
+    decision: Decision,
+    request: JudgementRequest,
+    *,
+    number: int,
+    run_id: str,
+    at: datetime,
+    numbers: BatchNumbers | None = None,
+) -> Decision:
+    """Return a person's decision on a quarantined version, from its recorded results. ``decision``: the current one, with its
+    evidence. ``numbers``: its rows without the overridden checks; default: as recorded. Raises RefusedError where nothing is
+    in quarantine.
     """
     if decision.superseded_by or not (decision.verdict == "quarantined" or decision.counts.rows_quarantined):
         raise RefusedError(f"{decision.table} {decision.p_extracted_at}: nothing of this version is in quarantine")
@@ -144,7 +153,7 @@ def settle(decision: Decision, request: JudgementRequest, *, number: int, run_id
         verdict, counts = discard_rows(decision)
         return replace(decision, verdict=verdict, counts=counts, teaches=False, **common)
     outcomes = gate.waive(recorded_outcomes(decision), request.waived)
-    verdict, counts = verdict_of(outcomes, recorded_numbers(decision))
+    verdict, counts = verdict_of(outcomes, numbers or recorded_numbers(decision))
     waives_drift = bool({"drift", "*"} & set(request.waived))
     teaches = bool(decision.drift and decision.profiles) and not waives_drift and verdict != "quarantined"
     checks = tuple(outcome.as_dict() for outcome in outcomes)

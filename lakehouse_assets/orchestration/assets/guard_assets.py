@@ -183,5 +183,7 @@ def _metadata(settings: Settings, spec: GuardSpec, judgement: JudgedVersions) ->
     metadata: dict[str, Any] = show.decision_metadata(last) if last else {"verdict": "no new version"}
     metadata.pop("dagster/partition_row_count", None)
     quarantined = ledger.quarantined_decisions(logs.decisions(settings, spec.name))
+    if spec.publish and last:
+        metadata |= {"published_to": spec.publish.to, "rows_published": sum(d.counts.rows_published for d in judgement.new)}
     metadata |= {"versions_judged": len(judgement.new), "versions_in_quarantine": len(quarantined)}
     return metadata | ({"version": last.bronze_version} if last else {}) | ({"behind": True} if judgement.is_behind else {})
