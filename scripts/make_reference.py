@@ -23,7 +23,7 @@ from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.fixed_width import FixedField
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec, ReadTable
-from lakehouse_assets.contracts.guarded_table import GuardSchema, GuardSpec
+from lakehouse_assets.contracts.guarded_table import GuardSchema, GuardSpec, PublishSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
@@ -48,7 +48,7 @@ SHARED: dict[str, dict[str, type[BaseModel]]] = {
     "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
     "tests.yaml": {"": TableTestsFile, "tests.*": TableTest, "tests.*.batches.*": GivenBatch, "tests.*.gold.*": ExpectedGold},
     "rules of a frame": {"": FrameRules},
-    "a guard": {"": GuardSpec, "schema": GuardSchema},
+    "a guard": {"": GuardSpec, "publish": PublishSpec, "schema": GuardSchema},
     "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
 }  # fmt: skip
 TOP = """# Reference

@@ -86,8 +86,15 @@ def guard_status(as_json: common.AsJson = False) -> None:
 
 
 @guard_app.command("show")
-def guard_show(name: Guard, version: Version, as_json: common.AsJson = False) -> None:
+def guard_show(
+    name: Guard,
+    version: Version,
+    rows: Annotated[bool, typer.Option("--rows", help="Its quarantined rows instead, of a guard that publishes.")] = False,
+    limit: Annotated[int, typer.Option(help="The largest number of rows to show.")] = 20,
+    as_json: common.AsJson = False,
+) -> None:
     """Show every check of a version: which rows were judged, what failed, in how many rows. Starts no JVM."""
+    from lakehouse_assets.queries.quarantine import decision_sample
     from lakehouse_assets.reports.decision_rows import check_details, check_rows
     from lakehouse_assets.storage import logs
 
@@ -97,6 +104,12 @@ def guard_show(name: Guard, version: Version, as_json: common.AsJson = False) ->
     if not own:
         raise RefusedError(f"{name}: version {version} was not judged")
     last = max(own, key=lambda d: d.number)
+    if rows and spec.publish is None:
+        raise RefusedError(f"{name} has no `publish`: its quarantined rows are in the table itself, and nowhere else")
+    if rows:
+        sample = decision_sample(settings, last, spec.pii_columns, limit)
+        common.show(sample, as_json, f"no row of {name} version {version} is in quarantine")
+        return
     common.show(check_details([last]) if as_json else check_rows([last]), as_json)
 
 
@@ -108,7 +121,7 @@ def guard_release(
     override: Annotated[list[str], typer.Option(help="A check that no longer quarantines this version; repeat; '*' for all.")],
     by: common.By = None,
 ) -> None:
-    """Accept a quarantined version, overriding checks by name. Its recorded results are used; no row is read."""
+    """Accept a quarantined version, overriding checks by name. Uses its recorded results; `publish` reads its rows again."""
     _settle("release_guarded_version", name, version, because, by, override=override)
 
 

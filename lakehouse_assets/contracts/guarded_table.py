@@ -26,9 +26,22 @@ class GuardSchema(StrictModel):
     """An undeclared column. `report`: the version is published with a warning. `quarantine`: it is quarantined."""
 
 
+class PublishSpec(StrictModel):
+    """Write-audit-publish: accepted rows go into a clean Delta table, quarantined ones into the guard's quarantine."""
+
+    to: Annotated[str, Field(min_length=1)]
+    """The clean table, which the guard creates and only the guard writes: a path or URL (with a slash; a relative one starts at
+    the project's folder), or the name of a table of Spark's catalog."""
+
+    @property
+    def is_path(self) -> bool:
+        """Whether `to` is a path or URL, and no table's name."""
+        return "/" in self.to or "\\" in self.to
+
+
 class GuardSpec(FrameRules):
     """One Delta table that somebody else writes. Each version is a window: its rows are judged by the checks, compared with the
-    accepted versions, and decided on. Nothing of the table is copied or changed.
+    accepted versions, and decided on. The table is never changed; its rows are copied only by `publish`.
 
     `published` means: accepted. `quarantined` means: the version must not be used, and everything downstream is blocked.
     """
@@ -45,6 +58,8 @@ class GuardSpec(FrameRules):
     rewrites: Literal["accept", "report", "quarantine"] = "report"
     """What a version means that replaces the table's content: an overwrite or RESTORE, or rows whose versions can no longer be
     read one by one. Its batch is the whole table. `report`: published with a warning. `quarantine`: a person decides."""
+    publish: PublishSpec | None = None
+    """Where accepted rows go. Without it no row is copied."""
     asset: str | None = None
     """The key of your own asset that writes the table, such as `raw/orders`. The checks are that asset's, and run whenever it
     materializes. Without it the guard has an asset of its own, `guard_<name>`."""
@@ -104,6 +119,7 @@ class GuardSpec(FrameRules):
             "versions_per_run",
             "start",
             "path",
+            "publish",
         )
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
         left_out["drift"] = {"features": {"__all__": {"unit"}}}

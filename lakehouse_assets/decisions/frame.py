@@ -15,6 +15,8 @@ from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.windows import next_start
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge, drift_verdict, make_decision
+from lakehouse_assets.decisions.drift.verdict import DriftVerdict
+from lakehouse_assets.decisions.gate import Outcome
 
 KEY_CHECK = "key_not_null"
 
@@ -40,6 +42,18 @@ def frame_context(rules: FrameRules, start: datetime, view: str = "batch") -> Ch
     return CheckContext(rules.key, literal(start), literal(end), view, rules.last_modified)
 
 
+def judge_rows(
+    rules: FrameRules, start: datetime, evidence: BatchEvidence, knowledge: Knowledge
+) -> tuple[list[Outcome], DriftVerdict | None]:
+    """Return the results on measured rows, in their order: the key, the checks, drift; and the drift verdict of its own."""
+    numbers, personal = evidence.numbers, rules.pii_columns
+    outcomes = [gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(personal))] if rules.key else []
+    before = partial(knowledge.history.before, start)
+    outcomes += gate.judge_checks(rules.checks, frame_context(rules, start), numbers, personal, before=before)
+    drift = drift_verdict(start, evidence, knowledge)
+    return [*outcomes, *gate.drift_outcome(drift, numbers)], drift
+
+
 def decide_frame(
     rules: FrameRules,
     batch: Batch,
@@ -51,22 +65,13 @@ def decide_frame(
     at: datetime,
 ) -> Decision:
     """Return the decision on a frame. ``batch``: the start of its window, and which frame of that window it is."""
-    start, numbers = start_of(batch), evidence.numbers
-    context = frame_context(rules, start)
-    outcomes = []
-    if rules.key:
-        outcomes.append(gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(rules.pii_columns)))
-    outcomes += gate.judge_checks(
-        rules.checks, context, numbers, rules.pii_columns, before=partial(knowledge.history.before, start)
-    )
-    drift = drift_verdict(start, evidence, knowledge)
-    outcomes += gate.drift_outcome(drift, numbers)
+    outcomes, drift = judge_rows(rules, start_of(batch), evidence, knowledge)
     return make_decision(
         outcomes,
         evidence,
         drift,
         table=rules.name,
-        p_extracted_at=start,
+        p_extracted_at=start_of(batch),
         extraction_seq=batch[1],
         number=number,
         ruleset_hash=rules.ruleset_hash,

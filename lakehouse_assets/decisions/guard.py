@@ -58,7 +58,8 @@ class LastVersion:
 @dataclass(frozen=True)
 class VersionBatch:
     """The batch of ``version``: what the versions after ``after`` brought. ``window``: its name. ``text``: which rows these
-    are. ``renamed``: columns with another name than in the version judged before.
+    are. ``renamed``: columns with another name than in the version judged before. ``removes``: the version may have removed
+    rows, which a clean table must lose too.
     """
 
     version: int
@@ -68,6 +69,17 @@ class VersionBatch:
     text: str
     event: Event = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
+    removes: bool = False
+
+
+@dataclass(frozen=True)
+class CleanTable:
+    """What a guard's clean table asks for. ``has_key``: updates can be applied to it. ``gap``: why it lacks accepted rows;
+    empty if it has them all.
+    """
+
+    has_key: bool
+    gap: str = ""
 
 
 def next_batch(
@@ -76,15 +88,19 @@ def next_batch(
     last: LastVersion | None,
     first: int | None,
     quarantine_open: bool,
+    clean: CleanTable | None = None,
 ) -> VersionBatch | None:
     """Return the next batch; None if these versions have none. ``changes``: of the versions from ``first`` on, oldest first,
     without those that the log no longer has; maybe not all. ``first``: None where the guard begins with the table as it is
-    now. ``quarantine_open``: a version is in quarantine, so that a correction must show in the table as a whole.
+    now. ``quarantine_open``: a version is in quarantine, so that a correction must show in the table as a whole. ``clean``:
+    the table that takes accepted rows; None: nothing is published.
     """
     if first is None:
         return whole_table(table, None, "the whole table, as it was when the guard first ran")
     if last is not None and (reason := _replacement(table, last)):
         return whole_table(table, last, f"the whole table: {reason}", "replaced")
+    if last is not None and clean and clean.gap:
+        return whole_table(table, last, f"the whole table: {clean.gap}")
     if first > table.newest:
         return None
     if not changes or changes[0].version > first:
@@ -93,7 +109,7 @@ def next_batch(
         return whole_table(table, last, f"the whole table: the log of {missing} was cleaned up before it was judged", "lost")
     for change in changes:
         if change.kind != "none" or _changes_names(change, last):
-            return _batch_of(change, last, quarantine_open)
+            return _batch_of(change, last, quarantine_open, clean)
     return None
 
 
@@ -123,11 +139,11 @@ def _changes_names(change: VersionChange, last: LastVersion | None) -> bool:
     return change.names is not None and (last is None or dict(change.names) != dict(last.names))
 
 
-def _batch_of(change: VersionChange, last: LastVersion | None, quarantine_open: bool) -> VersionBatch:
+def _batch_of(change: VersionChange, last: LastVersion | None, quarantine_open: bool, clean: CleanTable | None) -> VersionBatch:
     number, renamed = change.version, _renamed(change, last)
 
-    def batch(rows: Rows, text: str, event: Event = "") -> VersionBatch:
-        return VersionBatch(number, number - 1, _window(change.at, last), rows, text, event, renamed)
+    def batch(rows: Rows, text: str, event: Event = "", removes: bool = False) -> VersionBatch:
+        return VersionBatch(number, number - 1, _window(change.at, last), rows, text, event, renamed, removes)
 
     if change.kind == "restore":
         return batch("table", f"the whole table: {change.text} brought back an earlier version", "rewritten")
@@ -139,10 +155,12 @@ def _batch_of(change: VersionChange, last: LastVersion | None, quarantine_open: 
         return batch("none", f"no row: {change.text} changed the columns")
     if change.kind == "append":
         return batch("added", f"the rows that {change.text} appended")
+    if change.feed and clean and not clean.has_key:
+        return batch("table", f"the whole table: {change.text} rewrote files, and without a `key` changes cannot be published")
     if change.feed and change.operation == "DELETE":
-        return batch("none", f"no row: {change.text} only removed rows")
+        return batch("none", f"no row: {change.text} only removed rows", removes=True)
     if change.feed:
-        return batch("changed", f"the rows that {change.text} inserted or updated, by the change data feed")
+        return batch("changed", f"the rows that {change.text} inserted or updated, by the change data feed", removes=True)
     return batch("table", f"the whole table: {change.text} rewrote files, and the table has no change data feed")
 
 

@@ -8,15 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
 from lakehouse_assets.decisions import gate, ledger
-from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, drift_verdict, make_decision
-from lakehouse_assets.decisions.frame import KEY_CHECK, frame_context
+from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, make_decision
+from lakehouse_assets.decisions.frame import judge_rows
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.guard import VersionBatch, describe_renamed
 from lakehouse_assets.decisions.naming import first_of
@@ -98,12 +97,8 @@ def decide_version(
     outcomes = [history_outcome(spec, evidence.batch, numbers), columns_outcome(spec, evidence)]
     of_rows = BatchEvidence(numbers, list(evidence.profiles))
     if evidence.measured:
-        if spec.key:
-            outcomes.append(gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(spec.pii_columns)))
-        before = partial(knowledge.history.before, start)
-        outcomes += gate.judge_checks(spec.checks, frame_context(spec, start), numbers, spec.pii_columns, before=before)
-        drift = drift_verdict(start, of_rows, knowledge)
-        outcomes += gate.drift_outcome(drift, numbers)
+        of_checks, drift = judge_rows(spec, start, of_rows, knowledge)
+        outcomes += of_checks
     elif not evidence.mistakes:
         # A check cannot fail on rows that never arrived.
         passed = ("passed", "none", 0, "no row to judge")
@@ -135,9 +130,18 @@ def closed_by(decision: Decision, log: Sequence[Decision]) -> list[Decision]:
     return superseded([d for d in ledger.quarantined_decisions(log) if d.batch != decision.batch], decision, None)
 
 
-def settle(decision: Decision, request: JudgementRequest, *, number: int, run_id: str, at: datetime) -> Decision:
-    """Return a person's decision on a quarantined version: from its recorded results, without reading a row. ``decision``: the
-    current one, with its evidence. Raises RefusedError where nothing is in quarantine.
+def settle(
+    decision: Decision,
+    request: JudgementRequest,
+    *,
+    number: int,
+    run_id: str,
+    at: datetime,
+    numbers: BatchNumbers | None = None,
+) -> Decision:
+    """Return a person's decision on a quarantined version, from its recorded results. ``decision``: the current one, with its
+    evidence. ``numbers``: its rows without the overridden checks; default: as recorded. Raises RefusedError where nothing is
+    in quarantine.
     """
     if decision.superseded_by or not (decision.verdict == "quarantined" or decision.counts.rows_quarantined):
         raise RefusedError(f"{decision.table} {decision.p_extracted_at}: nothing of this version is in quarantine")
@@ -149,7 +153,7 @@ def settle(decision: Decision, request: JudgementRequest, *, number: int, run_id
         verdict, counts = discard_rows(decision)
         return replace(decision, verdict=verdict, counts=counts, teaches=False, **common)
     outcomes = gate.waive(recorded_outcomes(decision), request.waived)
-    verdict, counts = verdict_of(outcomes, recorded_numbers(decision))
+    verdict, counts = verdict_of(outcomes, numbers or recorded_numbers(decision))
     waives_drift = bool({"drift", "*"} & set(request.waived))
     teaches = bool(decision.drift and decision.profiles) and not waives_drift and verdict != "quarantined"
     checks = tuple(outcome.as_dict() for outcome in outcomes)

@@ -3,6 +3,7 @@
 Belongs here: the write, and its errors in words. Does not: the verdict, or reading the table (destination).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.frame_rules import FrameRules
-from lakehouse_assets.errors import LakehouseError, LockedError, RefusedError, java_causes
+from lakehouse_assets.errors import LockedError, RefusedError, java_causes
 from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -52,47 +53,76 @@ class Exchange:
 
     def write(self, rows: DataFrame, decision: Decision, exists: bool) -> int | None:
         """Write the rows in one commit, which names the decision. Returns its version."""
-        metadata = commit_metadata.encode_decisions(STEP, [decision], [decision])
-        try:
-            with delta.tag_commits(rows.sparkSession, metadata):
-                if self.mode == "merge" and exists:
-                    self._merge(rows, decision)
-                else:
-                    # A table that appears meanwhile is somebody else's: it is not taken for the new one.
-                    how = ("overwrite" if self.mode == "overwrite" else "append") if exists else "error"
-                    self.to.save(rows.write.format("delta").mode(how))
-        except SCAN_ERRORS as error:
-            if find_disk_fault(error):
-                raise
-            raise self._in_words(error) from error
-        return self.to.version_of(decision.decision_id)
 
-    def _merge(self, rows: DataFrame, decision: Decision) -> None:
-        view = f"_gate_{decision.decision_id}"
-        same = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in self.rules.key)
-        newer = ""
-        if self.rules.last_modified:
-            moment = identifier(self.rules.last_modified)
-            # As in silver: NULL is the oldest, and of equal ones the later write wins.
-            newer = f" AND (t.{moment} IS NULL OR s.{moment} >= t.{moment})"
-        columns = [identifier(name) for name in rows.columns]
-        update = ", ".join(f"t.{name} = s.{name}" for name in columns)
-        insert = f"({', '.join(columns)}) VALUES ({', '.join(f's.{name}' for name in columns)})"
-        rows.createOrReplaceTempView(view)
-        try:
-            rows.sparkSession.sql(
-                f"MERGE INTO {self.to.sql} AS t USING {identifier(view)} AS s ON {same} "
-                f"WHEN MATCHED{newer} THEN UPDATE SET {update} WHEN NOT MATCHED THEN INSERT {insert}"
-            ).collect()
-        finally:
-            rows.sparkSession.catalog.dropTempView(view)
+        def exchange() -> None:
+            if self.mode == "merge" and exists:
+                order = [self.rules.last_modified] if self.rules.last_modified else []
+                columns = rows.columns
+                update = f"WHEN MATCHED AND {is_newer(order)} THEN UPDATE SET {assignments(columns)}"
+                merge_rows(self.to, rows, self.rules.key, decision, [update, f"WHEN NOT MATCHED THEN {insertion(columns)}"])
+            else:
+                # A table that appears meanwhile is somebody else's: it is not taken for the new one.
+                how = ("overwrite" if self.mode == "overwrite" else "append") if exists else "error"
+                self.to.save(rows.write.format("delta").mode(how))
 
-    def _in_words(self, error: Exception) -> LakehouseError:
+        return commit_decision(self.to, self.rules, decision, STEP, exchange)
+
+
+def commit_decision(to: Destination, rules: FrameRules, decision: Decision, step: str, write: Callable[[], None]) -> int | None:
+    """Run a write of one commit, which names the decision. Returns its version. Raises LockedError if another writer was
+    faster, RefusedError if the table does not take the rows.
+    """
+    try:
+        with delta.tag_commits(to.spark, commit_metadata.encode_decisions(step, [decision], [decision])):
+            write()
+    except SCAN_ERRORS as error:
+        if find_disk_fault(error):
+            raise
         names = " ".join(str(cause.getClass().getName()) for cause in java_causes(error))
-        text = error_text(error, bool(self.rules.pii_columns))
+        text = error_text(error, bool(rules.pii_columns))
         if "Concurrent" in f"{names} {type(error).__name__}" or "DELTA_CONCURRENT" in str(error):
-            return LockedError(f"{self.to.text} was written by somebody else at the same time; nothing was written: {text}")
-        return RefusedError(f"{self.to.text} refuses the rows; nothing was written: {text}")
+            raise LockedError(
+                f"{to.text} was written by somebody else at the same time; nothing was written: {text}"
+            ) from error
+        raise RefusedError(f"{to.text} refuses the rows; nothing was written: {text}") from error
+    return to.version_of(decision.decision_id)
+
+
+def merge_rows(to: Destination, rows: DataFrame, key: Sequence[str], decision: Decision, clauses: Sequence[str]) -> None:
+    """MERGE the rows `s` into the table `t` by their key. ``clauses``: what becomes of rows that match, or do not."""
+    view = f"_gate_{decision.decision_id}"
+    same = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in key)
+    rows.createOrReplaceTempView(view)
+    try:
+        merge = f"MERGE INTO {to.sql} AS t USING {identifier(view)} AS s ON {same} {' '.join(clauses)}"
+        rows.sparkSession.sql(merge).collect()
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)
+
+
+def is_newer(order: Sequence[str]) -> str:
+    """Return SQL: whether a row `s` is newer than `t` by these columns, the first first. As in silver, NULL is the oldest, and
+    of equal ones the later write wins.
+
+    >>> is_newer([])
+    'TRUE'
+    """
+    condition = "TRUE"
+    for name in map(identifier, reversed(order)):
+        larger = f"s.{name} > t.{name} OR (t.{name} IS NULL AND s.{name} IS NOT NULL)"
+        condition = f"({larger} OR (s.{name} <=> t.{name} AND {condition}))"
+    return condition
+
+
+def assignments(columns: Sequence[str]) -> str:
+    """Return SQL that gives a row of `t` these values of `s`."""
+    return ", ".join(f"t.{name} = s.{name}" for name in map(identifier, columns))
+
+
+def insertion(columns: Sequence[str]) -> str:
+    """Return SQL that inserts these values of `s`."""
+    names = [identifier(name) for name in columns]
+    return f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"  # noqa: S608 (names are quoted)
 
 
 def forget_quarantined(table: Destination, decision: Decision) -> None:

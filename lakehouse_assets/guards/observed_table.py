@@ -4,9 +4,7 @@ Belongs here: the log → the next batch. Does not: which batch that is (decisio
 """
 
 import json
-import re
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
@@ -14,7 +12,8 @@ from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.guard import LastVersion, TableNow, VersionBatch, VersionChange, after_vacuum, next_batch
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.guards.clean_state import absolute_path, clean_table, is_refused_table
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.foreign_commit import Commit, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
@@ -27,10 +26,7 @@ PHYSICAL = "delta.columnMapping.physicalName"
 
 def table_path(spec: GuardSpec, settings: Settings) -> str:
     """Return the absolute path or URL of the guarded table. A relative path starts at the project's folder."""
-    if is_url(spec.path):
-        return re.sub("^s3n?://", "s3a://", spec.path.rstrip("/"))  # the one scheme of S3 that Spark knows
-    base = settings.project or Path(settings.root)
-    return str((base / Path(spec.path).expanduser()).resolve())
+    return absolute_path(spec.path, settings)
 
 
 def physical_names(schema: Schema) -> dict[str, str]:
@@ -54,10 +50,10 @@ class GuardState:
     @property
     def last(self) -> LastVersion | None:
         """The version judged last."""
-        judged = [d for d in self.decisions if d.superseded_by is None and d.kind == "judged" and d.batch in self.records]
-        if not judged:
+        judgements = [d for d in self.decisions if d.superseded_by is None and d.kind == "judged" and d.batch in self.records]
+        if not judgements:
             return None
-        decision = max(judged, key=lambda d: d.number)
+        decision = max(judgements, key=lambda d: d.number)
         record = self.records[decision.batch]
         table_id, _, digest = record.fingerprint.partition("@")
         names = json.loads(record.position or "{}").get("names", {})
@@ -92,8 +88,11 @@ def foreign_table(spec: GuardSpec, settings: Settings) -> ForeignTable:
     return ForeignTable(table_path(spec, settings), f"{spec.name}: the table at `path`")
 
 
-def observe(spec: GuardSpec, settings: Settings, state: GuardState, passed: int = -1) -> Observation:
-    """Return the next batch of the table, from its log. ``passed``: versions up to this one have no batch.
+def observe(
+    spec: GuardSpec, settings: Settings, state: GuardState, passed: int = -1, clean_exists: bool | None = None
+) -> Observation:
+    """Return the next batch of the table, from its log. ``passed``: versions up to this one have no batch. ``clean_exists``:
+    whether the clean table exists, if `publish` names it as a table of a catalog; None: not known without a session.
 
     Raises SourceError where there is no Delta table, or its log cannot be read. Reads at most `MOST_COMMITS` commits.
     """
@@ -109,7 +108,10 @@ def observe(spec: GuardSpec, settings: Settings, state: GuardState, passed: int 
         first = max(first, passed + 1)
     until = log.newest if first is None else min(first + MOST_COMMITS - 1, log.newest)
     changes = [] if first is None else _changes(table, log, first, until)
-    batch = next_batch(now, changes, last, first, bool(state.quarantined))
+    clean = clean_table(spec, settings, state, clean_exists)
+    if clean and is_refused_table(state, now.newest):
+        clean = replace(clean, gap="")
+    batch = next_batch(now, changes, last, first, bool(state.quarantined), clean)
     if batch is None:
         return Observation(None, now, max(until, passed))
     try:

@@ -5,9 +5,10 @@ Belongs here: the order of versions, what is on record before and after each, an
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import GuardSpec
@@ -16,9 +17,12 @@ from lakehouse_assets.decisions.decide import Knowledge
 from lakehouse_assets.decisions.guard import VersionBatch, after_vacuum
 from lakehouse_assets.decisions.guard_decision import is_of_kind
 from lakehouse_assets.errors import LakehouseError, SourceError, java_causes
+from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.frames.log import FrameLog
 from lakehouse_assets.frames.session import require_frame
 from lakehouse_assets.frames.staging_folder import StagingFolder
+from lakehouse_assets.guards.clean_state import clean_path
+from lakehouse_assets.guards.clean_table import CleanTableWriter
 from lakehouse_assets.guards.observed_table import (
     GuardState,
     Observation,
@@ -27,10 +31,11 @@ from lakehouse_assets.guards.observed_table import (
     physical_names,
     table_path,
 )
+from lakehouse_assets.guards.recorded_version import is_still_there, target_of_decision
 from lakehouse_assets.guards.target import GuardTarget
 from lakehouse_assets.guards.version_rows import added_row_count, read_batch
 from lakehouse_assets.measures.error_text import ABSENT_FILE, error_text
-from lakehouse_assets.pipeline.gate import JUDGING, Step, log, mark_applied, profiles, run_steps
+from lakehouse_assets.pipeline.gate import JUDGING, Step, log, mark_applied, profiles, quarantine, run_steps, stage, write
 from lakehouse_assets.pipeline.run import FrameRun
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -39,9 +44,9 @@ from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
 
-# The gate's steps for a version: nothing is written but the log and the baseline.
-ACCEPTING: tuple[Step, ...] = (log, profiles, mark_applied)
-STEPS: tuple[Step, ...] = (*JUDGING, *ACCEPTING)
+# The gate's steps for a version. Without `publish`, nothing is written but the log and the baseline.
+APPLYING: tuple[Step, ...] = (quarantine, write, profiles, mark_applied)
+STEPS: tuple[Step, ...] = (*JUDGING, log, *APPLYING)
 
 
 @dataclass(frozen=True)
@@ -74,18 +79,56 @@ def locked(run: GuardRun) -> Iterator[None]:
 
 
 def complete_earlier_runs(run: GuardRun) -> None:
-    """Apply decisions that an earlier run has logged: their profiles and marks. Their rows are not needed."""
+    """Apply decisions that an earlier run has logged: their rows, if the guard publishes, their profiles and marks."""
     settings, table = run.settings, run.table
-    if unapplied := ledger.unapplied_decisions(logs.decisions(settings, table)):
-        apply(run, logs.with_evidence(settings, table, unapplied))
+    state = GuardState.read(settings, run.guard)
+    if unapplied := ledger.unapplied_decisions(state.decisions):
+        for decision in logs.with_evidence(settings, table, unapplied):
+            if run.guard.publish is None or not publish_decision(run, state, decision):
+                apply(run, [decision], state.decisions)
         project_check_results(settings, table)
 
 
-def apply(run: GuardRun, decisions: Sequence[Decision]) -> None:
-    """Add the profiles of accepted decisions to the baseline, then mark all as applied."""
+def publish_decision(run: GuardRun, state: GuardState, decision: Decision) -> bool:
+    """Apply a decision with its rows, which are read again; return False, and do nothing, where they cannot be read any more,
+    or the decision moves no row.
+    """
+    if decision.kind == "discarded" or not is_still_there(run, state, decision):
+        return False
+    try:
+        with target_of_decision(run, state, decision, decision.waived) as target:
+            target.publish = writer_of(run, target)
+            run_steps(target, (stage, *APPLYING))
+    except Exception as error:
+        if not _is_vacuumed(error):
+            raise
+        return False
+    return True
+
+
+def apply(run: GuardRun, decisions: Sequence[Decision], earlier: Sequence[Decision]) -> None:
+    """Add the profiles of accepted decisions to the baseline, then mark all as applied. ``earlier``: all of the guard."""
     if joining := [d for d in decisions if d.accepted and d.teaches]:
         write_profiles(run.settings, run.table, joining)
-    logs.mark_applied(run.settings, decisions, None, run.clock())
+    for decision in decisions:
+        # A discard moves no row: what was published of the version still is.
+        published = [d.silver_version for d in earlier if d.batch == decision.batch and d.silver_version is not None]
+        version = published[-1] if published and decision.kind == "discarded" else None
+        logs.mark_applied(run.settings, [decision], version, run.clock())
+
+
+def clean_table_writer(run: GuardRun) -> CleanTableWriter | None:
+    """Return the writer of the clean table; None if the guard publishes nothing. Raises RefusedError for an unfit table."""
+    if run.guard.publish is None:
+        return None
+    to = clean_path(run.guard, run.settings) or run.guard.publish.to
+    return CleanTableWriter(Destination.of(run.spark, to), run.guard, table_path(run.guard, run.settings)).refuse_unfit()
+
+
+def writer_of(run: GuardRun, target: GuardTarget) -> Callable[[Decision], int | None] | None:
+    """Return the exchange of a version into the clean table; None if the guard publishes nothing."""
+    writer = clean_table_writer(run)
+    return partial(writer.write, target) if writer else None
 
 
 def judge_versions(run: GuardRun) -> JudgedVersions:
@@ -93,25 +136,25 @@ def judge_versions(run: GuardRun) -> JudgedVersions:
 
     Raises SourceError where the table cannot be read: then nothing is decided on it.
     """
-    judged = JudgedVersions()
+    judgement = JudgedVersions()
     with locked(run):
         passed = -1
         while True:
             state = GuardState.read(run.settings, run.guard)
-            observation = observe(run.guard, run.settings, state, passed)
+            observation = observe(run.guard, run.settings, state, passed, _clean_exists(run))
             if observation.batch is None:
                 if observation.is_complete:
                     break
                 passed = observation.up_to
                 continue
-            if len(judged.new) >= run.guard.versions_per_run:
-                judged.is_behind = True
+            if len(judgement.new) >= run.guard.versions_per_run:
+                judgement.is_behind = True
                 break
             target = _judge(run, state, observation, observation.batch)
-            judged.new += target.own
-            judged.samples = {**target.samples, **judged.samples}
+            judgement.new += target.own
+            judgement.samples = {**target.samples, **judgement.samples}
         project_check_results(run.settings, run.table)
-    return judged
+    return judgement
 
 
 def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
@@ -139,10 +182,18 @@ def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, bat
             knowledge=knowledge_of(run.settings, run.guard, state, record), folder=folder, guard=run.guard,
             version_batch=batch, rows_logged=added_row_count(path, batch), history=state.decisions,
         )  # fmt: skip
+        target.publish = writer_of(run, target)
         run_steps(target, STEPS)
         return target
     finally:
         folder.remove()
+
+
+def _clean_exists(run: GuardRun) -> bool | None:
+    """Whether the clean table exists, where only the session's catalog can say it."""
+    if run.guard.publish is None or run.guard.publish.is_path:
+        return None
+    return Destination.of(run.spark, run.guard.publish.to).detail() is not None
 
 
 def last_number(decisions: Sequence[Decision]) -> int:
@@ -161,6 +212,7 @@ def _record(run: GuardRun, observation: Observation, batch: VersionBatch) -> Ext
     """Return the batch as `ops/extractions` records it before it is read."""
     schema = observation.schema
     position = {"after": batch.after, "rows": batch.rows, "event": batch.event, "text": batch.text}
+    position |= {"removes": True} if batch.removes else {}
     return ExtractionRecord(
         table=run.table, p_extracted_at=batch.window, extraction_seq=1, rows=0,
         fingerprint=f"{schema.table_id}@{observation.digest}", columns=tuple(field["name"] for field in schema.fields),

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.frame_rules import frame_mistakes, is_hidden
@@ -16,8 +18,10 @@ from lakehouse_assets.contracts.mistakes import dotted
 from lakehouse_assets.decisions.guard import VersionBatch
 from lakehouse_assets.decisions.guard_decision import VersionEvidence, decide_version
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.frames.staged_rows import REASONS
 from lakehouse_assets.frames.target import FrameTarget
 from lakehouse_assets.measures.batches import Broken
+from lakehouse_assets.measures.stage import REASONS as REASONS_TYPE
 
 
 @dataclass
@@ -57,6 +61,25 @@ class GuardTarget(FrameTarget):
         """Profile the drift features of measured rows."""
         if self.is_measured:
             super().add_measures()
+
+    @property
+    def quarantine_path(self) -> str | None:
+        """The guard's quarantine in the lake, if it publishes: else quarantined rows stay where they are, in the table."""
+        return self.run.settings.path("quarantine", self.run.table) if self.guard.publish else None
+
+    def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:
+        """The rows as JSON, with their reasons and the decision's id: their columns may be others in each version."""
+        (decision,) = decisions
+        names = [F.col(identifier(name)) for name in self.rows.columns]
+        row, reasons = F.to_json(F.struct(*names)).alias("row"), F.array().cast(REASONS_TYPE).alias("reasons")
+        if self.is_measured:
+            rows = self.staged_rows.quarantined(decision)
+            reasons = F.col(REASONS).alias("reasons")
+        else:
+            rows = self.rows if decision.verdict == "quarantined" else self.rows.limit(0)
+        texts = [F.lit(f"{r.check}: {r.message}") for r in decision.reasons if r.effect == "batch"]
+        of_batch = F.array(*texts).cast("array<string>").alias("batch_reasons")
+        return rows.select(F.lit(decision.decision_id).alias("decision_id"), row, reasons, of_batch)
 
     def decide(self) -> list[Decision]:
         """One decision, and the records of those that it closes."""

@@ -4,12 +4,14 @@ Belongs here: batch → frame. Does not: which rows these are (decisions/guard),
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.decisions.guard import VersionBatch
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import is_url
@@ -27,14 +29,24 @@ def read_batch(spark: SparkSession, path: str, batch: VersionBatch, folder: str)
     Raises SourceError where the version's commit cannot be read.
     """
     if batch.rows == "changed":
-        reader = spark.read.format("delta").option("readChangeFeed", "true")
-        changes = reader.option("startingVersion", batch.version).option("endingVersion", batch.version).load(path)
+        changes = _read_feed(spark, path, batch)
         return changes.where(F.col("_change_type").isin("insert", "update_postimage")).drop(*FEED_COLUMNS)
     if batch.rows == "added":
         write_log_of_added_files(path, batch.version, folder)
         return spark.read.format("delta").load(folder)
     rows = spark.read.format("delta").option("versionAsOf", batch.version).load(path)
     return rows.limit(0) if batch.rows == "none" else rows
+
+
+def removed_keys(spark: SparkSession, path: str, batch: VersionBatch, key: Sequence[str]) -> DataFrame:
+    """Return the keys of the rows that a version deleted or replaced, by the change data feed."""
+    changes = _read_feed(spark, path, batch).where(F.col("_change_type").isin("delete", "update_preimage"))
+    return changes.select(*map(identifier, key)).distinct()
+
+
+def _read_feed(spark: SparkSession, path: str, batch: VersionBatch) -> DataFrame:
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    return reader.option("startingVersion", batch.version).option("endingVersion", batch.version).load(path)
 
 
 def write_log_of_added_files(path: str, version: int, folder: str) -> None:

@@ -69,14 +69,19 @@ def gold_quarantine_sample(settings: Settings, name: str, personal: Collection[s
     """
     decisions = logs.decisions(settings, name)
     last = max(decisions, key=lambda d: d.number, default=None)
-    if last is None or not last.counts.rows_quarantined:
+    return decision_sample(settings, last, personal, limit) if last else []
+
+
+def decision_sample(settings: Settings, decision: Decision, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
+    """Return at most ``limit`` rows that a decision on a gold table or a guarded version quarantined, with their reasons."""
+    if not decision.counts.rows_quarantined:
         return []
-    wanted = [("decision_id", "=", last.decision_id)]
-    sample = delta.head_arrow(settings.path("quarantine", name), limit, filters=wanted).to_pylist()
+    hidden = {name.lower() for name in personal}
+    wanted = [("decision_id", "=", decision.decision_id)]
     rows = []
-    for row in sample:
-        values = {name: MASKED if name in personal else value for name, value in json.loads(row["row"]).items()}
-        rows.append({"reasons": _reason_text(row["reasons"]), **values})
+    for row in delta.head_arrow(settings.path("quarantine", decision.table), limit, filters=wanted).to_pylist():
+        values = {name: MASKED if name.lower() in hidden else value for name, value in json.loads(row["row"]).items()}
+        rows.append({"reasons": _reason_text(row["reasons"], row.get("batch_reasons")), **values})
     return rows
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakehouse_assets.decisions.guard import LastVersion, TableNow, VersionChange, after_vacuum, next_batch
+from lakehouse_assets.decisions.guard import CleanTable, LastVersion, TableNow, VersionChange, after_vacuum, next_batch
 
 AT = datetime(2024, 5, 1, 12, 0, 0, 123456, tzinfo=UTC)
 NAMES = {"c1": "id", "c2": "amount"}
@@ -99,3 +99,20 @@ def test_a_guard_begins_with_the_table_as_it_is_or_with_its_first_version():
     assert begins is not None and (begins.version, begins.rows, begins.event) == (9, "table", "")
     from_start = next_batch(now(9, digest=None), [change(0)], None, 0, False)
     assert from_start is not None and (from_start.version, from_start.rows) == (0, "added")
+
+
+@pytest.mark.parametrize(
+    ("has_key", "operation", "rows", "removes"),
+    [(True, "MERGE", "changed", True), (True, "DELETE", "none", True), (False, "MERGE", "table", False)],
+)
+def test_changes_are_published_by_a_key_or_with_the_whole_table(has_key, operation, rows, removes):
+    batch = next_batch(now(5), [change(5, "rewrite", operation, feed=True)], last(), 5, False, CleanTable(has_key))
+    assert batch is not None
+    assert (batch.rows, batch.removes) == (rows, removes)
+
+
+def test_a_clean_table_that_lacks_rows_gets_the_newest_version_as_a_whole():
+    batch = next_batch(now(4), [], last(), 5, False, CleanTable(True, "the clean table is gone"))
+    assert batch is not None
+    assert (batch.version, batch.rows, batch.event, batch.text) == (4, "table", "", "the whole table: the clean table is gone")
+    assert batch.window > last().window

@@ -16,8 +16,8 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.foreign_table import run_at
 from lakehouse_assets_tests.support import Killed, heal_windows, rows_of, runner, window
+from lakehouse_assets_tests.timed_commits import run_at
 
 FEED = "create table {t} (id bigint, text string) using delta tblproperties (delta.enableChangeDataFeed = true)"
 KILLS = ("positions_recorded", "extracting", "bronze_committed", "extraction_recorded", "write_done", "mark_applied_done")

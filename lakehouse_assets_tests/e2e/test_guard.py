@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, judge, orders_guard
+from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge, orders_guard
 
 FIRST = [(number, float(number), "DE") for number in range(1, 11)]
 

@@ -17,7 +17,7 @@ from lakehouse_assets.errors import SourceError
 from lakehouse_assets.guards.run import STEPS
 from lakehouse_assets.guards.settlement import settle_version
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, guard_run, judge, orders_guard
+from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, guard_run, judge, orders_guard
 from lakehouse_assets_tests.laws.child import at, jvm_for_children
 from lakehouse_assets_tests.support import rows_of
 

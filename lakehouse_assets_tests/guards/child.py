@@ -5,13 +5,14 @@ import signal
 import sys
 from pathlib import Path
 
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.guards.run import judge_versions
-from lakehouse_assets_tests.guards.foreign_table import guard_run, orders_guard
+from lakehouse_assets_tests.guards.guarded_orders import guard_run, orders_guard
 from lakehouse_assets_tests.laws.child import at, session
 
 
 def main() -> None:
-    """``child.py HOME STEP``: the lake is `HOME/lake`, the table `HOME/theirs`."""
+    """``child.py HOME STEP``: the lake is `HOME/lake`, the table `HOME/theirs`, the guard `HOME/guard.json` if there is one."""
     home, step = Path(sys.argv[1]), sys.argv[2]
     spark, end_java = session(at(home))
 
@@ -20,7 +21,9 @@ def main() -> None:
             end_java()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    judge_versions(guard_run(spark, at(home), orders_guard(home / "theirs"), kill))
+    file = home / "guard.json"
+    guard = GuardSpec.model_validate_json(file.read_text()) if file.is_file() else orders_guard(home / "theirs")
+    judge_versions(guard_run(spark, at(home), guard, kill))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from lakehouse_assets.events.alerts import format_message, select_new
 from lakehouse_assets.guards.observed_table import GuardState, observe
 from lakehouse_assets.guards.run import knowledge_of
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.guards.foreign_table import ForeignOrders, judge, orders_guard, verdicts
+from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge, orders_guard, verdicts
 from lakehouse_assets_tests.guards.replay import replay
 from lakehouse_assets_tests.support import rows_of
 

@@ -13,7 +13,7 @@ from lakehouse_assets.orchestration.assets.component import find_tables, load_ta
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.guards.foreign_table import ForeignOrders
+from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders
 
 GUARD = """\
 type: lakehouse_assets.GuardedTable
@@ -121,6 +121,35 @@ def test_two_guards_of_one_table_stop_and_unknown_keys_are_named_with_their_line
         load_tables()
     graph = build_definitions(settings).resolve_asset_graph()
     assert {dg.AssetKey("guard_good"), dg.AssetKey("configuration_one")} <= graph.get_all_asset_keys()
+
+
+def test_a_clean_table_that_is_not_the_guard_s_own_stops_the_guard(tmp_path, monkeypatch):
+    def text(name, path, to):
+        return GUARD.format(name=name, path=path, more=f"  publish: {{to: {to}}}")
+
+    guards = {
+        "itself": text("itself", "a", "./a"),
+        "within": text("within", "b", "b/clean"),
+        "lake": text("lake", "c", "./data/lake/silver/weather"),
+        "there": text("there", "d", "./e"),
+        "back": text("back", "e", "./d"),
+        "onto": text("onto", "f", "./g"),
+        "twice": text("twice", "h", f"{tmp_path}/i/"),
+        "again": text("again", "j", "./i"),
+        "named": text("named", "k", "clean.orders"),
+        "good": text("good", "g", "./clean"),
+    }
+    loaded = find_tables(project(tmp_path, monkeypatch, **guards))
+    assert [guard.spec.name for guard in loaded.guards] == ["good", "named"]
+    lines = dict(line.split("/defs.yaml:10: publish.to: ") for line in loaded.mistakes)
+    found = {file.rpartition("/")[2]: line for file, line in lines.items()}
+    assert "this is the guarded table itself" in found["itself"]
+    assert "or lies within it" in found["within"]
+    assert "this lies in the lake" in found["lake"]
+    assert "the table of the guard back, which publishes to the table of there: they go in a circle" in found["there"]
+    assert "they go in a circle" in found["back"]
+    assert "this is the table of the guard good, which guards it" in found["onto"]
+    assert "the guard again publishes to this table too" in found["twice"]
 
 
 def test_a_table_that_cannot_be_read_is_reported_once_and_holds_up_no_other(spark, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.windows import Window, calendar, window_at
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.sources.delta import DeltaReader
 from lakehouse_assets.testing import verify_source
-from lakehouse_assets_tests.foreign_table import run_at, stamp
+from lakehouse_assets_tests.timed_commits import run_at, stamp
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -207,12 +207,12 @@ def _read_project(settings: Settings) -> LoadedTables:
     folder = tables_folder(settings)
     if settings.project is not None:
         require_extensions_of(settings.project)
-    return _read_folder(folder, settings.asset_prefix, settings.variables)
+    return _read_folder(folder, settings.asset_prefix, settings.variables, settings.root)
 
 
-def _read_folder(folder: Path, asset_prefix: tuple[str, ...], variables: Mapping[str, str]) -> LoadedTables:
+def _read_folder(folder: Path, asset_prefix: tuple[str, ...], variables: Mapping[str, str], lake: str = "") -> LoadedTables:
     def make(spec: TableSpec, folder: Path, source_map: SourceMap) -> LakehouseTable:
         return LakehouseTable(spec.with_asset_prefix(asset_prefix), folder, source_map)
 
-    loaded = read_tables(folder, variables, make)
+    loaded = read_tables(folder, variables, make, lake)
     return replace(loaded, guards=tuple(guard.with_asset_prefix(asset_prefix) for guard in loaded.guards))

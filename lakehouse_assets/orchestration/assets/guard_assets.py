@@ -96,9 +96,9 @@ def _own_asset(spec: GuardSpec, settings: Settings, key: dg.AssetKey, specs: Seq
         if key not in context.selected_asset_keys:
             yield from _try_checks(context, spec, settings, selected)
             return
-        judged = judge_versions(guard_run(spec, settings, context))
-        yield dg.MaterializeResult(asset_key=key, metadata=_metadata(settings, spec, judged))
-        yield from (result for result in guard_check_results(spec, settings, judged) if result.check_name in selected)
+        judgement = judge_versions(guard_run(spec, settings, context))
+        yield dg.MaterializeResult(asset_key=key, metadata=_metadata(settings, spec, judgement))
+        yield from (result for result in guard_check_results(spec, settings, judgement) if result.check_name in selected)
 
     return guard
 
@@ -147,20 +147,22 @@ def guard_run(spec: GuardSpec, settings: Settings, context: Any) -> GuardRun:
     )
 
 
-def guard_check_results(spec: GuardSpec, settings: Settings, judged: JudgedVersions) -> Iterator[dg.AssetCheckResult]:
+def guard_check_results(spec: GuardSpec, settings: Settings, judgement: JudgedVersions) -> Iterator[dg.AssetCheckResult]:
     """Yield results over this run's versions and those in quarantine: a check stays red while it quarantines something. Without
     a new version, the last one's result stands.
     """
     decisions = logs.decisions(settings, spec.name)
     current = ledger.current_decisions(decisions)
-    batches = {d.batch for d in judged.new} | {d.batch for d in ledger.quarantined_decisions(decisions)}
+    batches = {d.batch for d in judgement.new} | {d.batch for d in ledger.quarantined_decisions(decisions)}
     live = [d for d in current.values() if d.superseded_by is None and d.verdict != "discarded"]
-    if not judged.new and live:
+    if not judgement.new and live:
         batches.add(max(live, key=lambda d: d.number).batch)
     chosen = [d for d in sorted(live, key=lambda d: d.batch) if d.batch in batches]
     shown = [gate.masked_now(d, spec.checks, spec.pii_columns) for d in logs.with_evidence(settings, spec.name, chosen)]
     by_version = {f"version {d.bronze_version}": d for d in shown}
-    yield from check_results(guard_check_specs(spec), by_version, judged.samples, _advice(spec, by_version), unit="version(s)")
+    yield from check_results(
+        guard_check_specs(spec), by_version, judgement.samples, _advice(spec, by_version), unit="version(s)"
+    )
 
 
 def _advice(spec: GuardSpec, by_version: Mapping[str, Decision]) -> Any:
@@ -176,10 +178,12 @@ def _advice(spec: GuardSpec, by_version: Mapping[str, Decision]) -> Any:
     return advice
 
 
-def _metadata(settings: Settings, spec: GuardSpec, judged: JudgedVersions) -> dict[str, Any]:
-    last = judged.new[-1] if judged.new else None
+def _metadata(settings: Settings, spec: GuardSpec, judgement: JudgedVersions) -> dict[str, Any]:
+    last = judgement.new[-1] if judgement.new else None
     metadata: dict[str, Any] = show.decision_metadata(last) if last else {"verdict": "no new version"}
     metadata.pop("dagster/partition_row_count", None)
     quarantined = ledger.quarantined_decisions(logs.decisions(settings, spec.name))
-    metadata |= {"versions_judged": len(judged.new), "versions_in_quarantine": len(quarantined)}
-    return metadata | ({"version": last.bronze_version} if last else {}) | ({"behind": True} if judged.is_behind else {})
+    if spec.publish and last:
+        metadata |= {"published_to": spec.publish.to, "rows_published": sum(d.counts.rows_published for d in judgement.new)}
+    metadata |= {"versions_judged": len(judgement.new), "versions_in_quarantine": len(quarantined)}
+    return metadata | ({"version": last.bronze_version} if last else {}) | ({"behind": True} if judgement.is_behind else {})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lakehouse_assets.contracts.document import Document, read_documents
 from lakehouse_assets.contracts.guarded_table import GuardSpec
@@ -26,6 +26,7 @@ from lakehouse_assets.settings import Settings
 if TYPE_CHECKING:
     from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
+Make: TypeAlias = "Callable[[TableSpec, Path, SourceMap], LakehouseTable]"
 OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
 GUARDS = ("lakehouse_assets.GuardedTable", "lakehouse_assets.orchestration.assets.guarded_table.GuardedTable")
 EMPTY = "the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
@@ -70,10 +71,8 @@ def tables_folder(settings: Settings) -> Path:
     return folder
 
 
-def read_tables(
-    folder: Path, variables: Mapping[str, str], make: Callable[[TableSpec, Path, SourceMap], LakehouseTable]
-) -> LoadedTables:
-    """Return every table below a folder. ``variables``: for `${NAME}`. ``make``: makes the component.
+def read_tables(folder: Path, variables: Mapping[str, str], make: Make, lake: str = "") -> LoadedTables:
+    """Return every table below a folder. ``variables``: for `${NAME}`. ``make``: makes the component. ``lake``: its root.
 
     A mistake stops its table, and tables whose checks read that one. A mistake in gold stops the gold table alone. Tables of
     one name stop each other. No mistake raises.
@@ -87,7 +86,7 @@ def read_tables(
             sorting.stop(file.parent.name, file, [f"{file}:1: the file cannot be read: {error.strerror}"])
     sorting.tables.sort(key=lambda table: table.spec.name)
     _stop_namesakes(sorting)
-    for guard, line in guard_conflicts(sorting.guards, folder):
+    for guard, line in guard_conflicts(sorting.guards, folder, lake):
         sorting.stop_guard(guard, [line])
     while _stop_readers(sorting):
         pass
@@ -144,9 +143,7 @@ def _is_of_others(file: Path) -> bool:
     return bool(text.strip()) and b"type" in text and b"lakehouse" not in text.lower()
 
 
-def _read_file(
-    file: Path, variables: Mapping[str, str], make: Callable[[TableSpec, Path, SourceMap], LakehouseTable], sorting: _Sorting
-) -> None:
+def _read_file(file: Path, variables: Mapping[str, str], make: Make, sorting: _Sorting) -> None:
     try:
         documents = read_documents(file)
     except ConfigError as error:

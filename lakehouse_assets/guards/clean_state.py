@@ -1,0 +1,72 @@
+"""What is known of a guard's clean table without a JVM: where it is, and whether it has every accepted row.
+
+Belongs here: the clean table's address and its gap. Does not: writing it (clean_table).
+"""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake.exceptions import DeltaError
+
+from lakehouse_assets.contracts.guarded_table import GuardSpec
+from lakehouse_assets.decisions.guard import CleanTable
+from lakehouse_assets.decisions.guard_decision import rows_of
+from lakehouse_assets.decisions.guard_publication import last_publication, unpublished_gap
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.storage import delta
+
+if TYPE_CHECKING:
+    from lakehouse_assets.guards.observed_table import GuardState
+
+GONE = "the clean table is gone"
+OF_ANOTHER_LOG = "the clean table is of another log of decisions"
+
+
+def absolute_path(path: str, settings: Settings) -> str:
+    """Return a path or URL of a guard's YAML as Spark reads it. A relative path starts at the project's folder."""
+    if is_url(path):
+        return re.sub("^s3n?://", "s3a://", path.rstrip("/"))  # the one scheme of S3 that Spark knows
+    base = settings.project or Path(settings.root)
+    return str((base / Path(path).expanduser()).resolve())
+
+
+def clean_path(spec: GuardSpec, settings: Settings) -> str | None:
+    """Return the clean table's path or URL; None without one, and for the name of a table."""
+    return absolute_path(spec.publish.to, settings) if spec.publish and spec.publish.is_path else None
+
+
+def clean_table(spec: GuardSpec, settings: Settings, state: "GuardState", exists: bool | None = None) -> CleanTable | None:
+    """Return what the clean table asks for; None if the guard publishes nothing. ``exists``: whether a table of this name
+    exists; None where only a session could say it.
+    """
+    if spec.publish is None:
+        return None
+    gap = unpublished_gap(state.decisions, state.records)
+    return CleanTable(bool(spec.key), gap or _replacement(spec, settings, state, exists))
+
+
+def is_refused_table(state: "GuardState", version: int) -> bool:
+    """Whether the last judgement was of this version's whole table, and quarantined it: then nothing is judged again."""
+    judgements = [d for d in state.decisions if d.superseded_by is None and d.kind == "judged"]
+    last = max(judgements, key=lambda d: d.number, default=None)
+    if last is None or last.accepted or last.bronze_version is None:
+        return False
+    return last.bronze_version >= version and rows_of(state.records.get(last.batch)) == "table"
+
+
+def _replacement(spec: GuardSpec, settings: Settings, state: "GuardState", exists: bool | None) -> str:
+    last, path = last_publication(state.decisions), clean_path(spec, settings)
+    if path is None:
+        return GONE if last and exists is False else ""
+    try:
+        if not delta.exists(path):
+            return GONE if last else ""
+        if last is None:
+            return OF_ANOTHER_LOG
+        number = last.silver_version or 0
+        commit = delta.read_commit(path, number) if number <= delta.version(path) else delta.Commit("")
+    except (DeltaError, OSError) as error:
+        raise SourceError(f"{spec.name}: publish.to: the clean table cannot be read: {type(error).__name__}") from None
+    return OF_ANOTHER_LOG if commit and last.decision_id not in commit.decisions else ""
