@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from lakehouse_assets.settings import Connection, Settings
 from lakehouse_assets.storage.session import (
     JARS,
+    JARS_FOR_AVRO,
     JARS_FOR_JDBC,
     JARS_FOR_KAFKA,
     JAVA_OPTIONS,
@@ -31,7 +32,7 @@ def fetch_jars_of_sources() -> None:
     with FileLock(JARS.parent / "tests.lock"):
         with suppress(RuntimeError):
             fetched_jars(H2, JARS_OF_H2)
-        if len(list(JARS_FOR_JDBC.glob("*.jar"))) == 2 and len(list(JARS_FOR_KAFKA.glob("*.jar"))) == 4:
+        if [len(list(folder.glob("*.jar"))) for folder in (JARS_FOR_JDBC, JARS_FOR_KAFKA, JARS_FOR_AVRO)] == [2, 4, 1]:
             return
         named = {"LAKEHOUSE_JDBC_TESTS_URL": "jdbc:postgresql://none/none", "LAKEHOUSE_KAFKA_BOOTSTRAP": "none:1"}
         named["LAKEHOUSE_JDBC_OTHERS_URL"] = "jdbc:mariadb://none/none"

@@ -77,9 +77,9 @@ class FilesSource(SourceKind):
     """Relative to the landing folder. `{window:…}` is the window's start in UTC, of `%Y %m %d %j %H %M %S`. It may occur
     several times. `*` and `?` match within one segment. The path must identify one window: hourly needs `%H`, daily and weekly
     a day, monthly a month."""
-    format: Literal["csv", "json", "parquet", "fixed"]
-    """`csv` (with a header), `json` (one object per line, or with `multiline` one document; UTF-8), `parquet` (times become
-    UTC, binary base64, nested values JSON) or `fixed` (lines of fixed width, without a header)."""
+    format: Literal["csv", "json", "parquet", "avro", "fixed"]
+    """`csv` (with a header), `json` (one object per line, or with `multiline` one document; UTF-8), `parquet` or `avro`
+    (times become UTC, binary base64, nested values JSON), or `fixed` (lines of fixed width, without a header)."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
@@ -147,8 +147,9 @@ class FilesSource(SourceKind):
         if self.format == "fixed" and written and self.model_fields_set & {"multiline", "delimiter", "quote"}:
             raise ValueError("format fixed: multiline, delimiter and quote do not apply")
         field_positions(self.fields)
-        if self.format == "parquet" and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
-            raise ValueError("format parquet: multiline, encoding, delimiter and quote apply to text files only")
+        is_binary = self.format in ("parquet", "avro")
+        if is_binary and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
+            raise ValueError(f"format {self.format}: multiline, encoding, delimiter and quote apply to text files only")
         return self
 
     @property

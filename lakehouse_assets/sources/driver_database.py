@@ -75,6 +75,14 @@ def driver_error(error: Exception) -> tuple[str, str | None, bool]:
         name = str(cause.getClass().getName())
         is_network = is_network or name.startswith("java.net.")
         message = str(cause.getMessage() or name)
-        if "sql" in name.lower() and hasattr(cause, "getSQLState"):
+        if _is_database_error(cause):
             state = cause.getSQLState() or state
     return message or str(error), state, is_network
+
+
+def _is_database_error(cause: Any) -> bool:
+    """Whether a Java exception is a `java.sql.SQLException`, or a kind of it."""
+    kind = cause.getClass()
+    while kind is not None and kind.getName() != "java.sql.SQLException":
+        kind = kind.getSuperclass()
+    return kind is not None

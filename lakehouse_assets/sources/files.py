@@ -1,4 +1,4 @@
-"""The source kind `files`: CSV, JSON, Parquet or fixed-width files of a landing folder, whose names give their window.
+"""The source kind `files`: files of a landing folder, whose names give their window.
 
 Belongs here: from windows to one lazy frame of all their files. Does not: reading a format (csv_files, …).
 
@@ -22,6 +22,7 @@ from lakehouse_assets.contracts.source import FilesSource, safe_name
 from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.sources import base, file_scans
+from lakehouse_assets.sources.avro_files import AvroHead, read_avro_head, read_avro_rows
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.control_files import ControlFiles
 from lakehouse_assets.sources.csv_files import Header, find_unpaired_quotes, read_csv_rows, read_header
@@ -39,7 +40,7 @@ OWN = {
 }
 BYTES_PER_TASK = 64 * 1024 * 1024
 # What a file shows of its columns before a scan. JSON lines show nothing.
-Head = Header | pa.Schema
+Head = Header | pa.Schema | AvroHead
 JSON_LINES = Header("", ())
 
 
@@ -70,7 +71,7 @@ class FilesReader:
         }
 
     def columns(self, window: Window) -> tuple[str, ...]:
-        """Return the columns of the window's CSV or Parquet files; empty for JSON lines, which only a scan shows."""
+        """Return the columns of the window's files; empty for JSON lines, which only a scan shows."""
         files = self._landing.files(self._source.pattern, [window])
         heads, _ = self._read_heads([file.path for file in files if not file.refused])
         return tuple(dict.fromkeys(name for head in heads.values() for name in head.names))
@@ -130,7 +131,8 @@ class FilesReader:
             return dict.fromkeys(paths, JSON_LINES), {}
         if self._source.format == "fixed":
             return dict.fromkeys(paths, Header("", tuple(position.name for position in self._source.positions))), {}
-        read = partial(read_header, source=self._source) if self._source.format == "csv" else read_schema
+        binary = {"parquet": read_schema, "avro": read_avro_head}
+        read = binary.get(self._source.format) or partial(read_header, source=self._source)
         heads = self._landing.read_each(paths, partial(read, self._landing))
         unusable = {path: why for path, why in heads.items() if isinstance(why, str)}
         return {path: head for path, head in heads.items() if head is not None and not isinstance(head, str)}, unusable
@@ -142,6 +144,8 @@ class FilesReader:
             return read_fixed_rows(spark, self._spark_paths(paths), self._source, bound)
         if isinstance(head, Header):
             return read_csv_rows(spark, self._spark_paths(paths), head, self._source, bound)
+        if isinstance(head, AvroHead):
+            return read_avro_rows(spark, self._spark_paths(paths), head, bound)
         return read_parquet_rows(spark, self._spark_paths(paths), head, bound)
 
     def _extraction(self, spark: SparkSession, files: Sequence[LandedFile], survey: _Survey) -> Extraction:
@@ -161,7 +165,8 @@ class FilesReader:
             read = self._with_location(spark, rows.coalesce(tasks), readable, columns)
             frame = read.unionByName(frame, allowMissingColumns=True) if problems else read
         messages, present, lacking, types, respelled = {}, {}, {}, {}, {}
-        types_of = {schema: spark_types(schema) for schema in {*survey.heads.values()} if isinstance(schema, pa.Schema)}
+        types_of = {head: spark_types(head) for head in {*survey.heads.values()} if isinstance(head, pa.Schema)}
+        types_of |= {head: head.types for head in {*survey.heads.values()} if isinstance(head, AvroHead)}
         for window, group in _by_window(files).items():
             if unreadable := [texts[file.path] for file in group if file.path in texts]:
                 messages[window] = unreadable

@@ -2,7 +2,7 @@
 
 Belongs here: starting it once for a process; sessions, statements, rows as texts. Does not: SQL (mariadb, generic_database).
 
-It takes 50 MB, starts in half a second, lives as long as this process, and listens on loopback only, with a token.
+It takes 60 MB, starts in half a second, lives as long as this process, and listens on loopback only, with a token.
 """
 
 import os

@@ -25,7 +25,7 @@ from lakehouse_assets.storage.sql_functions import register_functions
 
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3, JARS_FOR_LOCAL = JARS / "s3", JARS / "local"
-JARS_FOR_JDBC, JARS_FOR_KAFKA = JARS / "jdbc", JARS / "kafka-source"
+JARS_FOR_JDBC, JARS_FOR_KAFKA, JARS_FOR_AVRO = JARS / "jdbc", JARS / "kafka-source", JARS / "avro"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,8 @@ KAFKA = _JarSet(
     f"{_TAGS},{_TOKENS}",
 )
 KAFKA_TOKENS = _JarSet(JARS_FOR_KAFKA, r"org\.apache\.spark_spark-token-provider-kafka", [f"{_TOKENS}:4.0.0"], _TAGS)
+# Of another patch of Spark 4.1, since not each of them is published.
+AVRO = _JarSet(JARS_FOR_AVRO, r"org\.apache\.spark_spark-avro", ["org.apache.spark:spark-avro_2.13:4.1.1"], _TAGS)
 # What Java loads for Spark, in one piece (scripts/archive_classes.py): by it a session starts in half the time.
 CLASSES = JARS.parent / "classes.jsa"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -93,7 +95,7 @@ def spark_properties(settings: Settings) -> dict[str, str]:
     """Return Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win."""
     own_properties = _read_properties(settings.spark_conf) if settings.spark_conf else {}
     # Small, and unused without such a source.
-    jars = [*_jars(JARS), *_jars(JARS_FOR_JDBC), *_jars(JARS_FOR_KAFKA)]
+    jars = [*_jars(JARS), *_jars(JARS_FOR_JDBC), *_jars(JARS_FOR_KAFKA), *_jars(JARS_FOR_AVRO)]
     jars += [str(jar) for connection in settings.jdbc.values() for jar in connection.jars]
     properties = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -247,7 +249,7 @@ def fetch_jars(settings: Settings) -> None:
     """Resolve the jars that these settings need, once (by Spark's own Ivy), so that no run downloads."""
     addresses = [connection.url.get_secret_value() for connection in settings.jdbc.values() if not connection.jars]
     drivers = [jars for scheme, jars in DRIVERS.items() if any(address.startswith(scheme) for address in addresses)]
-    needed = [DELTA, LOCAL, *([S3] if settings.on_s3 else []), *dict.fromkeys(drivers)]
+    needed = [DELTA, LOCAL, AVRO, *([S3] if settings.on_s3 else []), *dict.fromkeys(drivers)]
     needed += [KAFKA, KAFKA_TOKENS] if settings.kafka_bootstrap else []
     needed = [jars for jars in needed if not any(re.match(jars.ours, Path(jar).name) for jar in _jars(jars.folder))]
     if needed:
