@@ -24,13 +24,14 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Live, may_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
-from lakehouse_assets.measures.surrogate_key import as_silver
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.column_comments import with_comments
+from lakehouse_assets.storage.layout import create, overwrite
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
@@ -110,7 +111,7 @@ def _make_silver(run: Run[EffectiveTable], live: Live, decisions: Sequence[Decis
 
 def create_silver(run: Run[EffectiveTable]) -> None:
     """Make the table without a row."""
-    delta.create(empty_silver(run.spark, run.spec), run.path("silver"), SILVER_PROPERTIES)
+    create(empty_silver(run.spark, run.spec), run.path("silver"), SILVER_PROPERTIES, run.spec.layout)
 
 
 def rebuild_silver(
@@ -135,7 +136,7 @@ def rebuild_silver(
         if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
             # First it has none: left here, silver is folded once more by the next write, whatever the contract is by then.
             delta.set_property(run.spark, path, delta.MEANING, "none")
-        folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        overwrite(folded, path, run.spec.layout)
         run.step("silver_rebuilt")
         delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
 

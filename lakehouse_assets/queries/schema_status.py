@@ -59,7 +59,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         table=table,
         last=last,
         arrived=_as_judged(contract, last, records, readers) if last else (),
-        filled=frozenset((*filled, contract.surrogate_key.name) if contract.surrogate_key else filled),
+        filled=frozenset((*filled, *contract.computed_columns)),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)),
         same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
     )
@@ -73,8 +73,9 @@ def _foreign(
     for ruleset in {decision.ruleset for decision in decisions} if sources else ():
         rules = json.loads(ruleset or "{}")
         columns = rules.get("columns") or {}
-        # A former surrogate key is computed again once it is declared again.
-        sources.pop((rules.get("surrogate_key") or {}).get("name", ""), None)
+        # A former surrogate key or derived column is computed again once it is declared again.
+        computed = [(rules.get("surrogate_key") or {}).get("name", ""), *((rules.get("layout") or {}).get("derived") or {})]
+        sources = {name: names for name, names in sources.items() if name not in computed}
         for name in sources.keys() & columns.keys():
             declared = columns[name]
             sources[name].add(declared.get("from") or name if isinstance(declared, dict) else name)
@@ -127,9 +128,9 @@ def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
 
 
 def _declarer(spec: EffectiveTable, name: str) -> str:
-    """Return who declares a column of silver: nobody, a batch, the key `surrogate_key` or a column of the YAML."""
-    if spec.surrogate_key and name == spec.surrogate_key.name:
-        return "surrogate_key"
+    """Return who declares a column of silver: nobody, a batch, `surrogate_key`, `layout` or the columns of the YAML."""
+    if name in spec.computed_columns:
+        return "layout" if name in spec.derived_columns else "surrogate_key"
     return "" if name not in spec.columns else "a batch" if name in spec.evolved_columns else "defs.yaml"
 
 

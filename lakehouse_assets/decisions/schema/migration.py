@@ -70,7 +70,7 @@ def migration(
     if not steps and [name for name, _ in table] != [name for name, _ in promised]:
         steps.append(Step("rewrite", "*", "", "", True, True, "the columns stand in another order"))
     if not steps and not same_values:
-        why = "what the contract says of keys, casts or nulls has changed: values are made anew from bronze"
+        why = "what the contract says of keys, casts, nulls or layout has changed: the table is made anew from bronze"
         steps.append(Step("rewrite", "*", "", "", True, True, why))
     return sorted(steps, key=lambda step: ORDER.index(step.action))
 
