@@ -41,7 +41,7 @@ BATCHES = [
     "changes",
     [
         {"surrogate_key": {"name": "sk", "from": ["sensor", "hour"]}},
-        pytest.param({"extraction": SNAPSHOT}, marks=pytest.mark.exhaustive(seconds=15)),
+        pytest.param({"extraction": SNAPSHOT}, marks=pytest.mark.exhaustive(seconds=30)),
         pytest.param({"extraction": {**SNAPSHOT, "mode": "append"}, "key": []}, marks=pytest.mark.exhaustive(seconds=15)),
         pytest.param(
             {"extraction": {**SNAPSHOT, "mode": "upsert", "delete_when": "value = 7"}}, marks=pytest.mark.exhaustive(seconds=15)
@@ -58,13 +58,13 @@ def test_given_rows_are_judged_and_folded_as_by_a_run(spark, settings, changes):
     published = heal(spark, settings, range(1, len(BATCHES) + 1), spec)
     decisions = [decision for _, decision in sorted(published.current.items())]
     names = ("sensor", "hour", "value", "updated")
-    given = [
+    listed = [
         [dict(zip(names, (c or None for c in r.split(",")), strict=True)) if r.count(",") == 3 else r for r in rows]
         for rows in BATCHES
     ]
     batches = [
-        {"given": rows, "verdict": d.verdict, "reasons": [reason.check for reason in d.reasons]}
-        for rows, d in zip(given, decisions, strict=True)
+        {"rows": rows, "verdict": d.verdict, "reasons": [reason.check for reason in d.reasons]}
+        for rows, d in zip(listed, decisions, strict=True)
     ]
     expected = [{name: None if v is None else _text(v) for name, v in row.items()} for row in silver(settings)]
     assert {d.verdict for d in decisions} == {"published_with_warnings"}
@@ -79,7 +79,7 @@ def _text(value) -> str:
 def test_each_difference_is_named(spark):
     spec = readings(checks=[{"check": "in_range", "column": "value", "max": 100}])
     rows = [{"sensor": "a", "hour": "1", "value": "1"}, {"sensor": "b", "hour": "1", "value": "101"}]
-    batch = {"given": rows, "verdict": "published", "reasons": ["not_there"], "failing_rows": {1: ["in_range_value"]}}
+    batch = {"rows": rows, "verdict": "published", "reasons": ["not_there"], "failing_rows": {1: ["in_range_value"]}}
     lines = run_table_test(spark, declare(spec, batches=[batch], silver=[{"sensor": "b"}]))
     assert lines[0].startswith(
         "batch 1 (2024-01-01): the verdict is published_with_warnings, expected published (in_range_value: "
@@ -101,9 +101,9 @@ def test_tables_that_checks_read_and_columns_that_come_and_go(spark):
     )
     check = {"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}
     spec = readings(checks=[check], schema={"new_columns": "evolve"})
-    first = {"given": [{"sensor": "a", "hour": "1", "value": "1"}], "verdict": "published"}
+    first = {"rows": [{"sensor": "a", "hour": "1", "value": "1"}], "verdict": "published"}
     second = {
-        "given": [{"sensor": "a", "hour": "1", "note": "x"}, {"sensor": "z", "hour": "1"}],
+        "rows": [{"sensor": "a", "hour": "1", "note": "x"}, {"sensor": "z", "hour": "1"}],
         "missing_columns": ["value"], "new_columns": ["note"], "failing_rows": {2: ["foreign_key_sensor"]},
     }  # fmt: skip
     tables = {"sensors": [{"id": "a", "sites": "[1, 2]"}]}
@@ -126,7 +126,7 @@ attributes:
 TEST = """tests:
   - name: negative_amounts_stay_out
     batches:
-      - given: [{order_id: 1, amount: 5}, {order_id: 2, amount: -5}]
+      - rows: [{order_id: 1, amount: 5}, {order_id: 2, amount: -5}]
         verdict: published_with_warnings
     silver: [{order_id: 1, amount: 5.00}]
 """
@@ -168,6 +168,6 @@ def test_the_command_lists_tests_and_ends_with_code_8(project):
     (project / "tests.yaml").write_text(TEST.replace("amount: 5}", "amounts: 5}"))
     result = CliRunner().invoke(cli.app, ["check", "validate"])
     assert getattr(result.exception, "exit_code", None) == 2
-    assert f"{project}/tests.yaml:4: tests.0.batches.0.given.0.amounts: the batch has no column 'amounts'" in str(
+    assert f"{project}/tests.yaml:4: tests.0.batches.0.rows.0.amounts: the batch has no column 'amounts'" in str(
         result.exception
     )

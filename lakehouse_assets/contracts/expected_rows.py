@@ -13,7 +13,7 @@ from typing import Any
 from lakehouse_assets.contracts.spark_types import NESTED, Atom, parse_type
 from lakehouse_assets.contracts.spark_types import Decimal as DecimalType
 
-WHOLE = ("tinyint", "smallint", "int", "bigint")
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TRUTHS = {"true": True, "false": False}
 # Figures of a double that are written by hand are rarely its last digit.
 TOLERANCE = 1e-9
@@ -34,7 +34,7 @@ def expected_value(text: str | None, type_name: str) -> Any:
         return text  # a type that only Spark knows
     if isinstance(kind, NESTED):
         return _plain(json.loads(text))
-    if isinstance(kind, DecimalType) or kind.name in WHOLE:
+    if isinstance(kind, DecimalType) or kind.name in INTEGERS:
         return _number(text)
     match kind:
         case Atom("float" | "double"):

@@ -31,7 +31,7 @@ class GivenBatch(StrictModel):
 
     window: str | None = None
     """Its key. By default the table's first window, then the one after the window before."""
-    given: tuple[Row | str, ...]
+    rows: tuple[Row | str, ...]
     """Rows as the source has them: `column: value`, by the source's names. A column that a row does not list is NULL. A text
     instead is a record that cannot be read."""
     missing_columns: tuple[str, ...] = ()
@@ -137,8 +137,8 @@ def _window_mistakes(test: TableTest, spec: TableSpec) -> Iterator[tuple[Keys, s
         starts = [spec.extraction.window(key).start for key in keys]
         if index and starts[-1] <= starts[-2]:
             yield ("batches", index, "window"), f"{keys[-1]} does not come after {keys[-2]}, the window of the batch before"
-        if not batch.given and batch.window is None:
-            yield ("batches", index, "given"), "no rows; for a batch without rows, state its `window:`, too"
+        if not batch.rows and batch.window is None:
+            yield ("batches", index, "rows"), "no rows; for a batch without rows, state its `window:`, too"
 
 
 def _batch_mistakes(batch: GivenBatch, spec: TableSpec) -> Iterator[tuple[Keys, str]]:
@@ -150,16 +150,16 @@ def _batch_mistakes(batch: GivenBatch, spec: TableSpec) -> Iterator[tuple[Keys, 
         if name in declared:
             yield ("new_columns", index), f"the column {name!r} is declared"
     present = [name for name in declared if name not in batch.missing_columns] + list(batch.new_columns)
-    for index, row in enumerate(batch.given):
+    for index, row in enumerate(batch.rows):
         for name in row if isinstance(row, dict) else ():
             if name not in present:
                 advice = "list one that is not declared under new_columns"
-                yield ("given", index, name), f"the batch has no column {name!r}; it has {', '.join(present)}; {advice}"
+                yield ("rows", index, name), f"the batch has no column {name!r}; it has {', '.join(present)}; {advice}"
     checks = _check_names(spec)
     yield from _unknown_checks(("reasons",), batch.reasons or (), checks)
     for number, names in (batch.failing_rows or {}).items():
-        if not 1 <= number <= len(batch.given):
-            yield ("failing_rows", str(number)), f"there is no row {number}; rows are counted from 1 to {len(batch.given)}"
+        if not 1 <= number <= len(batch.rows):
+            yield ("failing_rows", str(number)), f"there is no row {number}; rows are counted from 1 to {len(batch.rows)}"
         yield from _unknown_checks(("failing_rows", str(number)), names, checks)
 
 
@@ -193,11 +193,11 @@ def _gold_mistakes(
         listed = ", ".join(queries) or "none"
         yield ("gold", name), f"{spec.name} has no gold table {name!r}; there are {listed}"
         return
-    given = {f"silver_{spec.name}", *(f"silver_{table}" for table in test.tables)}
+    readable = {f"silver_{spec.name}", *(f"silver_{table}" for table in test.tables)}
     for table in inputs_of(gold, queries[name]):
         if table in gold.reads:
             yield ("gold", name), f"it reads {table}, a table of another asset, which a test cannot give; test it by a run"
-        elif table not in given:
+        elif table not in readable:
             other = table.removeprefix("silver_")
             yield ("gold", name), f"it reads {table}: give its rows under `tables:` of the test (`{other}: []` for none)"
     yield from _unknown_checks(("gold", name, "reasons"), expected.reasons or (), [*(c.id for c in gold.checks), *OF_GOLD])

@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.table_tests import TableTest, TableTestsFile, mi
 from lakehouse_assets.errors import ConfigError
 
 TESTS_FILE = "tests.yaml"
-ROWS = ("given", "silver", "rows")
+ROWS = ("rows", "silver")
 Queries = Mapping[str, Mapping[str, GoldQuery]]
 
 

@@ -50,7 +50,7 @@ def given_bronze(spark: SparkSession, spec: TableSpec, windows: Sequence[Window]
     rows = []
     for window, batch in zip(windows, batches, strict=True):
         present = [safe_name(name) for name in batch_columns(spec, batch)]
-        for number, row in enumerate(batch.given, 1):
+        for number, row in enumerate(batch.rows, 1):
             cells = row if isinstance(row, dict) else {}
             corrupt = None if isinstance(row, dict) else row
             rows.append((window.start, str(number), present, corrupt, *[cells.get(name) for name in columns]))
@@ -67,7 +67,7 @@ def given_records(
             p_extracted_at=window.start,
             extraction_seq=1,
             fingerprint="",
-            rows=len(batch.given),
+            rows=len(batch.rows),
             columns=tuple(safe_name(name) for name in batch_columns(spec, batch)),
             bronze_version=0,
             run_id=run.run_id,
@@ -153,8 +153,8 @@ class GivenGold(GoldTarget):
 
     def _stage(self) -> tuple[DataFrame, Broken]:
         for table, frame in self.frames.items():
-            kept = [c for c in frame.columns if c != "extraction_seq" and not c.startswith("_")]
-            frame.select(*map(identifier, kept)).createOrReplaceTempView(f"silver_{table}")
+            names = [c for c in frame.columns if c != "extraction_seq" and not c.startswith("_")]
+            frame.select(*map(identifier, names)).createOrReplaceTempView(f"silver_{table}")
         rows = self.run.spark.sql(self.run.query.limited)
         checks = self.run.spec.checks
         missing = {c.id: never_published(c.reads.table) for c in checks if c.reads and c.reads.table not in self.frames}

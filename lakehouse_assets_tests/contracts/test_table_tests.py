@@ -34,27 +34,27 @@ def test_cells_are_texts_as_they_are_written(tmp_path):
 tests:
   - name: a
     batches:
-      - given:
+      - rows:
           - {sensor: 007, hour: 1.50, value: NO, updated: 2024-01-01, my note: null}
           - "half a line"
           - {sensor: ~, my note: {"a": [1, null]}}
         verdict: published
-      - {given: [{sensor: "~"}]}
-      - {window: 2024-01-09, given: []}
+      - {rows: [{sensor: "~"}]}
+      - {window: 2024-01-09, rows: []}
 """
     [(table, test, location)] = read(tmp_path, text)
     first, second, third = test.batches
-    assert first.given == (
+    assert first.rows == (
         {"sensor": "007", "hour": "1.50", "value": "NO", "updated": "2024-01-01", "my note": None},
         "half a line",
         {"sensor": None, "my note": '{"a": [1, null]}'},
     )
-    assert (second.given, third.given) == (({"sensor": "~"},), ())
+    assert (second.rows, third.rows) == (({"sensor": "~"},), ())
     assert (table, location) == ("readings", f"{tmp_path}/tests.yaml:3")
     assert window_keys(test, SPEC) == ["2024-01-01", "2024-01-02", "2024-01-09"]
 
 
-ONE = "tests:\n  - name: a\n    batches:\n      - given: [{sensor: x}]\n        verdict: published\n"
+ONE = "tests:\n  - name: a\n    batches:\n      - rows: [{sensor: x}]\n        verdict: published\n"
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ ONE = "tests:\n  - name: a\n    batches:\n      - given: [{sensor: x}]\n        
     [
         ("tests: []", ":1: tests: Tuple should have at least 1 item"),
         ("", ":1: expected one document with the key `tests`"),
-        ("tests:\n  - name: a\n    batches:\n      - {given: [{sensor: x}]}", ":2: tests.0: nothing is expected; add verdict"),
+        ("tests:\n  - name: a\n    batches:\n      - {rows: [{sensor: x}]}", ":2: tests.0: nothing is expected; add verdict"),
         (ONE.replace("published", "publish"), ":5: tests.0.batches.0.verdict: Input should be 'published'"),
-        (ONE.replace("sensor: x", "sensr: x"), ":4: tests.0.batches.0.given.0.sensr: the batch has no column 'sensr'"),
-        (ONE.replace("[{sensor: x}]", "[]"), ":4: tests.0.batches.0.given: no rows; for a batch without"),
-        (ONE.replace("[{sensor: x}]", "x"), ":4: tests.0.batches.0.given: Input should be a valid tuple"),
+        (ONE.replace("sensor: x", "sensr: x"), ":4: tests.0.batches.0.rows.0.sensr: the batch has no column 'sensr'"),
+        (ONE.replace("[{sensor: x}]", "[]"), ":4: tests.0.batches.0.rows: no rows; for a batch without"),
+        (ONE.replace("[{sensor: x}]", "x"), ":4: tests.0.batches.0.rows: Input should be a valid tuple"),
         (ONE.replace("[{sensor: x}]", "[{sensor: x}]\n        window: May"), ":5: tests.0.batches.0.window: time data 'May'"),
-        (ONE + "      - given: [{sensor: x}]\n        window: 2024-01-01\n", ":7: tests.0.batches.1.window: 2024-01-01 does"),
+        (ONE + "      - rows: [{sensor: x}]\n        window: 2024-01-01\n", ":7: tests.0.batches.1.window: 2024-01-01 does"),
         (ONE + ONE.partition("\n")[2], ":6: tests.1.name: another test is called 'a' too"),
         (ONE + "        reasons: [in_rang]\n", ":6: tests.0.batches.0.reasons.0: there is no check 'in_rang'; there"),
         (ONE + "        failing_rows: {2: [not_empty]}\n", ":6: tests.0.batches.0.failing_rows.2: there is no row 2; rows are"),
