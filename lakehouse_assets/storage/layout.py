@@ -51,6 +51,12 @@ def cluster(spark: SparkSession, path: str, layout: LayoutSpec | None) -> None:
         spark.sql(f"ALTER TABLE delta.{identifier(path)} CLUSTER BY {f'({columns})' if wanted else 'NONE'}")
 
 
+def lies_so(spark: SparkSession, path: str, layout: LayoutSpec | None) -> bool:
+    """Whether a table's files lie as the layout says; without one, in one folder and in no order."""
+    partitions, columns = (layout.partition_by, layout.cluster_by) if layout else ((), ())
+    return delta.snapshot(path).partitions == partitions and tuple(clustering(spark, path)) == columns
+
+
 def clustering(spark: SparkSession, path: str) -> list[str]:
     """Return the columns that a table is clustered by. Without Delta's feature there are none, and no job is run."""
     if "clustering" not in (delta.open_table(path).protocol().writer_features or ()):

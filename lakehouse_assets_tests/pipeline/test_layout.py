@@ -86,6 +86,9 @@ def test_a_migration_changes_the_layout_there_and_back(spark, settings):
     assert [step.action for step in migrate(runner(spark, settings, plain))] == ["rewrite"]
     assert delta.snapshot(path).partitions == ()
     assert silver(settings) == before
+    # A rebuild does it as well, and once.
+    versions = [rebuild(runner(spark, settings, clustered)).version for _ in range(2)]
+    assert (clustering(spark, path), versions[0]) == (["hour", "updated"], versions[1])
     # Without a migration, the next batch does it.
     land(settings, 2, ["a,1,11,2024-01-02T01:00:00Z"])
     heal(spark, settings, [2], days)
