@@ -74,7 +74,7 @@ def rebuild(run: Run) -> Rebuilt:
 
 
 def _compared(run: Run, folded: DataFrame, rows: int) -> tuple[int, int, bool]:
-    """How many rows silver has and the fold has not, the reverse, and whether their columns and the files' layout are the same."""
+    """How many rows silver has and the fold has not, the reverse, and whether columns and layout are the same."""
     if not delta.exists(run.path("silver")):
         return 0, rows, False
     before = run.spark.read.format("delta").load(run.path("silver"))
