@@ -25,6 +25,7 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import lies_so
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.silver_contract import record_contract
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
 # Of damaged or lost silver, `silver_mended` follows; without a difference, neither is reached.
@@ -69,7 +70,7 @@ def rebuild(run: Run) -> Rebuilt:
             else:
                 applied = [d.decision_id for d in live.accepted.values()]
                 with delta.tag_commits(run.spark, delta.commit_metadata_of(applied, "rebuild")):
-                    delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+                    record_contract(run.spark, path, run.spec)
             return Rebuilt(rows, rows if mended else gained, lost, delta.version(path))
 
 

@@ -32,6 +32,7 @@ from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.column_comments import with_comments
 from lakehouse_assets.storage.layout import create, overwrite
+from lakehouse_assets.storage.silver_contract import record_contract
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
@@ -106,7 +107,7 @@ def _make_silver(run: Run[EffectiveTable], live: Live, decisions: Sequence[Decis
         return
     create_silver(run)
     if not any(d.counts.rows_published for d in live.publishing.values() if d.decision_id not in own):
-        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+        record_contract(run.spark, path, run.spec)
 
 
 def create_silver(run: Run[EffectiveTable]) -> None:
@@ -138,7 +139,7 @@ def rebuild_silver(
             delta.set_property(run.spark, path, delta.MEANING, "none")
         overwrite(folded, path, run.spec.layout)
         run.step("silver_rebuilt")
-        delta.set_property(run.spark, path, delta.MEANING, run.spec.meaning)
+        record_contract(run.spark, path, run.spec)
 
 
 def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[Decision]) -> bool:

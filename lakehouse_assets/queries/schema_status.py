@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.schema.comparison import Difference
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.silver_contract import recorded_computed_columns
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -52,6 +53,8 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
     filled = [name for name in contract.columns if safe_name(contract.source_column(name)) in arrived_names]
+    # A former surrogate key or derived column is computed again once it is declared again.
+    computed = frozenset(recorded_computed_columns(path))
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
     return SchemaStatus(
         contract,
@@ -60,7 +63,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         last=last,
         arrived=_as_judged(contract, last, records, readers) if last else (),
         filled=frozenset((*filled, *contract.computed_columns)),
-        foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)),
+        foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
     )
 
@@ -71,11 +74,7 @@ def _foreign(
     """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source."""
     sources = {name: {name} for name in table if name not in contract.published_columns and name not in BOOKKEEPING_TYPES}
     for ruleset in {decision.ruleset for decision in decisions} if sources else ():
-        rules = json.loads(ruleset or "{}")
-        columns = rules.get("columns") or {}
-        # A former surrogate key or derived column is computed again once it is declared again.
-        computed = [(rules.get("surrogate_key") or {}).get("name", ""), *((rules.get("layout") or {}).get("derived") or {})]
-        sources = {name: names for name, names in sources.items() if name not in computed}
+        columns = json.loads(ruleset or "{}").get("columns") or {}
         for name in sources.keys() & columns.keys():
             declared = columns[name]
             sources[name].add(declared.get("from") or name if isinstance(declared, dict) else name)

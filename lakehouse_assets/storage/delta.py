@@ -158,8 +158,15 @@ def properties(path: str) -> dict[str, str]:
 
 def set_property(spark: SparkSession, path: str, name: str, value: str) -> None:
     """Set a table property, unless it has this value. ``name`` and ``value`` are the project's own."""
-    if properties(path).get(name) != value:
-        spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ({literal(name)} = {literal(value)})")
+    set_properties(spark, path, {name: value})
+
+
+def set_properties(spark: SparkSession, path: str, values: Mapping[str, str]) -> None:
+    """Set table properties in one commit, unless it has these values. Names and values are the project's own."""
+    before = properties(path)
+    if changed := {name: value for name, value in values.items() if before.get(name) != value}:
+        pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in changed.items())
+        spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ({pairs})")
 
 
 def append(

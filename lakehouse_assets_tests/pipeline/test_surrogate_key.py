@@ -123,6 +123,8 @@ def test_a_migration_adds_changes_and_drops_it(spark, settings):
     [step] = migrate(runner(spark, settings, keyed))
     assert (step.action, step.column, step.rewrites, step.reversible) == ("add", "reading_sk", True, True)
     assert set(hashes(settings).values()) == {digest("a", "1"), digest("b", "1")}
+    # Nothing was judged since: the table itself says that its values can be computed again.
+    assert [(s.action, s.reversible) for s in plan_of(read_schema_status(settings, plain))] == [("drop", True)]
     path = settings.path("silver", "readings")
     assert [name for name, _ in delta.schema_types(path)][3:6] == ["updated", "reading_sk", "p_extracted_at"]
     status = read_schema_status(settings, keyed)
