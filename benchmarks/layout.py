@@ -23,7 +23,7 @@ from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.layout import create
 
-ROWS, DAYS, FIRST = 2_000_000, 100, date(2024, 1, 1)
+ROWS, DAYS, FIRST = 1_000_000, 100, date(2024, 1, 1)
 LAYOUTS = {
     "none": None,
     "partition_by: [day]": LayoutSpec(partition_by=("day",)),

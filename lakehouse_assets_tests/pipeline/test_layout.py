@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pytest
+
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import silver_schemas
 from lakehouse_assets.contracts.lineage import read_gold
@@ -36,6 +38,7 @@ def assert_lies_by_day(spark, settings, spec) -> None:
     assert (proof.gained, proof.lost) == (0, 0)
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_rows_move_between_partitions_by_merge_by_fold_and_by_rebuild(spark, settings):
     spec = readings(layout=BY_DAY, checks=[])
     land(settings, 1, [A1, B1])
@@ -95,6 +98,7 @@ def test_a_migration_changes_the_layout_there_and_back(spark, settings):
     assert_lies_by_day(spark, settings, days)
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_gold_lies_as_declared_whole_and_by_parts(spark, settings):
     spec = readings(checks=[])
     land(settings, 1, [A1, B1])
