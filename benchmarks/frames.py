@@ -7,7 +7,7 @@ B is `gate, 1 window`: the same rows as bronze, cast, judged by the same steps (
 from collections.abc import Callable, Iterator
 
 from benchmarks.data import records, table, windows, write_bronze, write_typed
-from benchmarks.gate import PLACES, ROWS
+from benchmarks.gate import PATHS, ROWS
 from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
 from lakehouse_assets import Gate
@@ -21,7 +21,7 @@ NAME = "frame"
 
 def benchmark(lab: Lab) -> Iterator[Result]:
     """One frame of one window."""
-    count, spec, settings = lab.sized(ROWS, 1000), table("monthly", PLACES), lab.settings(NAME)
+    count, spec, settings = lab.sized(ROWS, 1000), table("monthly", PATHS), lab.settings(NAME)
     months, path = windows(1, "monthly"), settings.path("typed")
     lab.say(f"{NAME}: writing the rows, typed and as bronze")
     write_typed(lab.spark, path, count, spec)

@@ -16,7 +16,7 @@ from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.schema.evolution import plan
+from lakehouse_assets.decisions.schema.evolution import effective_table, plan
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
 
 COLUMNS, ROWS, LIMIT = 2_000, 10_000, 0.05
@@ -37,6 +37,7 @@ def benchmark(lab: Lab) -> Iterator[Result]:
             "schema": {"new_columns": "evolve", "type_changes": "widen"},
         }
     )
+    table = effective_table(spec, [])
     now = datetime(2024, 1, 2, tzinfo=UTC)
     record = ExtractionRecord("wide", now, 1, "print", rows, tuple(kinds), 0, "run", now, (), {**kinds, "c0": "bigint"})
     settings = lab.settings("schema")
@@ -46,8 +47,8 @@ def benchmark(lab: Lab) -> Iterator[Result]:
 
     def compare(_: Any) -> None:
         batch = replace(record, fingerprint=str(next(numbers)))
-        planned = plan(spec, batch)
-        results = schema_outcomes(spec, batch, planned, set(batch.columns))
+        planned = plan(table, batch)
+        results = schema_outcomes(table, batch, planned, set(batch.columns))
         if [d.column for d in planned.comparison.differences] != ["c0"] or len(results) != 1:
             raise AssertionError("the comparison did not find the one change")
 

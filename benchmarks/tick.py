@@ -163,7 +163,7 @@ def main(
 
 
 def _least(tick: Callable[[], int], ticks: int) -> float:
-    spent = []
+    spent, requested_windows = [], 0
     for _ in range(2 + ticks):
         began = time.process_time()
         requested_windows = tick()

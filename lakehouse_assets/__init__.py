@@ -1,7 +1,7 @@
 """A Dagster lakehouse on Spark and Delta that keeps bad data out and mends its own gaps.
 
-The package offers `LakehouseTable` (as `type: lakehouse_assets.LakehouseTable`), `definitions_for` and `Gate`, and loads each
-on first use: importing a pure room must not import Dagster, and neither must a gate.
+The package offers `LakehouseTable` and `GuardedTable` (as `type: lakehouse_assets.LakehouseTable`), `definitions_for` and
+`Gate`, and loads each on first use: importing a pure room must not import Dagster, and neither must a gate.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from lakehouse_assets.definitions import definitions_for
     from lakehouse_assets.frames.gate import Gate
     from lakehouse_assets.orchestration.assets.component import LakehouseTable
+    from lakehouse_assets.orchestration.assets.guarded_table import GuardedTable
 
-__all__ = ["Gate", "LakehouseTable", "definitions_for"]
+__all__ = ["Gate", "GuardedTable", "LakehouseTable", "definitions_for"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +20,10 @@ def __getattr__(name: str) -> Any:
         from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
         return LakehouseTable
+    if name == "GuardedTable":
+        from lakehouse_assets.orchestration.assets.guarded_table import GuardedTable
+
+        return GuardedTable
     if name == "definitions_for":
         from lakehouse_assets.definitions import definitions_for
 

@@ -23,7 +23,7 @@ def build_definitions(
     A table with a mistake stops, and is reported; the others are defined. Raises ConfigError if all have one.
     """
     loaded = find_tables(settings) if tables is None else LoadedTables(tuple(tables))
-    return project_definitions(settings, loaded.tables, loaded.broken, overrides).merged()
+    return project_definitions(settings, loaded.tables, loaded.broken, overrides, loaded.guards).merged()
 
 
 def definitions_for(file: str | Path) -> dg.Definitions:

@@ -1,12 +1,15 @@
 """The harness of the benchmarks: what is run in which order, and what is made of the times. No Spark."""
 
+import importlib
 import io
 import json
 import os
+import pkgutil
 import sys
 
 import pytest
 
+import benchmarks
 from benchmarks import drift_peers, rules
 from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, run_rounds, timed
 from benchmarks.lab import own_instance
@@ -16,6 +19,11 @@ from benchmarks.peers.drift_peer_server import PeerAnswer
 from benchmarks.peers.environments import Peer
 from benchmarks.peers.peer_client import PeerFailed, PeerRequest
 from benchmarks.report import as_json, draw
+
+
+@pytest.mark.parametrize("name", sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__)))
+def test_every_benchmark_finds_what_it_imports(name):
+    importlib.import_module(f"benchmarks.{name}")
 
 
 def side(label: str, log: list[str], seconds: list[float] | None = None) -> Side:

@@ -25,6 +25,7 @@ from lakehouse_assets.checks.registry import describe_kind, kinds
 from lakehouse_assets.cli import app
 from lakehouse_assets.contracts.audit import AuditPack
 from lakehouse_assets.contracts.event import DecisionEvent
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_tests import TableTestsFile
@@ -100,6 +101,9 @@ def test_each_yaml_shown_is_accepted(block):
     if isinstance(shown, list):
         shown = {"checks": shown}
     attributes = shown.get("attributes", {**TABLE, **shown})
+    if str(shown.get("type")).endswith(".GuardedTable"):
+        assert GuardSpec.model_validate(attributes)
+        return
     assert TableSpec.model_validate(resolve_attributes(attributes, shared_by_the_pages()).attributes)
 
 

@@ -77,5 +77,5 @@ def test_a_batch_passes_few_files(spark, tmp_path):
     with files_on_the_way() as files:
         world.run()
     silver, of_gold = sorted(files["publish"]), sorted(files["publish_gold"])
-    assert 1 < len(silver) <= MOST_OF_SILVER, silver
+    assert 1 < len(silver) <= MOST_OF_SILVER, "\n".join(silver)
     assert 1 < len(of_gold) <= MOST_OF_GOLD, of_gold

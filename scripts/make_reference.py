@@ -17,10 +17,12 @@ from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.contracts.audit import AuditPack, AuditRule, AuditSetting
 from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.delta_source import DeltaSource
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec, ReadTable
+from lakehouse_assets.contracts.guarded_table import GuardSchema, GuardSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.layout import DerivedColumn, LayoutSpec
@@ -34,6 +36,7 @@ from lakehouse_assets.contracts.table_tests import ExpectedGold, GivenBatch, Tab
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource,
+    "source` of kind `delta": DeltaSource,
     "extraction": ExtractionSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
     "layout": LayoutSpec, "layout.derived.*": DerivedColumn, "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,
@@ -45,6 +48,7 @@ SHARED: dict[str, dict[str, type[BaseModel]]] = {
     "packs.yaml": {"*": Pack}, "defaults.yaml": {"": Defaults},
     "tests.yaml": {"": TableTestsFile, "tests.*": TableTest, "tests.*.batches.*": GivenBatch, "tests.*.gold.*": ExpectedGold},
     "rules of a frame": {"": FrameRules},
+    "a guard": {"": GuardSpec, "schema": GuardSchema},
     "audits/*.yaml": {"": AuditPack, "rules.*": AuditRule, "settings.*": AuditSetting},
 }  # fmt: skip
 TOP = """# Reference

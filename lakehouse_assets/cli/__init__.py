@@ -15,7 +15,9 @@ from lakehouse_assets.cli import common
 from lakehouse_assets.cli.audits import audit_command, audit_docs
 from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.checks import check_app
+from lakehouse_assets.cli.contract import contract_app
 from lakehouse_assets.cli.drift import drift_app
+from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.quarantine import quarantine_app
@@ -30,7 +32,9 @@ app = typer.Typer(
 )
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(check_app, name="check")
+app.add_typer(contract_app, name="contract")
 app.add_typer(drift_app, name="drift")
+app.add_typer(guard_app, name="guard")
 app.add_typer(heal_app, name="heal")
 app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(schema_app, name="schema")

@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, Because, By, author, out, run_operation, select_tables, show, show_json
+from lakehouse_assets.cli.common import (
+    AsJson,
+    Because,
+    By,
+    author,
+    out,
+    run_operation,
+    select_tables,
+    select_with_guards,
+    show,
+    show_json,
+)
 from lakehouse_assets.settings import Settings
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What is normal to the drift check: show, pin, reset and seed it.")
@@ -25,7 +36,7 @@ def baseline_show(
     from lakehouse_assets.reports.baselines import feature_rows, short_rows
 
     settings = Settings.from_environment()
-    current = read_baseline_version(settings, select_tables(table)[0].spec, version)
+    current = read_baseline_version(settings, select_with_guards(table)[0].spec, version)
     baseline = current.state.baseline
     rows = feature_rows(baseline, [entry.measured for entry in current.entries])
     shifts = baseline.shifts()

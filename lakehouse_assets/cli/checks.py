@@ -36,7 +36,7 @@ def check_kinds(as_json: common.AsJson = False) -> None:
 def check_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
     """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
     rows, above = [], common.tables_folder().parent
-    for each in common.select_tables(table):
+    for each in common.select_with_guards(table):
         groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
         golds = [(gold, each.written_keys(("gold", i, "checks"))) for i, gold in enumerate(each.spec.gold)]
         groups += [(f"gold_{gold.name}", gold.checks, keys) for gold, keys in golds]
@@ -61,7 +61,7 @@ def check_validate() -> None:
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
     from lakehouse_assets.testing.table_tests import declared_tests
 
-    tables = load_tables()
+    tables, guards = load_tables(), common.load_all_tables().guards
     unmatched, notes = unmatched_patterns(tables)
     mistakes = source_mistakes(tables, Settings.from_environment()) + unused_packs(tables) + unmatched
     try:
@@ -73,7 +73,9 @@ def check_validate() -> None:
     common.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    common.out.print(f"{len(tables)} table(s), {sum(len(t.spec.checks) for t in tables)} checks: valid")
+    checks = sum(len(each.spec.checks) for each in (*tables, *guards))
+    listed = f"{len(tables)} table(s)" + (f", {len(guards)} guard(s)" if guards else "")
+    common.out.print(f"{listed}, {checks} checks: valid")
 
 
 @check_app.command("schema")

@@ -87,6 +87,12 @@ def select_tables(name: str | None = None) -> list[Any]:
     return [find_table(loaded.tables, name)]
 
 
+def select_with_guards(name: str | None) -> list[Any]:
+    """Return the table or guard of this name, or all. Raises as `select_tables`."""
+    guards = [guard for guard in load_all_tables().guards if name in (None, guard.spec.name)]
+    return guards if guards and name is not None else [*select_tables(name), *guards]
+
+
 def load_all_tables() -> Any:
     """Return the project's tables: those without mistakes, and those that stop."""
     from lakehouse_assets.orchestration.assets.component import find_tables
@@ -111,6 +117,8 @@ def find_table(tables: Sequence[Any], name: str) -> Any:
     """Return the table of this name. Raises RefusedError, which lists the tables."""
     by_name = {table.spec.name: table for table in tables}
     if name not in by_name:
+        if name in {guard.spec.name for guard in load_all_tables().guards}:
+            raise RefusedError(f"{name} guards a table that others write: `lakehouse guard` has its commands (docs/guards.md)")
         raise RefusedError(f"there is no table {name!r}; there are {', '.join(by_name) or 'none yet'}")
     return by_name[name]
 
@@ -130,8 +138,9 @@ def read_decisions(table: str | None) -> list[Any]:
 
     decisions = logs.decisions(Settings.from_environment(), table)
     if table and not decisions:
-        tables = select_tables()
-        if table not in {f"gold_{gold.name}" for each in tables for gold in each.spec.gold}:
+        tables, guards = select_tables(), load_all_tables().guards
+        names = {f"gold_{gold.name}" for each in tables for gold in each.spec.gold} | {guard.spec.name for guard in guards}
+        if table not in names:
             find_table(tables, table)
     return decisions
 

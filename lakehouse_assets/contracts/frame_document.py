@@ -12,9 +12,17 @@ from pydantic import ValidationError
 
 from lakehouse_assets.contracts.document import Document, read_documents
 from lakehouse_assets.contracts.frame_rules import FrameRules, rules_of_table
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.mistakes import Keys, dotted, mistakes_in
 from lakehouse_assets.contracts.sharing import SharingError, resolve_attributes
-from lakehouse_assets.contracts.source_map import SourceMap, mistake_line, read_shared_files, table_mistakes
+from lakehouse_assets.contracts.source_map import (
+    SourceMap,
+    is_guard,
+    mistake_line,
+    read_shared_files,
+    shared_with_guards,
+    table_mistakes,
+)
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 
@@ -58,6 +66,9 @@ def read_rules(path: Path, table: str | None = None, variables: Mapping[str, str
     if "type" in document.data or "attributes" in document.data:
         if mistakes := list(table_mistakes(document, shared)):
             raise ConfigError("\n".join(mistakes))
+        if is_guard(document):
+            resolved = resolve_attributes(document.data["attributes"], shared_with_guards(shared))
+            return FrameDocument(GuardSpec.model_validate(resolved.attributes), SourceMap(document, shared, resolved.origins))
         resolved = resolve_attributes(document.data["attributes"], shared)
         rules, left_out = rules_of_table(TableSpec.model_validate(resolved.attributes))
         return FrameDocument(rules, SourceMap(document, shared, resolved.origins), left_out)

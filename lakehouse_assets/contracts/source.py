@@ -77,8 +77,8 @@ class FilesSource(SourceKind):
     several times. `*` and `?` match within one segment. The path must identify one window: hourly needs `%H`, daily and weekly
     a day, monthly a month."""
     format: Literal["csv", "json", "parquet"]
-    """`csv` (with a header), `json` (one object per line, UTF-8) or `parquet` (times become UTC, binary base64, nested values
-    JSON)."""
+    """`csv` (with a header), `json` (one object per line, or with `multiline` one document; UTF-8) or `parquet` (times become
+    UTC, binary base64, nested values JSON)."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
@@ -90,7 +90,8 @@ class FilesSource(SourceKind):
     quote: str = '"'
     """One character."""
     multiline: bool = False
-    """Whether a quoted CSV field may hold line breaks."""
+    """CSV: whether a quoted field may hold line breaks. JSON: whether each file is one document, an object or an array of
+    objects, over as many lines as it likes; at most 128 MB."""
     control: str | None = None
     """The control file of a window, for `control_total`: one file per window, named as in `path` but without globs. It is one
     JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. When it changes, the window changes."""
@@ -133,8 +134,8 @@ class FilesSource(SourceKind):
                 raise ValueError(f"{name} {character!r} must be one character, and no line break")
         if self.delimiter == self.quote:
             raise ValueError(f"delimiter and quote are both {self.quote!r}")
-        if self.format == "json" and (self.multiline or self.encoding != "utf-8"):
-            raise ValueError("format json means one object per line, in UTF-8: multiline and encoding do not apply")
+        if self.format == "json" and self.encoding != "utf-8":
+            raise ValueError("format json: JSON is UTF-8, and encoding does not apply")
         written = not (info.context or {}).get(RECORDED)
         if self.format == "parquet" and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
             raise ValueError("format parquet: multiline, encoding, delimiter and quote apply to text files only")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field
 
+from lakehouse_assets.contracts.delta_source import DeltaSource
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.source import FilesSource
@@ -17,7 +18,7 @@ from lakehouse_assets.contracts.source_kind import SourceKind
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.extensions import extensions
 
-BUILT_IN: tuple[type[SourceKind], ...] = (FilesSource, JdbcSource, KafkaSource)
+BUILT_IN: tuple[type[SourceKind], ...] = (FilesSource, JdbcSource, KafkaSource, DeltaSource)
 
 
 @cache

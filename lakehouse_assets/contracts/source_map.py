@@ -6,13 +6,14 @@ packs and defaults (sharing).
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from lakehouse_assets.contracts.document import Document, read_documents
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.mistakes import NAME, Keys, dotted, mistakes_in
 from lakehouse_assets.contracts.sharing import CheckOrigin, Defaults, Pack, Shared, SharingError, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
@@ -22,6 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 # A validation of several keys together names the wrong one at the beginning of its message.
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*)(?= \(|[:, ])")
 MISSING = "attributes are missing; a table needs at least name, source, extraction and columns"
+MISSING_OF_GUARD = "attributes are missing; a guard needs at least name and path"
 
 
 def read_shared_files(folder: Path, variables: Mapping[str, str]) -> Shared:
@@ -129,14 +131,28 @@ def source_map_of(path: Path, table: str, shared: Shared) -> SourceMap:
     return next((source_map for name, source_map in maps if name == table or len(maps) == 1), SourceMap())
 
 
+def is_guard(document: Document) -> bool:
+    """Whether a document declares a guard of somebody else's table, and no table of the lake."""
+    kind = document.data.get("type") if isinstance(document.data, dict) else None
+    return isinstance(kind, str) and kind.startswith("lakehouse_assets.") and kind.endswith(".GuardedTable")
+
+
+def shared_with_guards(shared: Shared) -> Shared:
+    """Return what guards share with tables: packs, variables and the defaults of checks."""
+    return replace(shared, defaults=shared.defaults.model_copy(update={"tables": {}}))
+
+
 def table_mistakes(document: Document, shared: Shared) -> Iterator[str]:
-    """Yield ``file:line: key: text`` for each mistake of a table's document."""
+    """Yield ``file:line: key: text`` for each mistake of a table's document, or a guard's."""
+    model: type[BaseModel] = TableSpec
+    if is_guard(document):
+        model, shared = GuardSpec, shared_with_guards(shared)
     for key in document.data:
         if key not in ("type", "attributes"):
             yield f"{document.at([key])}: {key}: not known here; a table's document has type and attributes, nothing else"
     attributes = document.data.get("attributes")
     if not isinstance(attributes, dict):
-        yield f"{document.at(['attributes'])}: {MISSING}"
+        yield f"{document.at(['attributes'])}: {MISSING if model is TableSpec else MISSING_OF_GUARD}"
         return
     try:
         resolved = resolve_attributes(attributes, shared)
@@ -145,7 +161,7 @@ def table_mistakes(document: Document, shared: Shared) -> Iterator[str]:
         yield f"{location}: {name}: {error.text}"
         return
     try:
-        TableSpec.model_validate(resolved.attributes)
+        model.model_validate(resolved.attributes)
     except ValidationError as error:
         source_map = SourceMap(document, shared, resolved.origins)
         for keys, text in mistakes_in(error):

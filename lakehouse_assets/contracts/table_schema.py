@@ -8,7 +8,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from lakehouse_assets.checks.types import ALIASES, ATOMIC
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.sharing import Defaults, UsedPack
 from lakehouse_assets.contracts.table import TableSpec
 
@@ -31,15 +34,23 @@ TAGS = ("check", "kind")
 
 def table_schema(defaults: Defaults | None = None) -> dict[str, Any]:
     """Return the JSON schema of `attributes`. Keys that ``defaults`` set are not required."""
-    defaults = defaults or Defaults()
-    raw = TableSpec.model_json_schema(by_alias=True)
+    return _schema_of(TableSpec, defaults or Defaults())
+
+
+def guard_schema(defaults: Defaults | None = None) -> dict[str, Any]:
+    """Return the JSON schema of a guard's `attributes`. Of ``defaults``, those of checks hold."""
+    return _schema_of(GuardSpec, (defaults or Defaults()).model_copy(update={"tables": {}}))
+
+
+def _schema_of(model: type[BaseModel], defaults: Defaults) -> dict[str, Any]:
+    raw = model.model_json_schema(by_alias=True)
     definitions = {name: _converted(each) for name, each in raw.pop("$defs").items()}
     used = UsedPack.model_json_schema(by_alias=True)
     definitions["UsedPack"] = _converted(used)
     pack = {"if": {"type": "object"}, "then": {"$ref": "#/$defs/UsedPack"}, "else": {"type": "string"}}
     packs = {"description": "Packs of `packs.yaml` whose checks the table has, too.", "type": ["array", "null"], "items": pack}
     schema = _converted(raw)
-    for owner in (schema, definitions["GoldSpec"]):
+    for owner in (schema, *(definitions[name] for name in ("GoldSpec",) if name in definitions)):
         owner["properties"]["packs"] = packs
     schema["properties"]["columns"]["additionalProperties"] = {
         "if": {"type": "object"}, "then": {"$ref": "#/$defs/Column"}, "else": TYPE,
@@ -58,24 +69,30 @@ def table_schema(defaults: Defaults | None = None) -> dict[str, Any]:
 
 def file_schema(defaults: Defaults | None = None) -> dict[str, Any]:
     """Return the JSON schema of a whole `defs.yaml`, for editors. Other components' attributes are not looked into."""
-    attributes = table_schema(defaults)
+    attributes, of_guard = table_schema(defaults), guard_schema(defaults)
     definitions = attributes.pop("$defs")
-    attributes.pop("$schema")
-    ours = {"properties": {"type": {"pattern": r"^lakehouse_assets\..*LakehouseTable$"}}, "required": ["type"]}
+    definitions |= {name: each for name, each in of_guard.pop("$defs").items() if name not in definitions}
+    del attributes["$schema"], of_guard["$schema"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A table of the lakehouse (defs.yaml)",
         "type": "object",
         "required": ["type"],
         "properties": {"type": {"type": "string", "default": "lakehouse_assets.LakehouseTable"}},
-        "if": ours,
-        "then": {
-            "required": ["attributes"],
-            "properties": {"type": True, "attributes": {"$ref": "#/$defs/Table"}},
-            "additionalProperties": False,
-        },
-        "$defs": {"Table": attributes, **definitions},
+        "if": _has_type("LakehouseTable"),
+        "then": _component("Table"),
+        "else": {"if": _has_type("GuardedTable"), "then": _component("Guard")},
+        "$defs": {"Table": attributes, "Guard": of_guard, **definitions},
     }
+
+
+def _has_type(name: str) -> dict[str, Any]:
+    return {"properties": {"type": {"pattern": rf"^lakehouse_assets\..*{name}$"}}, "required": ["type"]}
+
+
+def _component(name: str) -> dict[str, Any]:
+    properties = {"type": True, "attributes": {"$ref": f"#/$defs/{name}"}}
+    return {"required": ["attributes"], "properties": properties, "additionalProperties": False}
 
 
 def schema_text(defaults: Defaults | None = None) -> str:

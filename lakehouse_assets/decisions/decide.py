@@ -64,7 +64,7 @@ class BatchEvidence:
 
 
 @dataclass(frozen=True)
-class Judged:
+class DecidedBatch:
     """The decision on a batch, and the records of the extractions that it supersedes. ``drift``: its drift verdict."""
 
     decisions: list[Decision]
@@ -89,10 +89,10 @@ class Knowledge:
     def __post_init__(self) -> None:
         self._accepted_before = set(ledger.accepted_decisions(self.decisions))
 
-    def learn(self, judged: Judged, evidence: BatchEvidence) -> None:
-        """Bring decisions, baseline and history up to date with a judged batch."""
-        decision, drift = judged.decisions[0], judged.drift
-        self.decisions += judged.decisions
+    def learn(self, batch: DecidedBatch, evidence: BatchEvidence) -> None:
+        """Bring decisions, baseline and history up to date with a decided batch."""
+        decision, drift = batch.decisions[0], batch.drift
+        self.decisions += batch.decisions
         start = decision.p_extracted_at
         if start is None or not (decision.accepted or decision.batch in self._accepted_before):
             return
@@ -132,7 +132,7 @@ def decide(
     *,
     run_id: str,
     at: datetime,
-) -> Judged:
+) -> DecidedBatch:
     """Return the decision on one batch of silver and, if it is accepted, the records of the extractions that it supersedes.
     ``at``: the time of the decision.
     """
@@ -165,7 +165,7 @@ def decide(
         evolved=planned.evolved,
     )
     earlier = ledger.earlier(decision, knowledge.decisions) if decision.accepted else []
-    return Judged([decision, *superseded(earlier, decision, evidence.replaced)], drift)
+    return DecidedBatch([decision, *superseded(earlier, decision, evidence.replaced)], drift)
 
 
 def _outcomes(

@@ -72,15 +72,15 @@ def judge_checks(
     pii: Collection[str],
     waived: Collection[str] = (),
     before: Before = lambda _: (),
-    judged: Iterable[Outcome] = (),
+    earlier: Iterable[Outcome] = (),
     lacking: Collection[str] = (),
 ) -> list[Outcome]:
     """Outcomes of these checks, in their order. One that depends on another is judged after it, or skipped.
 
-    ``judged``: outcomes of checks that were judged already. ``lacking``: columns that the batch does not have; no check of
+    ``earlier``: outcomes of checks that were judged already. ``lacking``: columns that the batch does not have; no check of
     them passes.
     """
-    outcomes = {outcome.check: outcome for outcome in judged}
+    outcomes = {outcome.check: outcome for outcome in earlier}
     for check in in_order(checks):
         if failure := _failed_dependency(check, checks, outcomes, waived):
             outcomes[check.id] = Outcome(check.id, check.check, check.severity, "skipped", "none", 0, f"not judged: {failure}")
@@ -121,30 +121,30 @@ def _judge(check: Check, context: CheckContext, numbers: BatchNumbers, pii: Coll
     metrics = numbers.metrics.get(check.id, {})
     try:
         if check.id in numbers.errors:
-            judged = Judgement("error", {}, numbers.errors[check.id], 0)
+            judgement = Judgement("error", {}, numbers.errors[check.id], 0)
         elif isinstance(check, RowCheck) and check.scope == "row":
             # The threshold is a share of the rows that the check looks at. KeyError where those were not counted.
             rows = int(metrics[ROWS_OF_WHERE]) if check.counts_where and numbers.rows_in else numbers.rows_in
-            judged = judge_rows(check, rows, numbers.failed_rows.get(check.id, 0))
+            judgement = judge_rows(check, rows, numbers.failed_rows.get(check.id, 0))
         elif isinstance(check, HistoryCheck):
-            judged = check.judge_against(metrics, context, before(check))
+            judgement = check.judge_against(metrics, context, before(check))
         else:
-            judged = check.judge(metrics, context)
+            judgement = check.judge(metrics, context)
     except Exception as error:
         # Fail closed: whatever a check stumbles over, the batch has not passed it.
-        judged = Judgement("error", {}, f"{type(error).__name__}: {MASKED if pii else error}", 0)
+        judgement = Judgement("error", {}, f"{type(error).__name__}: {MASKED if pii else error}", 0)
     hidden = is_hidden(check, pii)
     return Outcome(
         check=check.id,
         kind=check.check,
         severity=check.severity,
-        status=judged.status,
-        effect=consequence(check, judged),
-        failed_rows=judged.failed_rows,
-        message=_shown_message(check, judged.status, judged.message, hidden, pii),
+        status=judgement.status,
+        effect=consequence(check, judgement),
+        failed_rows=judgement.failed_rows,
+        message=_shown_message(check, judgement.status, judgement.message, hidden, pii),
         observed={
             name: MASKED if hidden or (pii and name in check.quoting and value is not None) else finite(value)
-            for name, value in judged.observed.items()
+            for name, value in judgement.observed.items()
         },
     )
 

@@ -7,14 +7,15 @@ A new alert channel is an entry of `CHANNELS` (and `channel_address`, if it is n
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 from urllib.parse import quote
 
 import apprise
 
 from lakehouse_assets.contracts.alert_channel import AlertChannel
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.table_contract import OWN_CHANNELS
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.table_contract import OWN_CHANNELS, AlertSpec
 from lakehouse_assets.errors import ConfigError, LakehouseError
 from lakehouse_assets.reports.decision_rows import current_batches
 from lakehouse_assets.reports.markdown import escape_controls
@@ -27,7 +28,26 @@ CHANNELS = {"webhook": "webhooks", "slack": "slack", "e-mail": "emails"}
 Channel = tuple[str, str]
 
 
-def alert_channels(spec: TableSpec) -> list[Channel]:
+class AlertingTable(Protocol):
+    """What an alert needs of a table or a guard."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the logs."""
+        ...
+
+    @property
+    def alerts(self) -> AlertSpec:
+        """Who gets alerts."""
+        ...
+
+    @property
+    def gold(self) -> Sequence[GoldSpec]:
+        """Its gold tables."""
+        ...
+
+
+def alert_channels(spec: AlertingTable) -> list[Channel]:
     """Return a table's channels; each is sent to by itself, so that an unreachable one holds up no other."""
     keys = CHANNELS | dict(zip(OWN_CHANNELS, OWN_CHANNELS, strict=True))
     return [(kind, name) for kind, key in keys.items() for name in getattr(spec.alerts, key)]
@@ -66,7 +86,7 @@ def select_new(decisions: Sequence[Decision], since: int) -> list[Decision]:
     return sorted(filter(is_critical, new), key=lambda d: d.number)
 
 
-def format_message(spec: TableSpec, decisions: Sequence[Decision]) -> tuple[str, str]:
+def format_message(spec: AlertingTable, decisions: Sequence[Decision]) -> tuple[str, str]:
     """Return title and text of an alert of a table and its gold. Checks' messages hold no values of `pii` columns."""
     windows = [d for d in decisions if d.verdict == "quarantined" and d.p_extracted_at]
     partial = [d for d in decisions if d.verdict != "quarantined" and d.p_extracted_at]
@@ -88,7 +108,7 @@ def format_message(spec: TableSpec, decisions: Sequence[Decision]) -> tuple[str,
     return f"{spec.name}: {', '.join(parts)}", "\n".join(escape_controls(" ".join(line.split())) for line in lines)
 
 
-def send_message(spec: TableSpec, settings: Settings, channel: Channel, title: str, body: str) -> None:
+def send_message(spec: AlertingTable, settings: Settings, channel: Channel, title: str, body: str) -> None:
     """Send one channel a message. Raises ConfigError for an invalid address, ConnectionError if it fails."""
     name = f"{spec.name}: alerts: {channel[0]} {channel[1]}"
     if channel[0] in OWN_CHANNELS:

@@ -6,11 +6,12 @@ Belongs here: a name with the project's prefix. Does not: which assets there are
 import dagster as dg
 
 from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.table_contract import TableContract
 
 
-def asset_key(spec: TableContract | GoldSpec, name: str) -> dg.AssetKey:
-    """Return the key of an asset of this table's project: ``name`` is `silver_<table>`, `gold_<name>`, …"""
+def asset_key(spec: TableContract | GoldSpec | GuardSpec, name: str) -> dg.AssetKey:
+    """Return the key of an asset of this table's project: ``name`` is `silver_<table>`, `guard_<name>`, …"""
     return dg.AssetKey([*spec.asset_prefix, name])
 
 

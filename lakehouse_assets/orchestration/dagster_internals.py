@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from dagster._core import errors
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
@@ -15,6 +16,8 @@ from dagster._core.storage import dagster_run
 from dagster._core.storage import tags as run_tags
 from dagster._record import copy
 
+# What a run in this process raises when a blocking check fails: public Dagster has no name for it.
+BlockingCheckFailed = errors.DagsterAssetCheckFailedError
 # Which windows a run includes, to request runs of ranges and to read the runs of a window.
 RANGE_START_TAG, RANGE_END_TAG = run_tags.ASSET_PARTITION_RANGE_START_TAG, run_tags.ASSET_PARTITION_RANGE_END_TAG
 PARTITION_TAG = run_tags.PARTITION_NAME_TAG

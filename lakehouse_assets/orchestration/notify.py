@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError, LockedError
-from lakehouse_assets.events.alerts import Channel, alert_channels, format_message, select_new, send_message
+from lakehouse_assets.events.alerts import AlertingTable, Channel, alert_channels, format_message, select_new, send_message
 from lakehouse_assets.events.kafka import open_sender
 from lakehouse_assets.events.outbox import Cursor, Sender, advance_cursor, deliver, find_due
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
@@ -32,7 +31,7 @@ OFF = "LAKEHOUSE_KAFKA_BOOTSTRAP is not set: no events are sent; decisions stay 
 OpenSender = Callable[[Settings], AbstractContextManager[Sender]]
 
 
-def send_alerts(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[TableSpec]) -> tuple[int, list[str]]:
+def send_alerts(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[AlertingTable]) -> tuple[int, list[str]]:
     """Send each recipient the decisions that it was not sent before. Returns the number of windows and gold tables in them, and
     warnings: a failed alert is sent again to that recipient alone.
     """
@@ -84,7 +83,7 @@ def complete_check_results(settings: Settings) -> list[str]:
     return warnings
 
 
-def alert_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
+def alert_sensor(settings: Settings, specs: Sequence[AlertingTable]) -> dg.SensorDefinition:
     """Return `announce_quarantined`, on by default. It also completes the check results where a step could not."""
 
     def state() -> str:

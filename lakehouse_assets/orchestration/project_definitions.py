@@ -14,13 +14,18 @@ from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.orchestration.assets.broken_tables import broken_definitions
 from lakehouse_assets.orchestration.assets.described_table import DescribedTable, golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_schedule
+from lakehouse_assets.orchestration.assets.guard_assets import guard_definitions, guard_job
+from lakehouse_assets.orchestration.assets.guard_files import DescribedGuard
 from lakehouse_assets.orchestration.assets.table_assets import table_definitions
 from lakehouse_assets.orchestration.assets.table_files import BrokenTable
 from lakehouse_assets.orchestration.healing.automation import automation_sensor
+from lakehouse_assets.orchestration.healing.guard_sensor import guard_sensor
 from lakehouse_assets.orchestration.healing.retries import retry_sensor
 from lakehouse_assets.orchestration.healing.source_sensor import source_sensor
+from lakehouse_assets.orchestration.healing.window_state import window_assets
 from lakehouse_assets.orchestration.jobs.audits import audit_definitions
 from lakehouse_assets.orchestration.jobs.dry_run import dry_run_job
+from lakehouse_assets.orchestration.jobs.guard_jobs import guard_jobs
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_schedule, sweep_schedule
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
 from lakehouse_assets.orchestration.jobs.operations import operation_definitions
@@ -49,8 +54,9 @@ def project_definitions(
     tables: Sequence[DescribedTable],
     broken: Sequence[BrokenTable] = (),
     overrides: Mapping[str, Any] | None = None,
+    guards: Sequence[DescribedGuard] = (),
 ) -> ProjectDefinitions:
-    """Return the definitions of these tables, which are all of a project, and the reports of those that stop.
+    """Return the definitions of these tables and guards, which are all of a project, and the reports of those that stop.
 
     ``overrides``: resources by name, for tests.
     """
@@ -58,24 +64,34 @@ def project_definitions(
     golds = golds_of(tables)
     operations = OperationJobs(settings, specs, {spec.name: readers_of(spec, golds) for spec in specs})
     of_tables = {spec.name: table_definitions(spec, golds, settings, specs) for spec in specs}
+    guarded = [guard.spec for guard in guards]
+    of_guards = {spec.name: guard_definitions(spec, settings) for spec in guarded}
     audits = audit_definitions(operations, golds)
+    by_asset = {key: spec for spec in specs for key in window_assets(spec)}
     sensors = [
         source_sensor(settings, specs),
-        alert_sensor(settings, specs),
+        alert_sensor(settings, [*specs, *guarded]),
         decision_event_sensor(settings),
-        automation_sensor(settings, [*of_tables.values(), audits]),
+        automation_sensor(settings, [*of_tables.values(), audits], by_asset),
     ]
     schedules = [sweep_schedule(operations)]
     if specs:
         schedules += [maintenance_schedule(specs), evidence_schedule(specs)]
         sensors.append(retry_sensor(settings, specs, [(gold, golds[gold.name]) for spec in specs for gold in spec.gold]))
+    jobs = [dry_run_job(operations, tables)]
+    if guarded:
+        judging = [guard_job(spec) for spec in guarded]
+        sensors.append(guard_sensor(settings, guarded, judging))
+        jobs += [*judging, *guard_jobs(settings, guarded)]
     own = dg.Definitions(
         sensors=sensors,
-        jobs=[dry_run_job(operations, tables)],
+        jobs=jobs,
         schedules=schedules,
         resources={SPARK: spark_resource(settings), **(overrides or {})},
         # In one process a run starts one JVM; another executor may start one for every step (healing/one_process).
         executor=dg.in_process_executor if settings.executor == "in_process" else None,
     )
     reports = broken_definitions(broken, settings.asset_prefix)
-    return ProjectDefinitions(of_tables, dg.Definitions.merge(audits, operation_definitions(operations), own, reports))
+    return ProjectDefinitions(
+        {**of_tables, **of_guards}, dg.Definitions.merge(audits, operation_definitions(operations), own, reports)
+    )

@@ -200,7 +200,7 @@ def deferred_outcomes(target: Target[Any]) -> dict[str, list[gate.Outcome]]:
         context, lacking = target.deferred(decision)
         before = [gate.Outcome(**outcome) for outcome in decision.checks]
         outcomes[decision.decision_id] = gate.judge_checks(
-            checks, context, numbers, run.pii, decision.waived, judged=before, lacking=lacking
+            checks, context, numbers, run.pii, decision.waived, earlier=before, lacking=lacking
         )
     return outcomes
 

@@ -136,9 +136,9 @@ class SilverTarget(Target[Run]):
     def measure_replaced(self, from_bronze: bool = False) -> None:
         """Compare second deliveries and snapshots with the rows that they would replace."""
         rows_in = {batch: numbers.rows_in for batch, numbers in self.numbers.items()}
-        judged = {decision.p_extracted_at for decision in self.log}
-        if self.staging.spec.extraction.mode != "snapshot" and not any(start in judged for start, _ in rows_in):
-            self.replaced_by = lambda batch, decisions: None
+        decided_windows = {decision.p_extracted_at for decision in self.log}
+        if self.staging.spec.extraction.mode != "snapshot" and not any(start in decided_windows for start, _ in rows_in):
+            self.replaced_by = lambda batch, decisions: None  # first deliveries replace nothing
             return
         self.replaced_by = measure_replaced(
             self.staging, self.staged, rows_in, self.log, from_bronze=from_bronze, alone=not self.postponing
@@ -162,9 +162,9 @@ class SilverTarget(Target[Run]):
                 self.postponed.append(record)
                 continue
             evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
-            judged = decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
-            knowledge.learn(judged, evidence)
-            decisions += judged.decisions
+            result = decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+            knowledge.learn(result, evidence)
+            decisions += result.decisions
         return decisions
 
     def read_knowledge(self) -> Knowledge:

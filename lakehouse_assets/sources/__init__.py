@@ -6,6 +6,7 @@ A new source kind is one file in this room and one line in `open_source` below; 
 from collections.abc import Mapping
 from datetime import datetime
 
+from lakehouse_assets.contracts.delta_source import DeltaSource
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.source import FilesSource
@@ -13,6 +14,7 @@ from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction, Source
+from lakehouse_assets.sources.delta import DeltaReader
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.jdbc import JdbcReader
 from lakehouse_assets.sources.kafka import KafkaReader
@@ -34,6 +36,12 @@ def open_source(
         return JdbcReader(spec.source, settings, declared, *recorded, timeout_seconds, personal=personal)
     if isinstance(spec.source, KafkaSource):
         return KafkaReader(spec.source, settings, spec.extraction.windows, declared, *recorded)
+    if isinstance(spec.source, DeltaSource):
+        key, snapshots = [spec.source_column(name) for name in spec.key], spec.extraction.mode == "snapshot"
+        calendar = spec.extraction.windows
+        return DeltaReader(
+            spec.source, settings, calendar, declared, key, recorded_positions, snapshots=snapshots, personal=personal
+        )
     if isinstance(spec.source, FilesSource):
         return FilesReader(spec.source, settings.landing, declared)
     opening = SourceOpening(settings, declared, spec.extraction.windows, *recorded, timeout_seconds, personal)

@@ -25,6 +25,7 @@ from lakehouse_assets.sources import base, file_scans
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.control_files import ControlFiles
 from lakehouse_assets.sources.csv_files import Header, find_unpaired_quotes, read_csv_rows, read_header
+from lakehouse_assets.sources.json_documents import NO_DOCUMENT, find_broken_documents
 from lakehouse_assets.sources.json_files import find_documents, keys_by_file, read_json_rows
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint_files
 from lakehouse_assets.sources.parquet_files import read_parquet_rows, read_schema, spark_types
@@ -104,9 +105,9 @@ class FilesReader:
         heads, unusable = self._read_heads(paths)
         columns = {path: tuple(head.names) for path, head in heads.items()}
         if self._source.format == "json":
-            unusable = find_documents(self._landing, paths)
+            unusable = self._find_other_json(spark, paths)
             paths = [path for path in paths if path not in unusable]
-            keys = keys_by_file(spark, self._spark_paths(paths)) if paths else {}
+            keys = keys_by_file(spark, self._spark_paths(paths), self._source.multiline) if paths else {}
             columns = dict.fromkeys(paths, ()) | {path: keys[name] for name, path in self._paths_of(keys, paths).items()}
             unusable |= {path: why for path, names in columns.items() if (why := base.find_name_problem(names))}
         elif self._source.multiline and heads:
@@ -114,6 +115,13 @@ class FilesReader:
             unusable |= dict.fromkeys(self._paths_of(odd, paths).values(), "a quote is opened and never closed")
         usable = {path: names for path, names in columns.items() if path not in unusable}
         return _Survey(usable, {path: heads[path] for path in usable}, reasons | unusable)
+
+    def _find_other_json(self, spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+        """Return the files that are no JSON lines, or with `multiline` no JSON document, with the reason."""
+        if not self._source.multiline:
+            return find_documents(self._landing, paths)
+        broken = find_broken_documents(spark, self._spark_paths(paths)) if paths else set()
+        return dict.fromkeys(self._paths_of(broken, paths).values(), NO_DOCUMENT)
 
     def _read_heads(self, paths: Sequence[str]) -> tuple[dict[str, Head], dict[str, str]]:
         """Return the heads of files, and why others are unusable. An empty CSV file has neither."""
@@ -126,7 +134,7 @@ class FilesReader:
 
     def _read_rows(self, spark: SparkSession, head: Head, bound: Mapping[str, str], paths: Iterable[str]) -> DataFrame:
         if head is JSON_LINES:
-            return read_json_rows(spark, self._spark_paths(paths), bound)
+            return read_json_rows(spark, self._spark_paths(paths), bound, self._source.multiline)
         if isinstance(head, Header):
             return read_csv_rows(spark, self._spark_paths(paths), head, self._source, bound)
         return read_parquet_rows(spark, self._spark_paths(paths), head, bound)

@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.sources.base import MAX_COLUMNS
 from lakehouse_assets.sources.file_scans import SCAN_OPTIONS
+from lakehouse_assets.sources.json_documents import read_documents
 from lakehouse_assets.sources.landing import Landing
 
 HEAD = 64 * 1024
-ADVICE = "one object per line is needed (`jq -c '.[]?' file`, or `jq -c .`, makes such a file)"
+ADVICE = "declare source.multiline: true, or convert it to one object per line (`jq -c '.[]?' file`, or `jq -c .`)"
 
 
 def read_json_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -45,17 +46,21 @@ def sorted_keys(rows: DataFrame, column: str) -> DataFrame:
     return keys.groupBy(column).agg(F.slice(F.sort_array(F.collect_set("key")), 1, MAX_COLUMNS + 1).alias("keys"))
 
 
-def keys_by_file(spark: SparkSession, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the sorted keys of each file (as Spark names it); files without a readable line are left out. One job."""
-    return {row["_file"]: tuple(row["keys"]) for row in sorted_keys(read_json_lines(spark, paths), "_file").collect()}
+def keys_by_file(spark: SparkSession, paths: Sequence[str], documents: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return the sorted keys of each file (as Spark names it); files without a readable object are left out. One job.
+    ``documents``: each file is one document.
+    """
+    rows = read_documents(spark, paths) if documents else read_json_lines(spark, paths)
+    return {row["_file"]: tuple(row["keys"]) for row in sorted_keys(rows, "_file").collect()}
 
 
-def read_json_rows(spark: SparkSession, paths: Sequence[str], bound: Mapping[str, str]) -> DataFrame:
-    """Return ``_file``, ``_corrupt_record`` (the line), and the keys under their ``bound`` names.
+def read_json_rows(spark: SparkSession, paths: Sequence[str], bound: Mapping[str, str], documents: bool = False) -> DataFrame:
+    """Return ``_file``, ``_corrupt_record`` (the line or element), and the keys under their ``bound`` names.
+    ``documents``: each file is one document.
 
     Keys that files spell differently are bound to one name: a row has one of them.
     """
-    rows = read_json_lines(spark, paths)
+    rows = read_documents(spark, paths) if documents else read_json_lines(spark, paths)
     spellings: dict[str, list[str]] = {}
     for key, name in bound.items():
         spellings.setdefault(name, []).append(key)

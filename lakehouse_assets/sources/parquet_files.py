@@ -155,7 +155,7 @@ def read_parquet_rows(spark: SparkSession, paths: Sequence[str], schema: pa.Sche
     for field in schema:
         # Spark has no nanoseconds; `spark.sql.legacy.parquet.nanosAsLong` makes it return their number.
         value = _with_nanoseconds(F.col(identifier(field.name)), field.type)
-        text = value if _is_nanoseconds(field.type) else _text(value, kinds[field.name])
+        text = value if _is_nanoseconds(field.type) else value_text(value, kinds[field.name])
         cells.append(text.alias(bound[field.name]))
     return raw.select(
         raw.metadataColumn("_metadata").getField("file_path").alias("_file"),
@@ -164,7 +164,8 @@ def read_parquet_rows(spark: SparkSession, paths: Sequence[str], schema: pa.Sche
     )
 
 
-def _text(value: Column, kind: T.DataType) -> Column:
+def value_text(value: Column, kind: T.DataType) -> Column:
+    """Return a typed value as the text that bronze has."""
     if isinstance(kind, T.TimestampType | T.TimestampNTZType):
         return F.date_format(value, f"{MOMENT}'Z'" if isinstance(kind, T.TimestampType) else MOMENT)
     if isinstance(kind, T.BinaryType):

@@ -160,3 +160,12 @@ def test_the_packages_own_file_is_up_to_date():
     command = [sys.executable, "scripts/make_table_schema.py", "--check"]
     process = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
+
+
+def test_a_guard_has_a_schema_of_its_own():
+    attributes = {"name": "orders", "path": "s3a://shop/orders", "checks": [{"check": "not_null", "column": "id"}]}
+    document = {"type": "lakehouse_assets.GuardedTable", "attributes": attributes}
+    validator = Draft202012Validator(file_schema())
+    assert not list(validator.iter_errors(document))
+    for wrong in ({"source": {}}, {"rewrites": "ignore"}, {"start": -1}, {"path": None}):
+        assert list(validator.iter_errors({**document, "attributes": {**attributes, **wrong}})), wrong

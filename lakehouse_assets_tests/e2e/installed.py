@@ -94,7 +94,9 @@ class Installed:
             "--no-deps",
             "--no-index",
         ]
-        subprocess.run([*install, self.wheel], check=True)
+        # An editable install on that path would count as this wheel.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        subprocess.run([*install, self.wheel], check=True, env=environment)
         (folder / "env" / "share").mkdir()
         (folder / "env" / "share" / "lakehouse").symlink_to(Path(sys.prefix) / "share" / "lakehouse")
         for name in ("dg", "dagster", "dagster-webserver", "dagster-daemon"):

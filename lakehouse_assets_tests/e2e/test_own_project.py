@@ -73,10 +73,11 @@ def test_a_new_project_by_the_pages_commands(installed):
 
 @pytest.mark.exhaustive(seconds=150)
 @pytest.mark.skipif(bool(MISSING), reason=f"without {', '.join(MISSING)}")
-def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tmp_path):
+@pytest.mark.parametrize(("executor", "a_process_per_step"), [("dg.multiprocess_executor", True), ("None", False)])
+def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tmp_path, executor, a_process_per_step):
     """`dg dev` heals under the project's executor, with a check kind and a source kind of its own, and Chromium shows it."""
     project = tmp_path / "their_shop"
-    theirs = existing_project(project, "dg.multiprocess_executor")
+    theirs = existing_project(project, executor)
     output = installed.run("lakehouse new", project)
     assert "add to pyproject.toml" in output
     added = '\n[tool.lakehouse]\ntables = "src/their_shop/defs"\n'
@@ -108,7 +109,7 @@ def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tm
         succeeded = lambda: {key for key, status in steps(url).items() if status == "SUCCESS"}  # noqa: E731
         assert wait(lambda: succeeded() >= {"silver_orders", "silver_ticks"}, 500), (steps(url), read_log())
         assert succeeded() >= {"bronze_orders", "bronze_ticks"}
-        assert step_processes(url)
+        assert bool(step_processes(url)) is a_process_per_step
         with browser(url, None) as ui:
             ui.open("/assets/silver_orders?view=partitions&partition=2024-05-01")
             ui.shows("published_with_warnings", ui.row("verdict"))

@@ -11,6 +11,7 @@ import pytest
 from lakehouse_assets import definitions_for
 from lakehouse_assets.contracts.new_project import plan_project
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.orchestration.healing.automation import ResumableSensor
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests.test_project import TABLE
 
@@ -69,6 +70,9 @@ def test_tables_come_with_what_they_share_beside_the_projects_own(shop, monkeypa
     assert repository.get_job("__ASSET_JOB").executor_def.name == "multiprocess"
     for name in ("rebuild_silver", "maintain_tables", "verify_evidence", "audit_gold"):
         assert repository.get_job(name).executor_def.name == "in_process", name
+    # Dagster copies the sensors of a folder, to note where they came from.
+    assert isinstance(sensors["heal_and_follow"], ResumableSensor)
+    assert sensors["heal_and_follow"].metadata.keys() >= sensors["watch_sources"].metadata.keys()
     # Their conditions are evaluated by Dagster's own sensor.
     target = sensors["heal_and_follow"].asset_selection.resolve(repository.asset_graph)
     assert "customers" not in {key.to_user_string() for key in target}

@@ -56,7 +56,7 @@ def test_refused_paths(path: str, message: str) -> None:
         ({"delimiter": "||"}, "one character"),
         ({"quote": ""}, "one character"),
         ({"delimiter": '"'}, "both"),
-        ({"format": "json", "multiline": True}, "one object per line"),
+        ({"format": "json", "encoding": "latin-1"}, "JSON is UTF-8"),
         ({"format": "orc"}, "csv"),
         ({"seperator": ","}, "not known here"),
     ],

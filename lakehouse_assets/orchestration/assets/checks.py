@@ -49,7 +49,7 @@ def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
     absent = {"key_not_null"} if not spec.key else set()
     absent |= {"delete_when"} if not spec.extraction.delete_when else set()
     named = [(name, text) for name, text in BUILT_IN.items() if name not in absent]
-    named += [(check.id, _describe(check)) for check in spec.checks]
+    named += [(check.id, describe_check(check)) for check in spec.checks]
     if spec.drift:
         named.append(("drift", DRIFT))
     return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in named]
@@ -57,7 +57,7 @@ def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
 
 def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     """Return the checks of `gold_<name>`."""
-    named = [(check.id, _describe(check)) for check in gold.checks]
+    named = [(check.id, describe_check(check)) for check in gold.checks]
     named.append(("key", f"One row per ({', '.join(gold.key)})."))
     named.append(("calendar", "Every date and time is in the years 1 to 9999."))
     if gold.grain:
@@ -114,7 +114,7 @@ def gold_check_results(gold: GoldSpec, published: GoldPublished, declared_in: st
     return check_results(specs, {"whole table": judged}, published.samples, advice, unit="table as a whole", note=note)
 
 
-def _describe(check: Check) -> str:
+def describe_check(check: Check) -> str:
     """Return its own description, or its rule with its parameters."""
     if check.description:
         return check.description

@@ -4,7 +4,9 @@ Belongs here: YAML files → components, and errors with file, line and key. Doe
 a table may declare (contracts).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -26,8 +28,34 @@ from lakehouse_assets.orchestration.project_definitions import ProjectDefinition
 from lakehouse_assets.settings import Settings, template_variables
 
 
+class ProjectComponent(dg.Component, ABC):
+    """A component of a project's folder of tables. The first one also brings what all share, and the reports of mistakes."""
+
+    folder: Path
+    source_map: SourceMap
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the table or guard."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return this component's assets; none if it stops. The project's first one also brings what all share, and the reports
+        of all mistakes.
+        """
+        tree, settings = context.component_tree, Settings.from_environment(start=self.folder)
+        if not self.folder.resolve().is_relative_to(tables_folder(settings)):
+            raise ConfigError(
+                f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
+                f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
+            )
+        of_project, first = _definitions_of(tree, settings)
+        own = of_project.of_tables.get(self.name, dg.Definitions())
+        return dg.Definitions.merge(own, of_project.shared) if first in (self, None) else own
+
+
 @dg.scaffold_with(TableScaffolder)
-class LakehouseTable(dg.Component):
+class LakehouseTable(ProjectComponent):
     """One table from source to gold: bronze, silver, baseline and gold assets, gated, drift-checked and self-healing."""
 
     def __init__(self, spec: TableSpec, folder: Path, source_map: SourceMap | None = None) -> None:
@@ -121,31 +149,17 @@ class LakehouseTable(dg.Component):
             return _BrokenComponent(BrokenTable(str(name or folder.name), file, tuple(str(error).split("\n"))))
         return cls(spec, folder, source_map)
 
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return this table's assets; none if it stops. The project's first table also brings what all tables share, and the
-        reports of all mistakes.
-        """
-        tree, settings = context.component_tree, Settings.from_environment(start=self.folder)
-        if not self.folder.resolve().is_relative_to(tables_folder(settings)):
-            raise ConfigError(
-                f"{self.source_map.at(['name'])}: this table is not in {settings.tables}, the tables of the project"
-                f" {settings.project} (LAKEHOUSE_PROJECT chooses it, where it is set)"
-            )
-        of_project, first = _definitions_of(tree, settings)
-        own = of_project.of_tables.get(self.name, dg.Definitions())
-        return dg.Definitions.merge(own, of_project.shared) if first in (self, None) else own
-
 
 # Of the last component tree: all its tables are read once, and not once for each of them.
-_last: list[tuple[dg.ComponentTree, ProjectDefinitions, LakehouseTable | None]] = []
+_last: list[tuple[dg.ComponentTree, ProjectDefinitions, ProjectComponent | None]] = []
 
 
-def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> tuple[ProjectDefinitions, LakehouseTable | None]:
-    """Return the definitions of all tables, and the tree's first one (None: the tree has no components)."""
+def _definitions_of(tree: dg.ComponentTree, settings: Settings) -> tuple[ProjectDefinitions, ProjectComponent | None]:
+    """Return the definitions of all tables and guards, and the tree's first one (None: the tree has no components)."""
     if not _last or _last[0][0] is not tree:
         loaded = _read_project(settings)
-        of_project = project_definitions(settings, loaded.tables, loaded.broken)
-        first = next(iter(tree.get_all_components(of_type=LakehouseTable)), None)
+        of_project = project_definitions(settings, loaded.tables, loaded.broken, guards=loaded.guards)
+        first = next(iter(tree.get_all_components(of_type=ProjectComponent)), None)
         _last[:] = [(tree, of_project, first)]
     return _last[0][1:]
 
@@ -197,4 +211,5 @@ def _read_folder(folder: Path, asset_prefix: tuple[str, ...], variables: Mapping
     def make(spec: TableSpec, folder: Path, source_map: SourceMap) -> LakehouseTable:
         return LakehouseTable(spec.with_asset_prefix(asset_prefix), folder, source_map)
 
-    return read_tables(folder, variables, make)
+    loaded = read_tables(folder, variables, make)
+    return replace(loaded, guards=tuple(guard.with_asset_prefix(asset_prefix) for guard in loaded.guards))

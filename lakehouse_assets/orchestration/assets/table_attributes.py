@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lakehouse_assets.contracts.mistakes import NAME
 from lakehouse_assets.contracts.schema_file import defaults_of, schema_line, write_schema
-from lakehouse_assets.contracts.table_schema import table_schema
+from lakehouse_assets.contracts.table_schema import guard_schema, table_schema
 from lakehouse_assets.errors import ConfigError, LakehouseError
 from lakehouse_assets.orchestration.assets.table_files import tables_folder
 from lakehouse_assets.settings import Settings
@@ -53,6 +53,19 @@ class RawAttributes(BaseModel):
         except LakehouseError:
             defaults = None  # no project: `dg` asks for components of an environment, too
         return table_schema(defaults)
+
+
+class RawGuardAttributes(RawAttributes):
+    """A guard's attributes as written. Its JSON schema has every key; `GuardedTable.load` resolves and validates them."""
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the schema of a guard's `attributes`, as packs and variables allow them to be written."""
+        try:
+            defaults = defaults_of(tables_folder(Settings.from_environment()))
+        except LakehouseError:
+            defaults = None  # no project: `dg` asks for components of an environment, too
+        return guard_schema(defaults)
 
 
 class TableScaffolder(dg.Scaffolder):

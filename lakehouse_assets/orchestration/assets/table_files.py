@@ -12,19 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_assets.contracts.document import Document, read_documents
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.mistakes import Keys
 from lakehouse_assets.contracts.references import circle, reference_mistakes
 from lakehouse_assets.contracts.sharing import Shared, resolve_attributes
-from lakehouse_assets.contracts.source_map import SourceMap, read_shared_files, table_mistakes
+from lakehouse_assets.contracts.source_map import SourceMap, read_shared_files, shared_with_guards, table_mistakes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.orchestration.assets.guard_files import DescribedGuard, guard_conflicts
 from lakehouse_assets.settings import Settings
 
 if TYPE_CHECKING:
     from lakehouse_assets.orchestration.assets.component import LakehouseTable
 
 OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
+GUARDS = ("lakehouse_assets.GuardedTable", "lakehouse_assets.orchestration.assets.guarded_table.GuardedTable")
 EMPTY = "the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
 
 
@@ -39,10 +42,11 @@ class BrokenTable:
 
 @dataclass(frozen=True)
 class LoadedTables:
-    """``tables``: those without mistakes, by name. ``broken``: the others."""
+    """``tables``, ``guards``: those without mistakes, by name. ``broken``: the others."""
 
     tables: tuple[LakehouseTable, ...] = ()
     broken: tuple[BrokenTable, ...] = ()
+    guards: tuple[DescribedGuard, ...] = ()
 
     @property
     def mistakes(self) -> list[str]:
@@ -51,7 +55,7 @@ class LoadedTables:
 
     def require_some(self) -> LoadedTables:
         """Return these tables. Raises ConfigError with every mistake if all tables have one."""
-        if self.broken and not self.tables:
+        if self.broken and not self.tables and not self.guards:
             raise ConfigError("\n".join(self.mistakes))
         return self
 
@@ -83,10 +87,12 @@ def read_tables(
             sorting.stop(file.parent.name, file, [f"{file}:1: the file cannot be read: {error.strerror}"])
     sorting.tables.sort(key=lambda table: table.spec.name)
     _stop_namesakes(sorting)
+    for guard, line in guard_conflicts(sorting.guards, folder):
+        sorting.stop_guard(guard, [line])
     while _stop_readers(sorting):
         pass
     broken = [BrokenTable(name, file, tuple(lines)) for (name, file), lines in sorting.mistakes.items()]
-    return LoadedTables(tuple(sorting.tables), tuple(broken))
+    return LoadedTables(tuple(sorting.tables), tuple(broken), tuple(sorted(sorting.guards, key=lambda guard: guard.spec.name)))
 
 
 def read_table(document: Document, shared: Shared) -> tuple[TableSpec, SourceMap]:
@@ -97,11 +103,21 @@ def read_table(document: Document, shared: Shared) -> tuple[TableSpec, SourceMap
     return TableSpec.model_validate(resolved.attributes), SourceMap(document, shared, resolved.origins)
 
 
+def read_guard(document: Document, shared: Shared) -> tuple[GuardSpec, SourceMap]:
+    """Return a guard of a document, and where its keys are. Raises ConfigError with all its mistakes, one a line."""
+    if lines := list(table_mistakes(document, shared)):
+        raise ConfigError("\n".join(lines))
+    shared = shared_with_guards(shared)
+    resolved = resolve_attributes(document.data["attributes"], shared)
+    return GuardSpec.model_validate(resolved.attributes), SourceMap(document, shared, resolved.origins)
+
+
 @dataclass
 class _Sorting:
-    """Tables without a mistake so far, and mistakes by the table's (or gold table's) name and file."""
+    """Tables and guards without a mistake so far, and mistakes by the table's (or gold table's) name and file."""
 
     tables: list[LakehouseTable] = field(default_factory=list)
+    guards: list[DescribedGuard] = field(default_factory=list)
     mistakes: dict[tuple[str, Path], list[str]] = field(default_factory=dict)
 
     def stop(self, name: str, file: Path, lines: Sequence[str]) -> None:
@@ -111,6 +127,10 @@ class _Sorting:
     def stop_table(self, table: LakehouseTable, lines: Sequence[str]) -> None:
         self.tables = [each for each in self.tables if each is not table]
         self.stop(table.spec.name, table.file, lines)
+
+    def stop_guard(self, guard: DescribedGuard, lines: Sequence[str]) -> None:
+        self.guards = [each for each in self.guards if each is not guard]
+        self.stop(guard.spec.name, guard.file, lines)
 
     def stop_gold(self, table: LakehouseTable, lines: Mapping[str, Sequence[str]]) -> None:
         self.tables = [each.without_gold(lines) if each is table else each for each in self.tables]
@@ -143,8 +163,11 @@ def _read_file(
             if kind in OURS:
                 spec, source_map = read_table(document, read_shared_files(file.parent, variables))
                 sorting.tables.append(make(spec, file.parent, source_map))
-            elif not isinstance(kind, str) or get_close_matches(kind, OURS, 1):
-                text = f"type: there is no component {kind!r}; a table is a {OURS[0]}"
+            elif kind in GUARDS:
+                guard, source_map = read_guard(document, read_shared_files(file.parent, variables))
+                sorting.guards.append(DescribedGuard(guard, source_map))
+            elif not isinstance(kind, str) or get_close_matches(kind, (*OURS, *GUARDS), 1):
+                text = f"type: there is no component {kind!r}; a table is a {OURS[0]}, a guard a {GUARDS[0]}"
                 raise ConfigError(f"{document.at(['type'])}: {text}")
         except ConfigError as error:
             sorting.stop(name, file, str(error).split("\n"))
@@ -158,17 +181,22 @@ def _name_of(document: Document) -> str | None:
 
 def _stop_namesakes(sorting: _Sorting) -> None:
     """Stop all tables of one name, and all with gold tables of one name: none of them owns it."""
-    owners: dict[str, list[tuple[LakehouseTable | None, str]]] = {}
+    owners: dict[str, list[tuple[LakehouseTable | DescribedGuard | None, str]]] = {}
     for name, file in sorting.mistakes:
         owners.setdefault(name, []).append((None, f"{file}:1"))
     for table in sorting.tables:
         for name in [table.spec.name, *(f"gold {gold.name}" for gold in table.spec.gold)]:
             owners.setdefault(name, []).append((table, table.source_map.at(["name"])))
+    for guard in sorting.guards:
+        owners.setdefault(guard.spec.name, []).append((guard, guard.source_map.at(["name"])))
     for name, several in owners.items():
         for table, location in several if len(several) > 1 else ():
             others = ", ".join(dict.fromkeys(each for _, each in several if each != location)) or location
-            if table is not None:
-                sorting.stop_table(table, [f"{location}: name: {name!r} is already described in {others}"])
+            lines = [f"{location}: name: {name!r} is already described in {others}"]
+            if isinstance(table, DescribedGuard):
+                sorting.stop_guard(table, lines)
+            elif table is not None:
+                sorting.stop_table(table, lines)
 
 
 def _stop_readers(sorting: _Sorting) -> bool:

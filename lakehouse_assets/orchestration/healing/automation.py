@@ -4,16 +4,18 @@ Belongs here: when Dagster requests a materialization, and how a killed tick is 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.retry_policy import GOLD_RETRY_CRON
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, replace_requests, resume_from, write_cursors
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
+from lakehouse_assets.orchestration.healing.ranges import merge_windows
 from lakehouse_assets.settings import Settings
 
 HEALS = "heal_and_follow"
@@ -73,30 +75,45 @@ def gold_follows() -> dg.AutomationCondition:
 
 
 class ResumableSensor(dg.AutomationConditionSensorDefinition):
-    """A condition sensor in user code that keeps its cursor when a tick is killed.
+    """A sensor of conditions. It requests one run for each unbroken range, and keeps its cursor when a tick is killed.
 
     Dagster resumes the run requests of a killed tick, and then drops that tick's cursor: changes it had seen would count as
     old. So the cursor is stored here as well, under ``cursor_key``. (A cursor that somebody clears therefore comes back.)
     """
 
-    cursor_key: str
+    def __init__(self, cursor_key: str, tables: Mapping[dg.AssetKey, TableSpec], **options: Any) -> None:
+        """``tables``: by their assets that have windows. ``options``: as of Dagster's own sensor."""
+        super().__init__(**options, use_user_code_server=True, emit_backfills=False)
+        self._cursor_key, self._tables, self._options = cursor_key, tables, options
+
+    def with_attributes(
+        self, *, jobs: Sequence[Any] | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> "ResumableSensor":
+        """Return a copy with other metadata. Dagster asks each sensor of a `defs` folder for one, and its own method returns a
+        sensor of its own class. ``jobs``: none are used.
+        """
+        replaced = {} if metadata is None else {"metadata": metadata}
+        return ResumableSensor(self._cursor_key, self._tables, **self._options | replaced)
 
     def evaluate_tick(self, context: dg.SensorEvaluationContext) -> Any:
         """Evaluate the conditions from where the tick before ended."""
         before = context.cursor
         if before is None:
-            stored = json.loads(read_cursor(context.instance, self.cursor_key) or "{}")
+            stored = json.loads(read_cursor(context.instance, self._cursor_key) or "{}")
             # Nobody knows whether the very first tick was carried out: it is evaluated again.
             before = stored["after"] if stored.get("resumed") else None
             resume_from(context, before)
         result = super().evaluate_tick(context)
         state = {"resumed": before is not None, "after": result.cursor}
-        write_cursors(context.instance, {self.cursor_key: json.dumps(state)})
-        return replace_requests(result, in_one_process(result.run_requests, context.repository_def))
+        write_cursors(context.instance, {self._cursor_key: json.dumps(state)})
+        requests = merge_windows(result.run_requests or (), self._tables)
+        return replace_requests(result, in_one_process(requests, context.repository_def))
 
 
-def automation_sensor(settings: Settings, definitions: Sequence[dg.Definitions]) -> dg.SensorDefinition:
-    """Return the sensor, on by default, over the conditions of all these definitions.
+def automation_sensor(
+    settings: Settings, definitions: Sequence[dg.Definitions], tables: Mapping[dg.AssetKey, TableSpec]
+) -> dg.SensorDefinition:
+    """Return the sensor, on by default, over the conditions of all these definitions. ``tables``: by asset.
 
     It runs as a user-code sensor, one after the other with `watch_sources`. In parallel, it would see half of a gap that
     `watch_sources` is reporting, and request the two halves in two runs. Dagster limits such sensors to `MAX_CONDITIONS`: above
@@ -112,10 +129,8 @@ def automation_sensor(settings: Settings, definitions: Sequence[dg.Definitions])
     }
     if sum(map(_count_conditions, definitions)) > MAX_CONDITIONS:
         return dg.AutomationConditionSensorDefinition(**options)
-    sensor = ResumableSensor(**options, use_user_code_server=True)
     # Projects may share an instance; each has a lake of its own.
-    sensor.cursor_key = f"{HEALS} {settings.root}"
-    return sensor
+    return ResumableSensor(f"{HEALS} {settings.root}", tables, **options)
 
 
 def automation_is_on(instance: dg.DagsterInstance) -> bool:

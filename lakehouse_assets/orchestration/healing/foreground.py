@@ -23,7 +23,8 @@ from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
-from lakehouse_assets.orchestration.healing.retries import gold_is_current, range_tags, stopped_evaluation
+from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.orchestration.healing.retries import gold_is_current, stopped_evaluation
 from lakehouse_assets.orchestration.healing.source_state import Fingerprints, poll_sources
 from lakehouse_assets.orchestration.healing.window_state import ONE_TRY, read_statuses, window_assets
 from lakehouse_assets.orchestration.jobs.audits import CHECK as AUDIT_CHECK

@@ -22,10 +22,11 @@ from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets.checks import silver_check_specs
 from lakehouse_assets.orchestration.assets.metadata import evaluation
-from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, UNFINISHED
+from lakehouse_assets.orchestration.dagster_internals import UNFINISHED
 from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
+from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
 from lakehouse_assets.pipeline.gold_rows import input_path
@@ -40,11 +41,6 @@ SHOWN = 50
 # The end of a run is recorded late, and clocks differ.
 SLACK = timedelta(minutes=5)
 Golds = Sequence[tuple[GoldSpec, GoldQuery]]
-
-
-def range_tags(windows: Sequence[Window]) -> dict[str, str]:
-    """Return the tags of a run of these windows, which must be unbroken."""
-    return {RANGE_START_TAG: windows[0].key, RANGE_END_TAG: windows[-1].key}
 
 
 def window_check_keys(spec: TableSpec) -> list[dg.AssetCheckKey]:

@@ -53,14 +53,23 @@ def test_it_is_evaluated_as_a_sensor(settings):
         repository = definitions.get_repository_def()
         context = dg.build_sensor_context(instance, repository_def=repository)
         first = sensor.evaluate_tick(context)
-        (request,) = first.run_requests
-        subset = request.asset_graph_subset
-        requested = {
-            key.to_user_string(): set(subset.get_partitions_subset(key).get_partition_keys()) for key in subset.asset_keys
-        }
-        assert requested == {name: set(MONTHS) for name in OWN}
+        assert len(first.run_requests) == 1
+        assert requested_windows(first.run_requests) == {name: set(MONTHS) for name in OWN}
         again = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=first.cursor, repository_def=repository))
         assert not again.run_requests
+
+
+def requested_windows(requests) -> dict[str, set[str]]:
+    """What these requests ask for, by asset."""
+    requested: dict[str, set[str]] = {}
+    for request in requests:
+        first = request.tags.get("dagster/asset_partition_range_start", request.partition_key)
+        last = request.tags.get("dagster/asset_partition_range_end", first)
+        keys = {month for month in MONTHS if first <= month <= last}
+        assert ("dagster/partition" in request.tags) is (request.partition_key is not None)
+        for key in request.asset_selection:
+            requested.setdefault(key.to_user_string(), set()).update(keys)
+    return requested
 
 
 class Daemon:
@@ -76,13 +85,7 @@ class Daemon:
         context = dg.build_sensor_context(self.instance, cursor=self.cursor, repository_def=self.repository)
         result = self.repository.get_sensor_def("heal_and_follow").evaluate_tick(context)
         self.cursor = result.cursor if keeps else self.cursor
-        requested: dict[str, set[str]] = {}
-        for request in result.run_requests or ():
-            subset = request.asset_graph_subset
-            for key in request.asset_selection or subset.asset_keys:
-                keys = subset.get_partitions_subset(key).get_partition_keys() if subset else [request.partition_key]
-                requested.setdefault(key.to_user_string(), set()).update(keys)
-        return requested
+        return requested_windows(result.run_requests or ())
 
     def report(self, *names: str, months=MONTHS) -> None:
         for name in names:

@@ -34,7 +34,9 @@ def test_a_run_is_one_process_where_the_executor_lets_it_choose(settings, name):
         for month in ("2024-01-01", "2024-02-01"):
             instance.report_runless_asset_event(dg.AssetMaterialization("source_sensors", partition=month))
         context = dg.build_sensor_context(instance, repository_def=repository)
-        (request,) = definitions.resolve_sensor_def("heal_and_follow").evaluate_tick(context).run_requests
+        requests = definitions.resolve_sensor_def("heal_and_follow").evaluate_tick(context).run_requests
+    # The code server sends them to the daemon.
+    (request,) = dg.deserialize_value(dg.serialize_value(requests), list)
     assert request.run_config == expected
     assert dg.validate_run_config(repository.get_implicit_global_asset_job_def(), expected)
     (retry,) = in_one_process([dg.RunRequest(run_key="again", tags={"a": "b"})], repository)

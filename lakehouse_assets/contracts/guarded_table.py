@@ -1,0 +1,110 @@
+"""A guard: the contract of a Delta table that others write, as its YAML declares it.
+
+Belongs here: the keys, and what is wrong with them alone. Does not: what two guards may not share (guard_conflicts), or Delta.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.contracts.frame_rules import FrameRules
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.mistakes import TableName
+from lakehouse_assets.contracts.table_contract import AlertSpec
+
+# Results that a guard has besides its checks.
+HISTORY, COLUMNS = "table_history", "table_columns"
+
+
+class GuardSchema(StrictModel):
+    """What to do when a version's columns differ from `columns`. A declared column that is missing, renamed or of a type that
+    does not read as the declared one always quarantines the version.
+    """
+
+    new_columns: Literal["ignore", "report", "quarantine"] = "ignore"
+    """An undeclared column. `report`: the version is published with a warning. `quarantine`: it is quarantined."""
+
+
+class GuardSpec(FrameRules):
+    """One Delta table that somebody else writes. Each version is a window: its rows are judged by the checks, compared with the
+    accepted versions, and decided on. Nothing of the table is copied or changed.
+
+    `published` means: accepted. `quarantined` means: the version must not be used, and everything downstream is blocked.
+    """
+
+    name: TableName  # pyright: ignore[reportGeneralTypeIssues] (every guard has a name)
+    """The name in the logs and of the asset `guard_<name>`. No other table or guard may have it."""
+    path: Annotated[str, Field(min_length=1)]
+    """The Delta table: a folder or a URL. A relative path starts at the project's folder."""
+    start: int | None = Field(default=None, ge=0)
+    """The first version to judge; each one after it is judged too. By default the newest version when the guard first runs,
+    as the whole table."""
+    versions_per_run: int = Field(default=20, ge=1, le=1000)
+    """At most so many versions are judged in one run. While more wait, the sensor requests another run."""
+    rewrites: Literal["accept", "report", "quarantine"] = "report"
+    """What a version means that replaces the table's content: an overwrite or RESTORE, or rows whose versions can no longer be
+    read one by one. Its batch is the whole table. `report`: published with a warning. `quarantine`: a person decides."""
+    asset: str | None = None
+    """The key of your own asset that writes the table, such as `raw/orders`. The checks are that asset's, and run whenever it
+    materializes. Without it the guard has an asset of its own, `guard_<name>`."""
+    blocking: bool = True
+    """Whether a failed critical check blocks the assets downstream in the same run."""
+    schema_policy: GuardSchema = Field(default=GuardSchema(), alias="schema")
+    """What to do when a version's columns differ."""
+    owners: tuple[str, ...] = ()
+    """Dagster owners: `team:<name>` or e-mail addresses."""
+    tags: dict[str, str] = {}
+    """Dagster tags of the guard's asset."""
+    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] | None = None
+    """Dagster's group of the guard's asset. By default the guard's name."""
+    alerts: AlertSpec = AlertSpec()
+    """Who gets alerts about critical failures."""
+
+    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _guard_consistent(self) -> "GuardSpec":
+        if self.cadence is not None:
+            raise ValueError("cadence: a guard's windows are versions, which have no length; remove it")
+        for index, check in enumerate(self.checks):
+            if check.id in (HISTORY, COLUMNS):
+                raise ValueError(f"checks.{index}: {check.id!r} is a result of the guard's own; give the check a `name:`")
+            if check.reads is not None:
+                table = check.reads.table
+                raise ValueError(f"checks.{index} ({check.id}): it reads {table}; a guard's checks read its own rows only")
+        return self
+
+    @property
+    def gold(self) -> tuple[GoldSpec, ...]:
+        """None: a guard has no gold tables."""
+        return ()
+
+    @property
+    def asset_prefix(self) -> tuple[str, ...]:
+        """The first parts of the keys of the guard's assets."""
+        return self._asset_prefix
+
+    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "GuardSpec":
+        """Return the same with this prefix of its asset's key."""
+        prefixed = self.model_copy()
+        prefixed._asset_prefix = prefix
+        return prefixed
+
+    def ruleset(self) -> str:
+        """Return what a version is judged by, as canonical JSON; each decision stores it."""
+        not_rules = (
+            "description",
+            "owners",
+            "tags",
+            "group",
+            "alerts",
+            "asset",
+            "blocking",
+            "versions_per_run",
+            "start",
+            "path",
+        )
+        left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
+        left_out["drift"] = {"features": {"__all__": {"unit"}}}
+        return self.model_dump_json(by_alias=True, exclude=left_out)

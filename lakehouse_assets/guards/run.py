@@ -1,0 +1,186 @@
+"""A guard's run: the versions that nobody has judged, oldest first, each through the gate and into the lake's log.
+
+Belongs here: the order of versions, what is on record before and after each, and what a killed run left. Does not: the steps
+(pipeline/gate), or which rows a version brought (decisions/guard).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.guarded_table import GuardSpec
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.decide import Knowledge
+from lakehouse_assets.decisions.guard import VersionBatch, after_vacuum
+from lakehouse_assets.decisions.guard_decision import is_of_kind
+from lakehouse_assets.errors import LakehouseError, SourceError, java_causes
+from lakehouse_assets.frames.log import FrameLog
+from lakehouse_assets.frames.session import require_frame
+from lakehouse_assets.frames.staging_folder import StagingFolder
+from lakehouse_assets.guards.observed_table import (
+    GuardState,
+    Observation,
+    newest_observation,
+    observe,
+    physical_names,
+    table_path,
+)
+from lakehouse_assets.guards.target import GuardTarget
+from lakehouse_assets.guards.version_rows import added_row_count, read_batch
+from lakehouse_assets.measures.error_text import ABSENT_FILE, error_text
+from lakehouse_assets.pipeline.gate import JUDGING, Step, log, mark_applied, profiles, run_steps
+from lakehouse_assets.pipeline.run import FrameRun
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.baseline import write_profiles
+from lakehouse_assets.storage.check_results import project_check_results
+from lakehouse_assets.storage.lock import table_lock
+
+# The gate's steps for a version: nothing is written but the log and the baseline.
+ACCEPTING: tuple[Step, ...] = (log, profiles, mark_applied)
+STEPS: tuple[Step, ...] = (*JUDGING, *ACCEPTING)
+
+
+@dataclass(frozen=True)
+class GuardRun(FrameRun):
+    """One run of one guard. ``settings``: of the lake that has the log. ``guard``: the contract, which is `spec` too."""
+
+    guard: GuardSpec = field(kw_only=True)
+
+
+@dataclass
+class JudgedVersions:
+    """``new``: this run's decisions, oldest first. ``samples``: failing values by check, at most five each. ``is_behind``:
+    other versions wait for the next run.
+    """
+
+    new: list[Decision] = field(default_factory=list)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+    is_behind: bool = False
+
+
+@contextmanager
+def locked(run: GuardRun) -> Iterator[None]:
+    """Hold the guard's lock, and complete first what a killed run logged and did not apply; at the end, remove its staging."""
+    with table_lock(run.settings, run.table):
+        try:
+            complete_earlier_runs(run)
+            yield
+        finally:
+            delta.remove_folder(run.settings.path("staging", run.table))
+
+
+def complete_earlier_runs(run: GuardRun) -> None:
+    """Apply decisions that an earlier run has logged: their profiles and marks. Their rows are not needed."""
+    settings, table = run.settings, run.table
+    if unapplied := ledger.unapplied_decisions(logs.decisions(settings, table)):
+        apply(run, logs.with_evidence(settings, table, unapplied))
+        project_check_results(settings, table)
+
+
+def apply(run: GuardRun, decisions: Sequence[Decision]) -> None:
+    """Add the profiles of accepted decisions to the baseline, then mark all as applied."""
+    if joining := [d for d in decisions if d.accepted and d.teaches]:
+        write_profiles(run.settings, run.table, joining)
+    logs.mark_applied(run.settings, decisions, None, run.clock())
+
+
+def judge_versions(run: GuardRun) -> JudgedVersions:
+    """Judge the table's versions since the last one judged, at most `versions_per_run`. Judged versions stay as they are.
+
+    Raises SourceError where the table cannot be read: then nothing is decided on it.
+    """
+    judged = JudgedVersions()
+    with locked(run):
+        passed = -1
+        while True:
+            state = GuardState.read(run.settings, run.guard)
+            observation = observe(run.guard, run.settings, state, passed)
+            if observation.batch is None:
+                if observation.is_complete:
+                    break
+                passed = observation.up_to
+                continue
+            if len(judged.new) >= run.guard.versions_per_run:
+                judged.is_behind = True
+                break
+            target = _judge(run, state, observation, observation.batch)
+            judged.new += target.own
+            judged.samples = {**target.samples, **judged.samples}
+        project_check_results(run.settings, run.table)
+    return judged
+
+
+def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
+    """Judge one version. Where its files are gone, the table as it is now is judged in its place."""
+    try:
+        return _judge_batch(run, state, observation, batch)
+    except Exception as error:
+        if not _is_vacuumed(error) or batch.version >= observation.now.newest:
+            raise _in_words(run, error) from error
+    substitute = after_vacuum(batch, observation.now, state.last)
+    return _judge_batch(run, state, newest_observation(run.guard, run.settings, observation.now, substitute), substitute)
+
+
+def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
+    record = _record(run, observation, batch)
+    if not same_record(state.records.get(record.batch), record):
+        logs.record_extractions(run.settings, [record])
+        run.step("observed_done")
+    path = table_path(run.guard, run.settings)
+    folder = StagingFolder(run.spark, run.settings.path("staging", run.table))
+    try:
+        rows = require_frame(read_batch(run.spark, path, batch, f"{folder.path}/added"))
+        target = GuardTarget(
+            run, list(state.decisions), rows=rows, batch=record.batch, number=last_number(state.decisions) + 1,
+            knowledge=knowledge_of(run.settings, run.guard, state, record), folder=folder, guard=run.guard,
+            version_batch=batch, rows_logged=added_row_count(path, batch), history=state.decisions,
+        )  # fmt: skip
+        run_steps(target, STEPS)
+        return target
+    finally:
+        folder.remove()
+
+
+def last_number(decisions: Sequence[Decision]) -> int:
+    """Return the number of the last decision; 0 before the first."""
+    return max((decision.number for decision in decisions), default=0)
+
+
+def knowledge_of(settings: Settings, guard: GuardSpec, state: GuardState, record: ExtractionRecord) -> Knowledge:
+    """Return what a version is judged by: accepted versions of its kind, since a whole table is not like an appended part."""
+    rows = json.loads(record.position or "{}")["rows"]
+    alike = [d for d in state.decisions if is_of_kind(state.records.get(d.batch), rows)]
+    return FrameLog(settings, guard, alike).knowledge(record.p_extracted_at, None)
+
+
+def _record(run: GuardRun, observation: Observation, batch: VersionBatch) -> ExtractionRecord:
+    """Return the batch as `ops/extractions` records it before it is read."""
+    schema = observation.schema
+    position = {"after": batch.after, "rows": batch.rows, "event": batch.event, "text": batch.text}
+    return ExtractionRecord(
+        table=run.table, p_extracted_at=batch.window, extraction_seq=1, rows=0,
+        fingerprint=f"{schema.table_id}@{observation.digest}", columns=tuple(field["name"] for field in schema.fields),
+        bronze_version=batch.version, run_id=run.run_id, extracted_at=run.clock(), types=schema.types,
+        position=json.dumps({**position, "names": physical_names(schema)}, sort_keys=True),
+    )  # fmt: skip
+
+
+def same_record(one: ExtractionRecord | None, other: ExtractionRecord) -> bool:
+    """Whether two records are of the same batch in the same state, whichever run wrote them."""
+    return one is not None and replace(one, run_id=other.run_id, extracted_at=other.extracted_at) == other
+
+
+def _is_vacuumed(error: BaseException) -> bool:
+    texts = [str(error), str(error.__cause__ or "")]
+    texts += [str(each.getMessage()) for each in java_causes(error.__cause__ or error)]
+    return any(ABSENT_FILE.search(text) for text in texts)
+
+
+def _in_words(run: GuardRun, error: Exception) -> Exception:
+    if isinstance(error, LakehouseError) or not isinstance(error, SCAN_ERRORS):
+        return error
+    return SourceError(f"{run.table}: the guarded table cannot be read: {error_text(error, run.personal)}")

@@ -1,0 +1,94 @@
+"""The rows of one version's batch, as a frame that reads no other file of the table.
+
+Belongs here: batch → frame. Does not: which rows these are (decisions/guard), or judging them.
+"""
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_assets.decisions.guard import VersionBatch
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.settings import is_url
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.foreign_commit import FEED
+
+FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+# Properties that say how a log is written: the one that is made here has a single commit.
+OF_WRITERS = (FEED, "delta.enableInCommitTimestamps", "delta.checkpointPolicy")
+
+
+def read_batch(spark: SparkSession, path: str, batch: VersionBatch, folder: str) -> DataFrame:
+    """Return the rows of a batch. ``folder``: takes a log of the added files, which stay where they are.
+
+    Raises SourceError where the version's commit cannot be read.
+    """
+    if batch.rows == "changed":
+        reader = spark.read.format("delta").option("readChangeFeed", "true")
+        changes = reader.option("startingVersion", batch.version).option("endingVersion", batch.version).load(path)
+        return changes.where(F.col("_change_type").isin("insert", "update_postimage")).drop(*FEED_COLUMNS)
+    if batch.rows == "added":
+        write_log_of_added_files(path, batch.version, folder)
+        return spark.read.format("delta").load(folder)
+    rows = spark.read.format("delta").option("versionAsOf", batch.version).load(path)
+    return rows.limit(0) if batch.rows == "none" else rows
+
+
+def write_log_of_added_files(path: str, version: int, folder: str) -> None:
+    """Write a Delta log into ``folder`` whose only files are those that one version added, each by its own address.
+
+    So Spark reads these files and no other, with the table's own schema, column mapping and partition values.
+    """
+    actions = [json.loads(line) for line in _read_commit(path, version).splitlines() if line.strip()]
+    added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+    lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 0, "operation": "WRITE", "operationParameters": {}}}]
+    lines += _protocol_and_metadata(path, version)
+    lines += [{"add": {**add, "path": _address(path, add["path"])}} for add in added]
+    filesystem, base = delta.open_filesystem(f"{folder}/_delta_log")
+    filesystem.create_dir(base, recursive=True)
+    with filesystem.open_output_stream(f"{base}/{0:020d}.json") as file:
+        file.write(("\n".join(json.dumps(line) for line in lines) + "\n").encode())
+
+
+def added_row_count(path: str, batch: VersionBatch) -> int:
+    """Return the rows of a batch by the statistics of its files; 0 where they are not known. No JVM."""
+    if batch.rows == "table":
+        return delta.snapshot(path, batch.version).rows or 0
+    if batch.rows == "none":
+        return 0
+    actions = [json.loads(line) for line in _read_commit(path, batch.version).splitlines() if line.strip()]
+    added = [action["add"] for action in actions if "add" in action]
+    return sum(int(json.loads(add.get("stats") or "{}").get("numRecords") or 0) for add in added)
+
+
+def _read_commit(path: str, version: int) -> str:
+    filesystem, base = delta.open_filesystem(f"{path}/_delta_log")
+    try:
+        with filesystem.open_input_stream(f"{base}/{version:020d}.json") as file:
+            return file.read().decode()
+    except OSError as error:
+        raise SourceError(f"the commit of version {version} cannot be read: {type(error).__name__}") from None
+
+
+def _protocol_and_metadata(path: str, version: int) -> list[dict[str, Any]]:
+    table = delta.open_table(path, version)
+    protocol, metadata = table.protocol(), table.metadata()
+    own: dict[str, Any] = {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+    features = {"readerFeatures": protocol.reader_features, "writerFeatures": protocol.writer_features}
+    own |= {name: list(values) for name, values in features.items() if values}
+    configuration = {name: value for name, value in metadata.configuration.items() if value and name not in OF_WRITERS}
+    described = {
+        "id": str(metadata.id), "format": {"provider": "parquet", "options": {}}, "schemaString": table.schema().to_json(),
+        "partitionColumns": list(metadata.partition_columns), "configuration": configuration, "createdTime": 0,
+    }  # fmt: skip
+    return [{"protocol": own}, {"metaData": described}]
+
+
+def _address(path: str, file: str) -> str:
+    """Return the whole address of a file, which the log has relative to the table and URL-encoded."""
+    if "://" in file or file.startswith(("/", "file:")):
+        return file
+    return f"{path}/{file}" if is_url(path) else f"file://{quote(path)}/{file}"

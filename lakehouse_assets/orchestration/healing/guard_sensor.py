@@ -1,0 +1,81 @@
+"""The sensor `watch_guards`: it reads the logs of guarded tables and requests a run where versions wait. No JVM.
+
+Belongs here: when a guard runs, and what a table that cannot be read reports. Does not: judging (guards).
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.contracts.guarded_table import HISTORY, GuardSpec
+from lakehouse_assets.guards.observed_table import GuardState, observe
+from lakehouse_assets.measures.error_text import plain_text
+from lakehouse_assets.orchestration.assets.guard_assets import guarded_key, job_name
+from lakehouse_assets.orchestration.assets.metadata import evaluation
+from lakehouse_assets.orchestration.dagster_internals import UNFINISHED
+from lakehouse_assets.reports.markdown import escape_controls
+from lakehouse_assets.settings import Settings
+
+GUARD_TAG = "lakehouse/guard"
+
+
+def guard_sensor(settings: Settings, specs: Sequence[GuardSpec], jobs: Sequence[Any]) -> dg.SensorDefinition:
+    """Return the sensor, on by default. A tick costs a listing of each table's log, and the commits that are new in it: at most
+    200 of a table. A table that cannot be read holds up no other. ``jobs``: those of the guards.
+    """
+
+    @dg.sensor(
+        name="watch_guards",
+        jobs=list(jobs),
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Requests a run of each guard whose table has versions that nobody has judged.",
+    )
+    def watch_guards(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        before: dict[str, Any] = json.loads(context.cursor) if context.cursor else {}
+        after: dict[str, Any] = {}
+        requests: list[dg.RunRequest] = []
+        events: list[dg.AssetCheckEvaluation] = []
+        for spec in specs:
+            own = before.get(spec.name, {})
+            try:
+                request, after[spec.name] = _poll(context.instance, settings, spec, own, datetime.now(UTC))
+                requests += [request] if request else []
+            except Exception as error:
+                text = plain_text(error)
+                context.log.warning(escape_controls(text))
+                after[spec.name] = {**own, "error": text}
+                if text != own.get("error"):
+                    events.append(evaluation(guarded_key(spec), HISTORY, _unreadable(text)))
+        cursor = json.dumps(after, sort_keys=True)
+        if not requests and not events and cursor == context.cursor:
+            return dg.SkipReason("no new version in any guarded table")
+        return dg.SensorResult(run_requests=requests, asset_events=events, cursor=cursor)
+
+    return watch_guards
+
+
+def _poll(
+    instance: dg.DagsterInstance, settings: Settings, spec: GuardSpec, before: dict[str, Any], now: datetime
+) -> tuple[dg.RunRequest | None, dict[str, Any]]:
+    """Return the request for a guard with versions that wait, and what the next poll must know of it."""
+    state = GuardState.read(settings, spec)
+    observation = observe(spec, settings, state, before.get("passed", -1))
+    last = state.last
+    if observation.batch is None:
+        return None, {"passed": observation.up_to}
+    unchanged = {"passed": before.get("passed", -1)}
+    if instance.get_runs_count(dg.RunsFilter(tags={GUARD_TAG: spec.name}, statuses=list(UNFINISHED))):
+        return None, unchanged
+    # A failed run of the same versions is tried again in the next hour.
+    parts = (spec.name, last.version if last else -1, observation.batch.version, observation.digest, f"{now:%Y-%m-%dT%H}")
+    run_key = hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:24]
+    return dg.RunRequest(run_key=run_key, job_name=job_name(spec), tags={GUARD_TAG: spec.name}), unchanged
+
+
+def _unreadable(text: str) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.ERROR, description=escape_controls(text))

@@ -1,0 +1,53 @@
+"""Requests for ranges of windows, one run each.
+
+Belongs here: the tags of a range, and merging requests of single windows. Does not: which windows are requested, or gaps that
+share a run (source_sensor).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window, contiguous
+from lakehouse_assets.orchestration.dagster_internals import PARTITION_TAG, RANGE_END_TAG, RANGE_START_TAG
+
+
+def range_tags(windows: Sequence[Window]) -> dict[str, str]:
+    """Return the tags of a run of these windows, which must be unbroken."""
+    return {RANGE_START_TAG: windows[0].key, RANGE_END_TAG: windows[-1].key}
+
+
+def merge_windows(requests: Iterable[dg.RunRequest], tables: Mapping[dg.AssetKey, TableSpec]) -> list[dg.RunRequest]:
+    """Return the requests, with one for each unbroken range of windows of a table's same assets.
+
+    Dagster puts the tables of equal windows into one request, and would make a backfill of several windows: its runs start a
+    tick later and lose their run config. ``tables``: by those of their assets that have windows.
+    """
+    merged: list[dg.RunRequest] = []
+    groups: dict[tuple[Any, ...], dict[Window, dg.RunRequest]] = {}
+    for request in requests:
+        selection = request.asset_selection or ()
+        if request.partition_key is None or not tables.keys() >= set(selection):
+            merged.append(request)
+            continue
+        for spec in {tables[key].name: tables[key] for key in selection}.values():
+            assets = sorted(key for key in selection if tables[key].name == spec.name)
+            checks = request.asset_check_keys
+            if checks is not None:
+                checks = sorted((key for key in checks if key.asset_key in assets), key=str)
+            of_table = request._replace(asset_selection=assets, asset_check_keys=checks)
+            group = groups.setdefault((spec.name, str(assets), str(checks)), {})
+            group[spec.extraction.window(request.partition_key)] = of_table
+    for group in groups.values():
+        merged += [_request(windows, group[windows[0]]) for windows in contiguous(group)]
+    return merged
+
+
+def _request(windows: Sequence[Window], first: dg.RunRequest) -> dg.RunRequest:
+    """Return the request for these windows. ``first``: that for the first of them."""
+    if len(windows) == 1:
+        return first
+    tags = {name: value for name, value in first.tags.items() if name != PARTITION_TAG}
+    return first._replace(partition_key=None, tags=tags | range_tags(windows))

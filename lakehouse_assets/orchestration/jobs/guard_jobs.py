@@ -1,0 +1,89 @@
+"""Jobs that a person starts on one version of a guarded table: release and discard.
+
+Belongs here: their requests, and reporting the effect to the instance. Does not: how it is done (guards).
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakehouse_assets.contracts.guarded_table import GuardSpec
+from lakehouse_assets.decisions.decide import JudgementRequest
+from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.guards.run import JudgedVersions
+from lakehouse_assets.guards.settlement import settle_version
+from lakehouse_assets.orchestration.assets.guard_assets import guard_check_results, guard_run, guarded_key, job_name
+from lakehouse_assets.orchestration.assets.metadata import evaluation
+from lakehouse_assets.orchestration.dagster_internals import BlockingCheckFailed
+from lakehouse_assets.orchestration.jobs.operation_job import QUIET, SignedRequest
+from lakehouse_assets.orchestration.spark import SPARK
+from lakehouse_assets.orchestration.step_boundary import step_of
+from lakehouse_assets.settings import Settings
+
+
+class VersionRequest(SignedRequest):
+    """Which version to decide on."""
+
+    version: int = Field(description="the version of the Delta table")
+
+
+class VersionRelease(VersionRequest):
+    """``override``: checks that lose their effect (``*``: all that can)."""
+
+    override: list[str]
+
+
+def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinition]:
+    """Return the two jobs."""
+    by_name = {spec.name: spec for spec in specs}
+
+    def settle(context: dg.OpExecutionContext, config: VersionRequest, request: dict[str, Any]) -> None:
+        if config.table not in by_name:
+            raise RefusedError(f"there is no guard {config.table!r}; there are {', '.join(sorted(by_name))}")
+        spec = by_name[config.table]
+        signed = JudgementRequest(by=config.by, because=config.because, operation=_operation(context), **request)
+        settle_version(guard_run(spec, settings, context), config.version, signed)
+        for result in guard_check_results(spec, settings, JudgedVersions()):
+            context.instance.report_runless_asset_event(evaluation(guarded_key(spec), str(result.check_name), result))
+
+    def release_version(context: dg.OpExecutionContext, config: VersionRelease) -> None:
+        """Accept a quarantined version of a guarded table, overriding checks by name."""
+        if not config.override:
+            raise RefusedError(
+                f"{config.table}: name the checks to override; the recorded results alone quarantine the version"
+            )
+        settle(context, config, {"kind": "released", "waived": tuple(config.override)})
+
+    def discard_version(context: dg.OpExecutionContext, config: VersionRequest) -> None:
+        """Close a quarantined version of a guarded table without accepting it."""
+        settle(context, config, {"kind": "discarded"})
+
+    personal = any(spec.pii_columns for spec in specs)
+
+    def job(name: str, op: str, function: Any) -> dg.JobDefinition:
+        single_op = dg.op(name=op, required_resource_keys={SPARK})(step_of(personal)(function))
+
+        @dg.job(name=name, description=function.__doc__, executor_def=dg.in_process_executor)
+        def operation() -> None:
+            single_op()
+
+        return operation
+
+    return [
+        job("release_guarded_version", "release_version", release_version),
+        job("discard_guarded_version", "discard_version", discard_version),
+    ]
+
+
+def run_guard(definitions: dg.Definitions, instance: dg.DagsterInstance, spec: GuardSpec) -> None:
+    """Run a guard's job in this process. Raises what the step raises; a failed check is no error here, but a result."""
+    job = definitions.resolve_job_def(job_name(spec))
+    with suppress(BlockingCheckFailed):
+        job.execute_in_process(instance=instance, run_config=QUIET)
+
+
+def _operation(context: dg.OpExecutionContext) -> str:
+    """Return the id of the request: that of the first run, which a retry of a killed one shares."""
+    return context.run.root_run_id or context.run.run_id
