@@ -88,9 +88,8 @@ class TableSpec(TableContract):
     def _refuse_layout(self) -> None:
         if self.layout is None:
             return
-        declared = {
-            name.lower(): name for name in (*self.columns, *(n for n in self.computed_columns if n not in self.layout.derived))
-        }
+        others = [name for name in self.computed_columns if name not in self.layout.derived]
+        declared = {name.lower(): name for name in (*self.columns, *others)}
         for name, each in self.layout.derived.items():
             if name.lower() in declared:
                 raise ValueError(
@@ -101,7 +100,7 @@ class TableSpec(TableContract):
                     f"layout.derived.{name}.expr: no column {unknown[0]!r} is declared; there are {', '.join(self.columns)}"
                 )
         types = {name: column.type for name, column in self.published_columns.items()}
-        if why := self.layout.mistake(types, self.pii_columns):
+        if why := self.layout.mistake(types, self.pii_columns, self.key):
             raise ValueError(f"layout.{why}")
 
     def _refuse_check(self, where: str, check: Check) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.layout import layout_text
 from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
@@ -18,6 +19,7 @@ from lakehouse_assets.decisions.schema.comparison import Difference
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.layout import read_layout
 from lakehouse_assets.storage.silver_contract import recorded_computed_columns
 
 Columns = tuple[tuple[str, str], ...]
@@ -27,7 +29,8 @@ Columns = tuple[tuple[str, str], ...]
 class SchemaStatus:
     """``promised``: silver's columns by the effective contract; ``table``: its columns on disk, None if there is none yet.
     ``arrived``: how the last extraction differs from the contract, with the gate's outcome. ``filled``: declared columns with
-    values from accepted batches. ``foreign``: columns of the table whose values no source brought.
+    values from accepted batches. ``foreign``: columns of the table whose values no source brought. ``layout``: how the table's
+    files lie, and how they should, as text.
     """
 
     spec: EffectiveTable
@@ -38,11 +41,13 @@ class SchemaStatus:
     filled: frozenset[str]
     foreign: frozenset[str]
     same_values: bool
+    layout: tuple[str, str]
 
     @property
     def matches(self) -> bool:
-        """Whether the table has the promised columns, or does not exist yet."""
-        return self.table is None or (self.table == self.promised and self.same_values)
+        """Whether the table has the promised columns and layout, or does not exist yet."""
+        as_declared = self.table == self.promised and self.same_values and self.layout[0] == self.layout[1]
+        return self.table is None or as_declared
 
 
 def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str, Sequence[str]] | None = None) -> SchemaStatus:
@@ -56,6 +61,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     # A former surrogate key or derived column is computed again once it is declared again.
     computed = frozenset(recorded_computed_columns(path))
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
+    layout = contract.layout.describe() if contract.layout else layout_text((), ())
     return SchemaStatus(
         contract,
         promised=tuple(silver_types(contract).items()),
@@ -65,6 +71,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         filled=frozenset((*filled, *contract.computed_columns)),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
+        layout=(layout if table is None else layout_text(*read_layout(path)), layout),
     )
 
 

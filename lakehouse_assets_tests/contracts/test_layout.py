@@ -10,20 +10,45 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.silver import columns_from_bronze, silver_columns, silver_types
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets_tests.support import readings
+from lakehouse_assets_tests.support import readings as readings_by_hour
 
 DAY = {"event_date": {"type": "date", "expr": "to_date(updated)"}}
 BY_DAY = {"partition_by": ["event_date"], "derived": DAY}
 PERSONAL = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "double", "updated": "timestamp"}
+WIDE = {f"c{index}": "int" for index in range(40)}
 NESTED = {"sensor": "string", "hour": "int", "value": "array<int>", "updated": "timestamp"}
+
+
+def readings(**changes) -> TableSpec:
+    """The readings without checks, with a key from which their day follows."""
+    return readings_by_hour(**{"key": ["sensor", "hour", "updated"], "checks": [], **changes})
 
 
 @pytest.mark.parametrize(
     ("layout", "columns", "message"),
     [
-        ({}, None, "state either partition_by or cluster_by"),
-        ({"partition_by": ["hour"], "cluster_by": ["sensor"]}, None, "state either partition_by or cluster_by"),
+        ({}, None, "state either partition_by or cluster_by; it has neither"),
+        ({"partition_by": ["hour"], "cluster_by": ["sensor"]}, None, "state either partition_by or cluster_by; it has both"),
         ({"partition_by": ["hour", "hour"]}, None, "partition_by: 'hour' is listed twice"),
+        ({"partition_by": ["value"]}, None, "layout.partition_by.0: value is double, whose values make no folders"),
+        ({"partition_by": ["value"]}, {**NESTED, "value": "binary"}, "value is binary, whose values make no folders"),
+        ({"partition_by": ["hour", "value"]}, NESTED, r"layout.partition_by.1: value is array<int>; use a plain column"),
+        (
+            {"partition_by": ["value"]},
+            {**NESTED, "value": "int"},
+            r"value does not follow from the key \(sensor, hour, updated\), because of value: each MERGE would read every",
+        ),
+        (
+            {"partition_by": ["v"], "derived": {"v": {"type": "int", "expr": "hour + int(value)"}}},
+            None,
+            r"layout.partition_by.0: v does not follow from the key .*, because of value",
+        ),
+        (
+            {"partition_by": ["v"], "derived": {"v": {"type": "int", "expr": "int(hour)"}}},
+            {**NESTED, "value": "int", "hour": "double"},
+            "hour is double: equal keys could lie in two partitions; use cluster_by",
+        ),
+        ({"partition_by": ["sensor"]}, None, "Delta stores an empty text of a partition as NULL, which would change sensor"),
         ({"partition_by": ["day"]}, None, "layout.partition_by.0: there is no column 'day'; there are sensor, hour"),
         ({"partition_by": ["hour"], "derived": DAY}, None, "derived.event_date: partition_by does not list it"),
         (
@@ -56,16 +81,27 @@ NESTED = {"sensor": "string", "hour": "int", "value": "array<int>", "updated": "
 )
 def test_what_is_refused(layout, columns, message):
     with pytest.raises(ValidationError, match=message):
-        readings(layout=layout, checks=[], **({"columns": columns} if columns else {}))
+        readings(layout=layout, **({"columns": columns} if columns else {}))
 
 
-def test_a_column_without_statistics_cannot_be_clustered_by():
-    columns = {"sensor": "string", "hour": "int", "updated": "timestamp", **{f"c{index}": "int" for index in range(40)}}
-    readings(columns=columns, checks=[], layout={"cluster_by": ["c10"]})
-    with pytest.raises(
-        ValidationError, match=r"cluster_by.0: Delta keeps no statistics of c30 \(int\); use one of the first 32"
-    ):
-        readings(columns=columns, checks=[], layout={"cluster_by": ["c30"]})
+@pytest.mark.parametrize(
+    ("first", "fits", "unfit"), [({}, "c10", "c30"), ({"s": "struct<a: int, b: struct<c: int, d: array<int>>>"}, "c25", "c26")]
+)
+def test_a_column_without_statistics_cannot_be_clustered_by(first, fits, unfit):
+    """Delta keeps them of 32 columns, and counts the fields of a struct."""
+    columns = {**first, "sensor": "string", "hour": "int", "updated": "timestamp", **WIDE}
+    readings(columns=columns, layout={"cluster_by": [fits]})
+    message = rf"cluster_by.0: Delta keeps no statistics of {unfit} \(int\); use one of the first 32"
+    with pytest.raises(ValidationError, match=message):
+        readings(columns=columns, layout={"cluster_by": [unfit]})
+
+
+def test_a_row_of_append_mode_is_its_own_and_may_lie_by_any_column():
+    extraction = {"cadence": "daily", "start": "2024-01-01T00:00:00Z", "mode": "append"}
+    spec = {"key": [], "last_modified": None, "extraction": extraction}
+    readings(**spec, columns={**NESTED, "value": "int"}, layout={"partition_by": ["value"]})
+    with pytest.raises(ValidationError, match="an empty text of a partition"):
+        readings(**spec, layout={"partition_by": ["sensor"]})
 
 
 def test_derived_columns_are_silver_and_no_part_of_a_batch():
@@ -73,7 +109,7 @@ def test_derived_columns_are_silver_and_no_part_of_a_batch():
     assert silver_columns(spec)[4:7] == ["sk", "event_date", "p_extracted_at"]
     assert silver_types(spec)["event_date"] == "date"
     assert not {"sk", "event_date"} & {*columns_from_bronze(spec), *spec.columns}
-    assert readers_of(spec)["updated"] == ("last_modified", "layout event_date")
+    assert readers_of(spec)["updated"] == ("key", "last_modified", "layout event_date")
     assert spec.published_columns["event_date"].description == "derived: to_date(updated)"
 
 
@@ -87,7 +123,7 @@ def test_only_a_declared_layout_is_in_the_rules_and_the_meaning():
 
 def test_clustering_by_a_personal_column_is_allowed_and_what_is_derived_of_it_is_personal():
     layout = {"cluster_by": ["s"], "derived": {"s": {"type": "string", "expr": "left(sensor, 1)"}}}
-    spec = readings(columns=PERSONAL, checks=[], layout=layout)
+    spec = readings(columns=PERSONAL, layout=layout)
     assert spec.pii_columns == {"sensor", "s"}
 
 

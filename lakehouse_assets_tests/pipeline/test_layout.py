@@ -1,113 +1,244 @@
-"""Layouts on real Delta: partitions and clustering of silver and gold, rows that move, law 1, and changing a layout.
+"""Layouts on real Delta: partitions and clustering of silver and gold, kept by every write, changed by a migration.
 
 Belongs here: tables on disk. Does not: what may be declared (contracts/test_layout), or a layout's cost (benchmarks/layout).
 """
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from delta.tables import DeltaTable
 
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import silver_schemas
+from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.lineage import read_gold
-from lakehouse_assets.operations.rebuild import migrate, rebuild
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.measures.computed_columns import as_silver
+from lakehouse_assets.operations.maintain import maintain
+from lakehouse_assets.operations.rebuild import migrate, plan_of, rebuild
+from lakehouse_assets.pipeline import merge_bounds
 from lakehouse_assets.pipeline.gold import publish_gold
+from lakehouse_assets.pipeline.merge_bounds import bounds_of
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.queries.schema_status import column_rows, read_schema_status
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.layout import clustering
-from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver
+from lakehouse_assets.storage import layout as layouts
+from lakehouse_assets.storage.layout import create, read_layout
+from lakehouse_assets_tests.support import Killed, heal, land, readings, rows_of, runner, silver
 
 DAY = {"event_date": {"type": "date", "expr": "to_date(updated)"}}
 BY_DAY = {"partition_by": ["event_date"], "derived": DAY}
+NEAR = {"cluster_by": ["event_date", "sensor"], "derived": DAY}
 A1, B1 = "a,1,10,2024-01-01T01:00:00Z", "b,1,30,2024-01-01T01:00:00Z"
 
 
-def assert_lies_by_day(spark, settings, spec) -> None:
-    """Each row has its day, light readers see it, and a rebuild changes nothing."""
-    path = settings.path("silver", "readings")
-    assert {(row["event_date"], row["updated"].date()) for row in silver(settings)} == {
-        (row["updated"].date(), row["updated"].date()) for row in silver(settings)
-    }
-    assert delta.snapshot(path).partitions == ("event_date",)
-    days = set(delta.row_counts(path)["partition.event_date"].to_pylist())
-    assert days == {row["event_date"] for row in silver(settings)}
-    proof = rebuild(runner(spark, settings, spec))
-    assert (proof.gained, proof.lost) == (0, 0)
+def laid_out(layout: Mapping[str, Any] | None, **changes: Any) -> TableSpec:
+    """The readings in this layout, with a key from which their day follows."""
+    return readings(**{"key": ["sensor", "updated"], "checks": [], "layout": layout, **changes})
 
 
-@pytest.mark.exhaustive(seconds=30)
-def test_rows_move_between_partitions_by_merge_by_fold_and_by_rebuild(spark, settings):
-    spec = readings(layout=BY_DAY, checks=[])
-    land(settings, 1, [A1, B1])
-    heal(spark, settings, [1], spec)
-    land(settings, 2, ["a,1,11,2024-01-02T01:00:00Z", "c,1,1,2024-01-02T01:00:00Z"])
-    heal(spark, settings, [2], spec)
-    assert_lies_by_day(spark, settings, spec)
-    assert [(row["sensor"], row["event_date"].day) for row in silver(settings)] == [("a", 2), ("b", 1), ("c", 2)]
-    # The redelivery takes the key's newest row away: it goes back to its old partition.
-    land(settings, 2, ["c,1,2,2024-01-03T01:00:00Z"])
-    heal(spark, settings, [2], spec)
-    assert [(row["sensor"], row["event_date"].day) for row in silver(settings)] == [("a", 1), ("b", 1), ("c", 3)]
-    assert_lies_by_day(spark, settings, spec)
+def has_layout(settings, layout: Mapping[str, Any] | None) -> bool:
+    expected = tuple(tuple((layout or {}).get(way, ())) for way in ("partition_by", "cluster_by"))
+    return read_layout(settings.path("silver", "readings")) == expected
 
 
-def test_an_expression_that_stops_gives_null_and_stops_no_batch(spark, settings):
+def values(settings) -> list[tuple]:
+    """Silver's rows, as a light reader has them."""
+    return [(row["sensor"], row["updated"].day, row["value"]) for row in silver(settings)]
+
+
+def test_the_bounds_of_a_merge_are_true_of_its_rows_and_of_few_others(spark, monkeypatch):
+    columns = {"s": "string", "t": "timestamp", "n": "timestamp_ntz", "d": "decimal(9,2)", "b": "boolean", "updated": "timestamp"}
+    derived = {"day": {"type": "date", "expr": "try_to_date(s)"}, "x": {"type": "string", "expr": "s"}}
+    names = ["day", "t", "n", "d", "b", "x"]
+    layout = {"partition_by": names, "derived": derived}
+    spec = laid_out(layout, columns=columns, key=[*"stndb"], last_modified=None)
+    # The first two moments have one text in New York.
+    moments = [datetime(2024, 11, 3, hour, 30, 0, 7, tzinfo=UTC) for hour in (5, 6, 7)]
+    rows = [
+        (text, moment, moment.replace(tzinfo=None), Decimal("-1.50"), True, moment)
+        for text, moment in zip(["it's `${x}`", "2024-01-02", "0001-01-01"], moments, strict=True)
+    ]
+    frame = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    frame = frame.selectExpr("*", "try_to_date(s) as day", "s as x")
+    target = frame.alias("t")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for most in (100, 1):
+            monkeypatch.setattr(merge_bounds, "MOST", most)
+            one = bounds_of(frame.where("s = '2024-01-02'"), spec)
+            assert len(one) == len(names)
+            assert [row["s"] for row in target.where(" AND ".join(one)).collect()] == ["2024-01-02"]
+            assert target.where(one[names.index("t")]).count() == 1
+            assert target.where(" AND ".join(bounds_of(frame, spec))).count() == 3
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert bounds_of(frame.limit(0), spec) == []
+    personal = laid_out({"cluster_by": ["s", "t"]}, columns={**columns, "s": {"type": "string", "pii": True}}, key=["s", "t"])
+    assert len(bounds_of(frame, personal)) == 1, "a table's history shows the bounds"
+    assert bounds_of(frame, laid_out({"cluster_by": ["updated"]}, columns=columns, key=["s"])) == []
+
+
+@pytest.mark.parametrize("layout", [BY_DAY, NEAR], ids=["partitioned", "clustered"])
+def test_a_merge_reads_no_file_of_another_day(spark, tmp_path, layout):
+    path, spec = str(tmp_path / "t"), laid_out(layout)
+    schema = "sensor string, hour int, value double, updated timestamp, event_date date"
+
+    def rows(*days: int):
+        cells = [(name, day, float(day), datetime(2024, 1, day, 1, tzinfo=UTC), date(2024, 1, day)) for day in days for name in "ab"]
+        return spark.createDataFrame(cells, schema).coalesce(1)
+
+    create(rows(1).limit(0), path, {"delta.checkpointInterval": "2"}, LayoutSpec.model_validate(layout))
+    for day in (1, 2, 3):
+        delta.append(rows(day), path)
+    assert list((tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet"))
+    assert read_layout(path) == (tuple(layout.get("partition_by", ())), tuple(layout.get("cluster_by", ())))
+    # Light readers skip by the same columns.
+    files = delta.row_counts(path).to_pylist()
+    light = delta.read_arrow(path, ["sensor", "event_date"], [("event_date", "=", date(2024, 1, 2))])
+    assert light.to_pylist() == [{"sensor": name, "event_date": date(2024, 1, 2)} for name in "ab"]
+    first = next(f["path"] for f in files if date(2024, 1, 1) in (f.get("partition.event_date"), f.get("min.event_date")))
+    Path(path, first).unlink()
+    bounds = bounds_of(rows(2), spec)
+    merge = DeltaTable.forPath(spark, path).alias("t").merge(rows(2).alias("s"), " AND ".join(["t.sensor = s.sensor", *bounds]))
+    merge.whenMatchedUpdate(set={"value": "20"}).execute()
+    light = delta.read_arrow(path, ["value"], [("event_date", "=", date(2024, 1, 2))])
+    assert light["value"].to_pylist() == [20.0, 20.0]
+
+
+def test_an_expression_that_stops_gives_null_and_so_does_an_empty_text(spark):
     derived = {
         "day": {"type": "date", "expr": "to_date(sensor)"},
         "far": {"type": "date", "expr": "date_add(updated, 4000000)"},
+        "text": {"type": "string", "expr": "sensor"},
     }
-    spec = readings(layout={"partition_by": ["day", "far"], "derived": derived}, checks=[])
-    land(settings, 1, [A1, "2024-02-03,1,1,2024-01-01T00:00:00Z"])
-    heal(spark, settings, [1], spec)
-    assert [(row["sensor"], row["day"], row["far"]) for row in silver(settings)] == [
-        ("2024-02-03", date(2024, 2, 3), None),
-        ("a", None, None),
-    ]
+    spec = laid_out({"partition_by": [*derived], "derived": derived})
+    schema = "sensor string, hour int, value double, updated timestamp, p_extracted_at timestamp, extraction_seq int, _content_hash string"
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    frame = spark.createDataFrame([(text, 1, 1.0, at, at, 1, "") for text in ("", "a", "2024-02-03")], schema)
+    assert [tuple(row) for row in as_silver(frame, spec).select("sensor", *derived).collect()] == [
+        ("", None, None, None), ("a", None, None, "a"), ("2024-02-03", date(2024, 2, 3), None, "2024-02-03"),
+    ]  # fmt: skip
 
 
-def test_a_migration_changes_the_layout_there_and_back(spark, settings):
-    path = settings.path("silver", "readings")
+def test_a_migration_lays_silver_out_and_repeats_after_a_kill(spark, settings):
+    path, plain, days = settings.path("silver", "readings"), laid_out(None), laid_out(BY_DAY)
     land(settings, 1, [A1, B1])
-    plain = readings(checks=[])
     heal(spark, settings, [1], plain)
-    before = silver(settings)
-    days = readings(layout=BY_DAY, checks=[])
-    assert [(step.action, step.column) for step in migrate(runner(spark, settings, days))] == [("add", "event_date")]
-    assert_lies_by_day(spark, settings, days)
+    before, number = values(settings), delta.version(path)
+    status = read_schema_status(settings, days)
+    assert not status.matches
+    assert [step.as_row() for step in plan_of(status)][1] == {
+        "step": "lay out", "column": "*", "was": "one folder", "becomes": "partition_by event_date", "rewrites data": "yes",
+        "reversible": "yes", "because": "the files are written anew from bronze; no value changes",
+    }  # fmt: skip
+    assert delta.version(path) == number, "the plan changes nothing"
+    for point in ("silver_rebuilt", "migrated"):
+
+        def kill(step: str, point: str = point) -> None:
+            if step == point:
+                raise Killed
+
+        with pytest.raises(Killed):
+            migrate(runner(spark, settings, days, kill))
+    assert migrate(runner(spark, settings, days)) == []
+    assert read_schema_status(settings, days).matches
+    assert (values(settings), has_layout(settings, BY_DAY)) == (before, True)
+    assert all(row["event_date"] == row["updated"].date() for row in silver(settings))
     [listed] = [row for row in column_rows(read_schema_status(settings, days)) if row["column"] == "event_date"]
     assert (listed["by"], listed["promised"], listed["table"]) == ("layout", "date", "date")
-    clustered = readings(layout={"cluster_by": ["hour", "updated"]}, checks=[])
-    assert [(step.action, step.reversible) for step in migrate(runner(spark, settings, clustered))] == [("drop", True)]
-    assert (delta.snapshot(path).partitions, clustering(spark, path)) == ((), ["hour", "updated"])
-    by_hour = readings(layout={"partition_by": ["hour"]}, checks=[])
-    [step] = migrate(runner(spark, settings, by_hour))
-    assert (step.action, step.rewrites) == ("rewrite", True)
-    assert (delta.snapshot(path).partitions, clustering(spark, path)) == (("hour",), [])
-    assert [step.action for step in migrate(runner(spark, settings, plain))] == ["rewrite"]
-    assert delta.snapshot(path).partitions == ()
-    assert silver(settings) == before
-    # A rebuild does it as well, and once.
-    versions = [rebuild(runner(spark, settings, clustered)).version for _ in range(2)]
-    assert (clustering(spark, path), versions[0]) == (["hour", "updated"], versions[1])
-    # Without a migration, the next batch does it.
-    land(settings, 2, ["a,1,11,2024-01-02T01:00:00Z"])
-    heal(spark, settings, [2], days)
-    assert_lies_by_day(spark, settings, days)
+    near = laid_out({"cluster_by": ["updated"]})
+    steps = migrate(runner(spark, settings, near))
+    assert [(step.action, step.was, step.becomes) for step in steps] == [
+        ("drop", "date", ""), ("lay out", "partition_by event_date", "cluster_by updated"),
+    ]  # fmt: skip
+    assert (values(settings), has_layout(settings, {"cluster_by": ["updated"]})) == (before, True)
+    # A version of before has its own columns and layout, for light readers too.
+    assert delta.snapshot(path, number).partitions == ()
+    assert "event_date" not in delta.read_arrow(path, version=number).column_names
+    assert (delta.head_arrow(path, 5).num_rows, delta.read_arrow(path).num_rows) == (2, 2)
 
 
-@pytest.mark.exhaustive(seconds=30)
-def test_gold_lies_as_declared_whole_and_by_parts(spark, settings):
-    spec = readings(checks=[])
+@pytest.mark.exhaustive(seconds=90)
+@pytest.mark.parametrize("layout", [BY_DAY, NEAR], ids=["partitioned", "clustered"])
+def test_every_write_keeps_the_layout(spark, settings, layout):
+    spec, path = laid_out(layout), settings.path("silver", "readings")
+
+    def assert_holds(expected: list[tuple]) -> None:
+        assert (values(settings), has_layout(settings, layout)) == (expected, True)
+        proof = rebuild(runner(spark, settings, spec))
+        assert (proof.gained, proof.lost) == (0, 0)
+
     land(settings, 1, [A1, B1])
+    heal(spark, settings, [1], spec)
+    # By MERGE: a change, a late row and a new one.
+    land(settings, 2, ["a,1,11,2024-01-01T01:00:00Z", "c,1,1,2023-12-31T01:00:00Z", "a,1,2,2024-01-02T01:00:00Z"])
+    heal(spark, settings, [2], spec)
+    assert_holds([("a", 1, 11.0), ("a", 2, 2.0), ("b", 1, 30.0), ("c", 31, 1.0)])
+    # By the fold: a redelivery takes rows away.
+    land(settings, 2, ["c,1,2,2024-01-03T01:00:00Z"])
+    heal(spark, settings, [2], spec)
+    rows = [("a", 1, 10.0), ("b", 1, 30.0), ("c", 3, 2.0)]
+    assert_holds(rows)
+    compacted = {each.layer: each for each in maintain(runner(spark, settings, spec))}
+    assert compacted["silver"].files_after <= compacted["silver"].files_before
+    assert_holds(rows)
+    # Somebody restores an old version, or loses all of silver.
+    DeltaTable.forPath(spark, path).restoreToVersion(0)
+    rebuild(runner(spark, settings, spec))
+    assert_holds(rows)
+    delta.remove_folder(path)
+    assert rebuild(runner(spark, settings, spec)).gained == 3
+    assert_holds(rows)
+
+
+@pytest.mark.exhaustive(seconds=90)
+def test_a_migration_there_and_back(spark, settings, monkeypatch):
+    path, plain = settings.path("silver", "readings"), laid_out(None)
+    land(settings, 1, [A1, B1])
+    heal(spark, settings, [1], plain)
+    before = silver(settings)
+    for layout in ({"cluster_by": ["hour"]}, {"cluster_by": ["sensor", "hour"]}, NEAR, BY_DAY, NEAR, None):
+        assert migrate(runner(spark, settings, laid_out(layout)))[-1].action == "lay out"
+        assert has_layout(settings, layout)
+    assert silver(settings) == before
+    # Changed by hand: the plan shows it, and a migration mends it.
+    near = laid_out({"cluster_by": ["hour"]})
+    migrate(runner(spark, settings, near))
+    spark.sql(f"ALTER TABLE delta.`{path}` CLUSTER BY NONE")
+    assert [(s.action, s.was, s.becomes) for s in plan_of(read_schema_status(settings, near))] == [
+        ("lay out", "one folder", "cluster_by hour")
+    ]
+    with monkeypatch.context() as patch:
+        # Killed between the rows and their clustering.
+        patch.setattr(layouts, "cluster", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            migrate(runner(spark, settings, near))
+    assert migrate(runner(spark, settings, near)) != []
+    assert has_layout(settings, {"cluster_by": ["hour"]})
+    # A rebuild does it as well, and once; without either, the next batch does it.
+    versions = [rebuild(runner(spark, settings, laid_out(BY_DAY))).version for _ in range(2)]
+    assert (has_layout(settings, BY_DAY), versions[0]) == (True, versions[1])
+    land(settings, 2, ["a,1,11,2024-01-02T01:00:00Z"])
+    heal(spark, settings, [2], laid_out(NEAR))
+    assert (has_layout(settings, NEAR), len(silver(settings))) == (True, 3)
+
+
+@pytest.mark.exhaustive(seconds=90)
+def test_gold_lies_as_declared_whole_and_by_parts(spark, settings, monkeypatch):
+    spec = readings(checks=[], columns={"sensor": "string", "hour": "int", "value": "string", "updated": "timestamp"})
+    land(settings, 1, [A1, "b,1,,2024-01-01T01:00:00Z"])
     heal(spark, settings, [1], spec)
 
     def publish(number: int, layout: Mapping[str, Any] | None):
-        sql = "select to_date(updated) as day, hour, count(*) as n from silver_readings group by to_date(updated), hour"
+        sql = "select to_date(updated) as day, hour, max(value) as v from silver_readings group by to_date(updated), hour, sensor"
         grain = {"column": "day", "inputs": {"silver_readings": "to_date(updated)"}}
-        gold = {"name": "days", "sql": "days.sql", "key": ["day", "hour"], "grain": grain, "layout": layout}
+        sql = sql.replace("hour, max", "sensor, hour, max")
+        gold = {"name": "days", "sql": "days.sql", "key": ["day", "sensor", "hour"], "grain": grain, "layout": layout}
         run = GoldRun(
             settings=settings, spec=GoldSpec.model_validate(gold), session=lambda: spark, run_id=f"gold-{number}",
             query=read_gold(sql, "days.sql", silver_schemas([spec])), clock=lambda: datetime(2024, 7, number, tzinfo=UTC),
@@ -119,12 +250,18 @@ def test_gold_lies_as_declared_whole_and_by_parts(spark, settings):
     land(settings, 2, ["c,1,1,2024-01-02T01:00:00Z"])
     heal(spark, settings, [2], spec)
     assert publish(2, {"partition_by": ["day"]}) == ("2024-01-02",)
-    assert delta.snapshot(path).partitions == ("day",)
+    assert read_layout(path) == (("day",), ())
     rows = rows_of(path)
-    assert [(row["day"].day, row["n"]) for row in rows] == [(1, 2), (2, 1)]
-    # Another layout is another rule set: the table is derived whole.
-    for number, layout in ((3, {"cluster_by": ["day"]}), (4, {"partition_by": ["hour"]}), (5, None)):
-        assert publish(number, layout) is None
+    assert [(row["day"].day, row["sensor"], row["v"]) for row in rows] == [(1, "a", "10"), (1, "b", ""), (2, "c", "1")]
+    # Another layout is another rule set: the table is derived whole. A kill between rows and clustering is made good.
+    with monkeypatch.context() as patch:
+        patch.setattr(layouts, "cluster", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            publish(3, {"cluster_by": ["day"]})
+    for number, layout in ((4, {"cluster_by": ["day"]}), (5, {"partition_by": ["hour"]}), (6, None)):
+        publish(number, layout)
         assert rows_of(path) == rows
-        assert delta.snapshot(path).partitions == tuple((layout or {}).get("partition_by", ()))
-        assert clustering(spark, path) == (layout or {}).get("cluster_by", [])
+        assert read_layout(path) == tuple(tuple((layout or {}).get(way, ())) for way in ("partition_by", "cluster_by"))
+    # Delta has no empty text in a partition.
+    publish(7, {"partition_by": ["v"]})
+    assert sorted((row["sensor"], row["v"]) for row in rows_of(path)) == [("a", "10"), ("b", None), ("c", "1")]
