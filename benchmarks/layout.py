@@ -1,93 +1,123 @@
-"""What a layout means for a MERGE, and for a reader without Spark: `python -m benchmarks.layout`.
+"""What a layout means for a MERGE, and for a reader without Spark: `python -m benchmarks.layout [rows]`.
 
-A table of 100 days, in three layouts: none, partitioned by day, clustered by day. The files are made as small as makes a
-hundred of them, as a large table has them. Measured once each: the seconds of a MERGE by key (half of its rows are new, half
-change rows of the last day), the data files that it rewrites, and the bytes that `deltalake` reads of the files of one day.
+Belongs here: one table of 100 days in three layouts, its MERGE and its readers. Does not: the gate around the MERGE (gate).
+
+The files are made small, so that there are a hundred of them, as a large table has. The rows lie in no order, as a rebuild
+leaves them. A MERGE changes half a day's rows and adds as many. Each is done with the bounds that silver's MERGE has, and
+without them, by turns on the same version.
 """
 
-import shutil
 import sys
 import tempfile
 import time
-from datetime import date, timedelta
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.console import Console
 
 from benchmarks.lab import Lab
 from lakehouse_assets.contracts.layout import LayoutSpec
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.pipeline.merge_bounds import bounds_of
 from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.layout import create
 
-ROWS, DAYS, FIRST = 1_000_000, 100, date(2024, 1, 1)
-LAYOUTS = {
+DAYS, FIRST, PAIRS = 100, date(2024, 1, 1), 2
+DERIVED = {"day": {"type": "date", "expr": "to_date(at)"}}
+LAYOUTS: dict[str, dict[str, Any] | None] = {
     "none": None,
-    "partition_by: [day]": LayoutSpec(partition_by=("day",)),
-    "cluster_by: [day]": LayoutSpec(cluster_by=("day",)),
+    "partition_by: [day]": {"partition_by": ["day"], "derived": DERIVED},
+    "cluster_by: [day]": {"cluster_by": ["day"], "derived": DERIVED},
 }
 FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+out = Console(width=240, highlight=False)
 
 
-def readings(spark: SparkSession, first: int, rows: int) -> DataFrame:
-    """Rows with a key that says nothing of the day, in no order."""
-    ids = spark.range(first, first + rows).repartition(8, F.hash("id"))
-    days = F.least(F.lit(DAYS - 1), (F.col("id") * DAYS / ROWS).cast("int"))
-    return ids.select(
-        F.md5(F.col("id").cast("string")).alias("key"), F.date_add(F.lit(FIRST), days).alias("day"), F.rand(1).alias("value")
+def spec_of(layout: dict[str, Any] | None) -> TableSpec:
+    """Return a table of events with a key of two columns, the second of which gives the day."""
+    return TableSpec.model_validate({
+        "name": "events", "source": {"kind": "files", "path": "{window:%Y-%m-%d}.csv", "format": "csv"},
+        "extraction": {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "upsert"},
+        "key": ["id", "at"], "columns": {"id": "string", "at": "timestamp", "value": "double"}, "layout": layout,
+    })  # fmt: skip
+
+
+def events(lab: Lab, first: int, last: int, rows: int) -> DataFrame:
+    """Return the events of these numbers, in no order. ``rows``: of the whole table; later numbers are of the last day."""
+    numbers = lab.spark.range(first, last).repartition(4, F.hash("id"))
+    day = f"least({DAYS - 1}, cast(id * {DAYS} div {rows} as int))"
+    return numbers.selectExpr(
+        "md5(cast(id as string)) as id",
+        f"timestamp'{FIRST} 00:00:00Z' + make_dt_interval({day}, 0, 0, id % 86400) as at",
+        "rand(1) as value",
+        f"date_add(date'{FIRST}', {day}) as day",
     )
 
 
-def measure(spark: SparkSession, path: str, layout: LayoutSpec | None) -> dict[str, object]:
-    """Make the table, MERGE a day, read a day."""
-    rows = readings(spark, 0, ROWS)
-    create(rows.limit(0), path, SILVER_PROPERTIES, layout)
-    delta.append(rows, path)
-    spark.conf.set(FILE_SIZE, str(max(1, sum(delta.row_counts(path)["size_bytes"].to_pylist()) // DAYS)))
-    DeltaTable.forPath(spark, path).optimize().executeCompaction()
-    files = delta.row_counts(path).num_rows
-    per_day = ROWS // DAYS
-    batch = readings(spark, ROWS - per_day // 2, per_day).cache()
-    batch.count()
+def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int) -> list[dict[str, object]]:
+    """Make the table, MERGE into its last day, and read a day in the middle."""
+    spec, table = spec_of(layout), events(lab, 0, rows, rows)
+    began, used = time.monotonic(), lab.cpu()
+    create(table.limit(0), path, SILVER_PROPERTIES, LayoutSpec.model_validate(layout) if layout else None)
+    delta.append(table, path)
+    lab.spark.conf.set(FILE_SIZE, str(sum(delta.row_counts(path)["size_bytes"].to_pylist()) // DAYS))
+    DeltaTable.forPath(lab.spark, path).optimize().executeCompaction()
+    made = {"made s": time.monotonic() - began, "made cpu s": lab.cpu() - used, "files": delta.row_counts(path).num_rows}
+    version, day = delta.version(path), FIRST + timedelta(days=DAYS // 2)
     began = time.monotonic()
-    merge = DeltaTable.forPath(spark, path).alias("t").merge(batch.alias("s"), "t.key = s.key")
-    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    count = delta.read_arrow(path, ["id", "value"], [("day", "=", day)]).num_rows
     seconds = time.monotonic() - began
-    metrics = DeltaTable.forPath(spark, path).history(1).first()["operationMetrics"]
-    day = FIRST + timedelta(days=DAYS // 2)
-    read = _bytes_of_day(path, day)
-    return {
-        "files": files, "MERGE s": round(seconds, 1), "rewritten files": metrics["numTargetFilesRemoved"],
-        "rows copied": metrics["numTargetRowsCopied"], "MB read of one day": round(read / 1e6, 2),
-    }  # fmt: skip
+    light = {"light s": seconds, "light rows": count, "light MB": _bytes_of_day(path, day) / 1e6}
+    batch = events(lab, rows - rows // DAYS // 2, rows + rows // DAYS // 2, rows).cache()
+    batch.count()
+    results: list[dict[str, object]] = []
+    for pair in range(PAIRS + 1):
+        for bounded in (False, True) if layout else (False,):
+            DeltaTable.forPath(lab.spark, path).restoreToVersion(version)
+            began, used = time.monotonic(), lab.cpu()
+            bounds = bounds_of(batch, spec) if bounded else []
+            bounding = time.monotonic() - began
+            metrics = _merge(lab, path, batch, bounds)
+            times = {"s": time.monotonic() - began, "cpu s": lab.cpu() - used, "of which bounds s": bounding}
+            if pair:  # the first is to warm up
+                results.append({"bounds": bounded, **times, **metrics, **light, **made})
+    batch.unpersist()
+    return results
+
+
+def _merge(lab: Lab, path: str, batch: DataFrame, bounds: Sequence[str]) -> dict[str, int]:
+    merge = DeltaTable.forPath(lab.spark, path).alias("t").merge(
+        batch.alias("s"), " AND ".join(["t.id = s.id", "t.at = s.at", *bounds])
+    )  # fmt: skip
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    metrics = DeltaTable.forPath(lab.spark, path).history(1).first()["operationMetrics"]
+    return {"rewritten files": int(metrics["numTargetFilesRemoved"]), "copied rows": int(metrics["numTargetRowsCopied"])}
 
 
 def _bytes_of_day(path: str, day: date) -> int:
     """Return the bytes of the files that a reader cannot skip, by partitions or by Delta's statistics."""
     files = delta.row_counts(path).to_pylist()
 
-    def may_have(file: dict) -> bool:
-        if "partition.day" in file:
-            return file["partition.day"] == day
-        return file["min.day"] <= day <= file["max.day"]
+    def may_have(file: dict[str, Any]) -> bool:
+        return file["partition.day"] == day if "partition.day" in file else file["min.day"] <= day <= file["max.day"]
 
     return sum(file["size_bytes"] for file in files if may_have(file))
 
 
-out = Console(width=240, highlight=False)
-
-
 def main() -> int:
-    """Measure every layout and print a line for each."""
+    """Measure every layout and print a line for each MERGE."""
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), memory="2g")
         for name, layout in LAYOUTS.items():
-            path = str(Path(folder) / "table")
-            out.print(name, measure(lab.spark, path, layout))
-            shutil.rmtree(path)
+            for result in measure(lab, str(Path(folder) / f"table{len(name)}"), layout, rows):
+                out.print(name, {key: round(value, 2) if isinstance(value, float) else value for key, value in result.items()})
         lab.spark.stop()
     return 0
 

@@ -1,6 +1,7 @@
 """Columns computed from a row's others once it is folded: the surrogate key, and those of the layout.
 
-Belongs here: a folded row → the row as silver has it, and what a partition cannot hold. Does not: the hash (surrogate_key), folding (pipeline), or writing.
+Belongs here: a folded row → the row as silver has it, and what a partition cannot hold. Does not: the hash (surrogate_key),
+folding (pipeline), or writing.
 """
 
 from pyspark.sql import DataFrame

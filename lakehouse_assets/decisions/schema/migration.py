@@ -48,7 +48,8 @@ def migration(
 ) -> list[Step]:
     """The steps from the table's columns to the promised ones. ``renames``: old name → new. ``filled``: promised columns of
     which bronze has values. ``foreign``: the table's columns of which it has none. ``same_values``: the table was made by the
-    contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. Raises ValueError for an impossible rename.
+    contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. Raises ValueError for an
+    impossible rename.
     """
     has, wants = dict(table), dict(promised)
     steps = [_rename(old, new, has, wants, foreign) for old, new in renames.items()]
