@@ -28,15 +28,15 @@ from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.layout import create
 
-DAYS, FIRST, PAIRS = 100, date(2024, 1, 1), 2
+DAYS, FIRST, PAIRS = 100, date(2024, 1, 1), 1
 DERIVED = {"day": {"type": "date", "expr": "to_date(at)"}}
 LAYOUTS: dict[str, dict[str, Any] | None] = {
     "none": None,
     "partition_by: [day]": {"partition_by": ["day"], "derived": DERIVED},
     "cluster_by: [day]": {"cluster_by": ["day"], "derived": DERIVED},
 }
-FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
-out = Console(width=240, highlight=False)
+FILE_SIZES = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
+out = Console(width=400, highlight=False, markup=False)
 
 
 def spec_of(layout: dict[str, Any] | None) -> TableSpec:
@@ -65,8 +65,11 @@ def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int) -> li
     spec, table = spec_of(layout), events(lab, 0, rows, rows)
     began, used = time.monotonic(), lab.cpu()
     create(table.limit(0), path, SILVER_PROPERTIES, LayoutSpec.model_validate(layout) if layout else None)
+    lab.spark.conf.set("spark.sql.files.maxRecordsPerFile", str(rows // DAYS))
     delta.append(table, path)
-    lab.spark.conf.set(FILE_SIZE, str(sum(delta.row_counts(path)["size_bytes"].to_pylist()) // DAYS))
+    lab.spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    for size in FILE_SIZES:
+        lab.spark.conf.set(size, str(sum(delta.row_counts(path)["size_bytes"].to_pylist()) // DAYS))
     DeltaTable.forPath(lab.spark, path).optimize().executeCompaction()
     made = {"made s": time.monotonic() - began, "made cpu s": lab.cpu() - used, "files": delta.row_counts(path).num_rows}
     version, day = delta.version(path), FIRST + timedelta(days=DAYS // 2)
@@ -117,7 +120,9 @@ def main() -> int:
         lab = Lab(Path(folder), memory="2g")
         for name, layout in LAYOUTS.items():
             for result in measure(lab, str(Path(folder) / f"table{len(name)}"), layout, rows):
-                out.print(name, {key: round(value, 2) if isinstance(value, float) else value for key, value in result.items()})
+                out.print(
+                    f"{name:20}", {key: round(value, 2) if isinstance(value, float) else value for key, value in result.items()}
+                )
         lab.spark.stop()
     return 0
 
