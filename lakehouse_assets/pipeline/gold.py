@@ -25,7 +25,6 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.batches import Broken
-from lakehouse_assets.measures.computed_columns import as_partitioned
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
 from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps
@@ -129,8 +128,7 @@ class GoldTarget(Target[GoldRun]):
             others[name.removeprefix("silver_")] = table
         path = self.run.settings.path("staging", self.run.table, self.run.run_id)
         store = partial(write_once, spark, path=path)
-        rows = as_partitioned(spark.sql(self.run.query.limited), self.run.spec.layout)
-        return stage_gold(self.run, (self.at, self.number), rows, others, store)
+        return stage_gold(self.run, (self.at, self.number), spark.sql(self.run.query.limited), others, store)
 
     def decide(self) -> list[Decision]:
         """One decision, in which the versions of the inputs stand for a window."""
