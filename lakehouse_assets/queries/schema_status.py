@@ -45,9 +45,8 @@ class SchemaStatus:
 
     @property
     def matches(self) -> bool:
-        """Whether the table has the promised columns and layout, or does not exist yet."""
-        as_declared = self.table == self.promised and self.same_values and self.layout[0] == self.layout[1]
-        return self.table is None or as_declared
+        """Whether the table has the promised columns, or does not exist yet."""
+        return self.table is None or (self.table == self.promised and self.same_values)
 
 
 def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str, Sequence[str]] | None = None) -> SchemaStatus:
@@ -147,7 +146,7 @@ def _arrived(last: ExtractionRecord | None, source: str | None) -> str:
 
 
 def table_differences(status: SchemaStatus, readers: Mapping[str, Sequence[str]] | None = None) -> list[Difference]:
-    """Return the table's differences from the contract. ``readers``: what reads a column downstream."""
+    """Return the table's differences from the contract, its layout last. ``readers``: what reads a column downstream."""
     if status.table is None:
         return []
     has, wants = dict(status.table), dict(status.promised)
@@ -160,6 +159,10 @@ def table_differences(status: SchemaStatus, readers: Mapping[str, Sequence[str]]
             differences.append(
                 Difference(name, *types, "accepted", "the next batch brings it about; or migrate", kind, name, used)
             )
+    lies, declared = status.layout
+    if lies != declared:
+        advice = "it was changed by hand: migrate" if status.same_values else "the next batch brings it about; or migrate"
+        differences.append(Difference("layout", declared, lies, "accepted", advice, "type", "layout"))
     return differences
 
 

@@ -20,7 +20,7 @@ from lakehouse_assets.operations.maintain import maintain
 from lakehouse_assets.operations.rebuild import migrate, plan_of, rebuild
 from lakehouse_assets.pipeline.gold import publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
-from lakehouse_assets.queries.schema_status import column_rows, read_schema_status
+from lakehouse_assets.queries.schema_status import column_rows, read_schema_status, table_differences
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage import layout as layouts
 from lakehouse_assets.storage.layout import read_layout
@@ -70,6 +70,7 @@ def test_a_migration_lays_silver_out_and_repeats_after_a_kill(spark, settings):
     before, number = values(settings), delta.version(path)
     status = read_schema_status(settings, days)
     assert not status.matches
+    assert [d.path for d in table_differences(status)] == ["event_date", "layout"]
     assert [step.as_row() for step in plan_of(status)][1] == {
         "step": "lay out", "column": "*", "was": "one folder", "becomes": "partition_by event_date", "rewrites data": "yes",
         "reversible": "yes", "because": "the files are written anew from bronze; no value changes",
@@ -151,6 +152,9 @@ def test_a_migration_there_and_back(spark, settings, monkeypatch):
     assert [(s.action, s.was, s.becomes) for s in plan_of(read_schema_status(settings, near))] == [
         ("lay out", "one folder", "cluster_by hour")
     ]
+    [shown] = table_differences(read_schema_status(settings, near))
+    assert (shown.path, shown.promised, shown.arrived) == ("layout", "cluster_by hour", "one folder")
+    assert shown.advice == "it was changed by hand: migrate"
     with monkeypatch.context() as patch:
         # Killed between the rows and their clustering.
         patch.setattr(layouts, "cluster", lambda *_: (_ for _ in ()).throw(Killed))
