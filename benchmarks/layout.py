@@ -1,10 +1,10 @@
-"""What a layout means for a MERGE, and for a reader without Spark: `python -m benchmarks.layout [rows]`.
+"""What a layout means for a MERGE, and for a reader without Spark: `python -m benchmarks.layout [rows [layout …]]`.
 
 Belongs here: one table of 100 days in three layouts, its MERGE and its readers. Does not: the gate around the MERGE (gate).
 
-The files are made small, so that there are a hundred of them, as a large table has. The rows lie in no order, as a rebuild
-leaves them. A MERGE changes half a day's rows and adds as many. Each is done with the bounds that silver's MERGE has, and
-without them, by turns on the same version.
+The files are made small, so that there are a hundred of them, as a large table has. The rows lie in the order of a hash, as
+a rebuild leaves them. A MERGE changes half a day's rows and adds as many. Each is done with the bounds that silver's MERGE
+has, and without them, by turns on the same version.
 """
 
 import sys
@@ -32,8 +32,8 @@ DAYS, FIRST, PAIRS = 100, date(2024, 1, 1), 1
 DERIVED = {"day": {"type": "date", "expr": "to_date(at)"}}
 LAYOUTS: dict[str, dict[str, Any] | None] = {
     "none": None,
-    "partition_by: [day]": {"partition_by": ["day"], "derived": DERIVED},
-    "cluster_by: [day]": {"cluster_by": ["day"], "derived": DERIVED},
+    "partition_by": {"partition_by": ["day"], "derived": DERIVED},
+    "cluster_by": {"cluster_by": ["day"], "derived": DERIVED},
 }
 FILE_SIZES = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
 out = Console(width=400, highlight=False, markup=False)
@@ -49,7 +49,7 @@ def spec_of(layout: dict[str, Any] | None) -> TableSpec:
 
 
 def events(lab: Lab, first: int, last: int, rows: int) -> DataFrame:
-    """Return the events of these numbers, in no order. ``rows``: of the whole table; later numbers are of the last day."""
+    """Return the events of these numbers, in the order of a hash. ``rows``: of the table; later ones are of its last day."""
     numbers = lab.spark.range(first, last).repartition(4, F.hash("id"))
     day = f"least({DAYS - 1}, cast(id * {DAYS} div {rows} as int))"
     return numbers.selectExpr(
@@ -57,7 +57,7 @@ def events(lab: Lab, first: int, last: int, rows: int) -> DataFrame:
         f"timestamp'{FIRST} 00:00:00Z' + make_dt_interval({day}, 0, 0, id % 86400) as at",
         "rand(1) as value",
         f"date_add(date'{FIRST}', {day}) as day",
-    )
+    ).sortWithinPartitions("id")
 
 
 def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int) -> list[dict[str, object]]:
@@ -118,8 +118,8 @@ def main() -> int:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), memory="2g")
-        for name, layout in LAYOUTS.items():
-            for result in measure(lab, str(Path(folder) / f"table{len(name)}"), layout, rows):
+        for name in sys.argv[2:] or LAYOUTS:
+            for result in measure(lab, str(Path(folder) / name), LAYOUTS[name], rows):
                 out.print(
                     f"{name:20}", {key: round(value, 2) if isinstance(value, float) else value for key, value in result.items()}
                 )
