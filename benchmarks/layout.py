@@ -10,7 +10,7 @@ has, and without them, by turns on the same version.
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.layout import create
 
-DAYS, FIRST, PAIRS = 100, date(2024, 1, 1), 1
+DAYS, FIRST = 100, date(2024, 1, 1)
 DERIVED = {"day": {"type": "date", "expr": "to_date(at)"}}
 LAYOUTS: dict[str, dict[str, Any] | None] = {
     "none": None,
@@ -60,8 +60,8 @@ def events(lab: Lab, first: int, last: int, rows: int) -> DataFrame:
     ).sortWithinPartitions("id")
 
 
-def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int) -> list[dict[str, object]]:
-    """Make the table, MERGE into its last day, and read a day in the middle."""
+def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int, pairs: int) -> Iterator[dict[str, object]]:
+    """Make the table, and read a day in the middle. Yield the figures of each MERGE into its last day."""
     spec, table = spec_of(layout), events(lab, 0, rows, rows)
     began, used = time.monotonic(), lab.cpu()
     create(table.limit(0), path, SILVER_PROPERTIES, LayoutSpec.model_validate(layout) if layout else None)
@@ -79,19 +79,17 @@ def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int) -> li
     light = {"light s": seconds, "light rows": count, "light MB": _bytes_of_day(path, day) / 1e6}
     batch = events(lab, rows - rows // DAYS // 2, rows + rows // DAYS // 2, rows).cache()
     batch.count()
-    results: list[dict[str, object]] = []
-    for pair in range(PAIRS + 1):
-        for bounded in (False, True) if layout else (False,):
-            DeltaTable.forPath(lab.spark, path).restoreToVersion(version)
-            began, used = time.monotonic(), lab.cpu()
-            bounds = bounds_of(batch, spec) if bounded else []
-            bounding = time.monotonic() - began
-            metrics = _merge(lab, path, batch, bounds)
-            times = {"s": time.monotonic() - began, "cpu s": lab.cpu() - used, "of which bounds s": bounding}
-            if pair:  # the first is to warm up
-                results.append({"bounds": bounded, **times, **metrics, **light, **made})
+    ways = (False, True) if layout else (False,)
+    for number, bounded in enumerate([ways[-1], *ways * pairs]):
+        DeltaTable.forPath(lab.spark, path).restoreToVersion(version)
+        began, used = time.monotonic(), lab.cpu()
+        bounds = bounds_of(batch, spec) if bounded else []
+        bounding = time.monotonic() - began
+        metrics = _merge(lab, path, batch, bounds)
+        times = {"s": time.monotonic() - began, "cpu s": lab.cpu() - used, "of which bounds s": bounding}
+        if number:  # the first is to warm up
+            yield {"bounds": bounded, **times, **metrics, **light, **made}
     batch.unpersist()
-    return results
 
 
 def _merge(lab: Lab, path: str, batch: DataFrame, bounds: Sequence[str]) -> dict[str, int]:
@@ -119,7 +117,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), memory="2g")
         for name in sys.argv[2:] or LAYOUTS:
-            for result in measure(lab, str(Path(folder) / name), LAYOUTS[name], rows):
+            for result in measure(lab, str(Path(folder) / name), LAYOUTS[name], rows, pairs=1):
                 out.print(
                     f"{name:20}", {key: round(value, 2) if isinstance(value, float) else value for key, value in result.items()}
                 )
