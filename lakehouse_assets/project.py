@@ -49,6 +49,8 @@ class ProjectConfig(FrozenModel):
     """The first parts of every asset key."""
     executor: Literal["in_process", "project"] = "project"
     """`in_process`: each run is one process with one JVM. `project`: the executor of the project's own definitions."""
+    single_step: bool = False
+    """Bronze, silver and baseline of a table are one step: for an executor that starts a process for each step."""
 
 
 def locate_project(chosen: str | None, start: Path | None) -> Path:

@@ -113,6 +113,7 @@ class Settings(FrozenModel):
     audits: Path | None = None
     asset_prefix: tuple[str, ...] = ()
     executor: str = "in_process"
+    single_step: bool = False
     spark_master: str = "local[*]"
     spark_conf: Path | None = None
     dagster_home: Path
@@ -157,6 +158,7 @@ class Settings(FrozenModel):
             audits=path(config.audits) if config.audits else None,
             asset_prefix=tuple(config.asset_prefix),
             executor=config.executor,
+            single_step=config.single_step,
             spark_master=env.get("LAKEHOUSE_SPARK_MASTER") or config.spark_master,
             spark_conf=file("LAKEHOUSE_SPARK_CONF", config.spark_conf),
             dagster_home=Path(env["DAGSTER_HOME"]).resolve() if env.get("DAGSTER_HOME") else path(config.dagster_home),

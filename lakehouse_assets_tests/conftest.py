@@ -78,18 +78,13 @@ hypothesis.settings.load_profile("cases")
 
 # Files that take longest, longest first (docs/development.md has their times).
 LONGEST = (
-    *("e2e/test_weather.py", "laws/test_kill_operations.py", "e2e/test_personal_token.py", "e2e/test_flights.py"),
-    *("browser/test_ui.py", "laws/test_laws.py", "laws/test_redeliveries.py", "laws/test_kill.py", "e2e/test_readme.py"),
-    *("pipeline/test_schema.py", "pipeline/test_gold.py", "e2e/test_own_project.py", "pipeline/test_gate_checks.py"),
-    *(
-        "pipeline/test_bad_input.py",
-        "e2e/test_kafka_source.py",
-        "e2e/test_jdbc.py",
-        "frames/test_page.py",
-        "laws/test_paths.py",
-    ),
-    *("operations/test_dry_run.py", "laws/test_histories.py", "e2e/test_kafka.py", "laws/test_operations.py"),
-    *("operations/test_maintain.py", "operations/test_baseline.py"),
+    *("e2e/test_weather.py", "laws/test_kill_operations.py", "laws/test_redeliveries.py", "e2e/test_personal_token.py"),
+    *("e2e/test_flights.py", "browser/test_ui.py", "e2e/test_readme.py", "laws/test_laws.py", "laws/test_kill.py"),
+    *("pipeline/test_gold.py", "pipeline/test_schema.py", "e2e/test_own_project.py", "pipeline/test_gate_checks.py"),
+    *("pipeline/test_evidence.py", "frames/test_publish.py", "frames/test_page.py", "measures/test_profile.py"),
+    *("orchestration/healing/test_gap_runs.py", "test_cli_checks.py", "test_cli.py", "pipeline/test_bad_input.py"),
+    *("e2e/test_kafka_source.py", "operations/test_dry_run.py", "spec/test_check_kinds.py", "spec/test_casts.py"),
+    *("e2e/test_jdbc.py", "e2e/test_kafka.py", "laws/test_paths.py", "laws/test_histories.py", "laws/test_operations.py"),
 )
 
 

@@ -91,6 +91,7 @@ def test_the_drifted_feature_is_named(change, feature, message, history):
     json.dumps(comparison.to_dict(), allow_nan=False)
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_a_history_calibrates_where_chance_alone_would_be_wrong():
     # Every window has an offset of its own: chance calls each of them drift, history knows better.
     rng = np.random.default_rng(5)

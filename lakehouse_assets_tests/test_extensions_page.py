@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "docs" / "extensions.md").read_text(encoding="utf-8")
@@ -46,6 +48,7 @@ print("all of the page holds")
 """
 
 
+@pytest.mark.exhaustive(seconds=55)
 def test_the_page(tmp_path):
     files = NEW_FILE.findall(PAGE)
     assert [Path(path).parent.name for path, _ in files] == ["checks", "sources", "alerts", "functions"]

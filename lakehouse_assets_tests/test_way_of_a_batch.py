@@ -15,6 +15,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import pytest
+
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.pipeline.gate import Target
@@ -23,7 +25,7 @@ from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import PROJECT_ROOT, land, readings
 
 ROOMS = ("orchestration", "pipeline", "measures", "decisions", "storage")
-ASSETS = "orchestration/assets/table_assets.py"
+ASSETS = "orchestration/assets/window_steps.py"
 PACKAGE = PROJECT_ROOT / "lakehouse_assets"
 MOST_OF_SILVER, MOST_OF_GOLD = 14, 12
 
@@ -67,6 +69,7 @@ def files_on_the_way() -> Iterator[dict[str, set[str]]]:
         sys.setprofile(None)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_batch_passes_few_files(spark, tmp_path):
     (tmp_path / "all.sql").write_text("select sensor, hour, value as amount from silver_readings")
     gold = [{"name": "all", "sql": "all.sql", "key": ["sensor", "hour"]}]

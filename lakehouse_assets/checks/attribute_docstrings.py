@@ -6,6 +6,7 @@ Belongs here: reading them from the source, when somebody asks. Does not: the sc
 import ast
 import inspect
 import textwrap
+from functools import cache
 from typing import Any
 
 
@@ -23,6 +24,7 @@ def attribute_docstrings(model: type[Any]) -> dict[str, str]:
     return texts
 
 
+@cache  # a class is read once: every check inherits from a few
 def _own_docstrings(model: type[Any]) -> dict[str, str]:
     try:
         (statement,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body

@@ -22,10 +22,15 @@ OURS = {
     "enable.idempotence": True,
     "acks": "all",
     # One message of a table is in flight at a time (outbox): batching would only delay it.
+    # Of two requests in flight for a partition of two tables, the client takes the first for accepted as soon as the second is,
+    # though a broker may refuse one for a moment (its topic is new, its leader moves) and accept the next.
+    "max.in.flight.requests.per.connection": 1,
     "linger.ms": 0,
     "batch.num.messages": 1,
     "message.timeout.ms": 10_000,
 }
+# The library's other names of these properties.
+SYNONYMS = ("metadata.broker.list", "request.required.acks", "max.in.flight", "queue.buffering.max.ms", "delivery.timeout.ms")
 # The library's own log messages name addresses, and repeat at every poll of a broker that is down.
 _silent = logging.getLogger(f"{__name__}.client")
 _silent.addHandler(logging.NullHandler())
@@ -37,7 +42,7 @@ def client_properties(settings: Settings) -> dict[str, object]:
 
     Raises EnvironmentMissing if a file or a variable is missing, ConfigError for an invalid line.
     """
-    return {**settings.kafka_properties(OURS), **OURS, "bootstrap.servers": settings.kafka_bootstrap}
+    return {**settings.kafka_properties((*OURS, *SYNONYMS)), **OURS, "bootstrap.servers": settings.kafka_bootstrap}
 
 
 class KafkaSender:

@@ -85,8 +85,8 @@ def verify_row_check(
     values = [(index, value, *shared) for index, value in enumerate([*passing, *failing, *undecided])]
     fields = "".join(f", {name} {kind}" for name, (kind, _) in further.items())
     frame = spark.createDataFrame(values, f"i int, {VALUE} {column_type}{fields}").withColumn(HOSTILE, F.col(VALUE))
-    rows = frame.select("i", F.expr(check.failing(CONTEXT)).alias("fails")).orderBy("i").collect()  # type: ignore[attr-defined]
-    matches = [row["fails"] for row in rows]
+    rows = frame.select("i", F.expr(check.failing(CONTEXT)).alias("fails")).collect()  # type: ignore[attr-defined]
+    matches = [row["fails"] for row in sorted(rows, key=lambda row: row["i"])]
     require(None not in matches, f"{check.id}: its SQL is TRUE or FALSE for every row, never NULL")
     wanted = [False] * len(passing) + [True] * len(failing) + matches[len(passing) + len(failing) :]
     wrong = [

@@ -20,17 +20,18 @@ from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_L
 sys.path.insert(0, str(PROJECT_ROOT / "scripts"))
 from land_example import EXAMPLES, land
 
-# The example's year up to the end of its fault; the windows before are enough for drift to hold what it finds.
-LAST = "2013-09-12"
+# The example's year up to the end of its fault. The windows since FIRST are enough for drift to quarantine what it finds.
+FIRST, LAST = "2013-05-01", "2013-09-12"
+ONE_BAD_ROW = "2013-02-12"
 FAULTY = ["2013-09-09", "2013-09-10", "2013-09-11", "2013-09-12"]
 
 
-def land_weather(landing: Path) -> int:
-    """Land the weather's files up to LAST, the late days too. Returns how many."""
+def land_weather(landing: Path, first: str = FIRST) -> int:
+    """Land the weather's files from ``first`` to LAST, the late days too, and the day with one bad row. Returns how many."""
     target = landing / "weather"
     target.mkdir(parents=True)
-    files = [f for part in ("on_time", "late") for f in (EXAMPLES / "weather" / part).glob("*.csv") if f.stem <= LAST]
-    return sum(land(file, target / file.name) for file in files)
+    files = [file for part in ("on_time", "late") for file in (EXAMPLES / "weather" / part).glob("*.csv")]
+    return sum(land(file, target / file.name) for file in files if first <= file.stem <= LAST or file.stem == ONE_BAD_ROW)
 
 
 def environment(home: Path) -> dict[str, str]:

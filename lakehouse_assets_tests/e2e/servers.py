@@ -259,8 +259,8 @@ def kafka_jars() -> Path:
 class Broker:
     """One Kafka broker that is its own controller. Stopped and started again, it has what it had, at the same address."""
 
-    def __init__(self, home: Path, **more: object) -> None:
-        """``more``: properties of the broker, with `_` for each dot."""
+    def __init__(self, home: Path, listeners: str = "", advertised_listeners: str = "", **more: object) -> None:
+        """The listener PROXIED may be added to its own. ``more``: properties of the broker, with `_` for each dot."""
         self.home, self.port = home, free_port()
         self.address = f"127.0.0.1:{self.port}"
         controller = f"127.0.0.1:{free_port()}"
@@ -269,8 +269,9 @@ class Broker:
             "node.id": 1,
             "controller.quorum.voters": f"1@{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "listeners": ",".join(filter(None, (f"PLAINTEXT://{self.address}", f"CONTROLLER://{controller}", listeners))),
+            "advertised.listeners": ",".join(filter(None, (f"PLAINTEXT://{self.address}", advertised_listeners))),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
             "log.dirs": home / "kafka",
             "num.partitions": 3,
             "group.initial.rebalance.delay.ms": 0,

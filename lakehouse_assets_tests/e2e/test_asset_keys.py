@@ -27,6 +27,7 @@ SITES = {"path": "theirs/places", "asset": "theirs/places", "columns": {"sensor"
 GOLD_BY_SITE = {"name": "placed", "sql": "placed.sql", "key": ["sensor"], "reads": {"places": SITES}}
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_gold_reads_a_table_of_another_asset_and_follows_it(spark, tmp_path: Path):
     (tmp_path / "placed.sql").write_text(
         "select p.place, r.sensor, max(r.value) as value from silver_readings r join places p on p.sensor = r.sensor"
@@ -53,6 +54,7 @@ def test_gold_reads_a_table_of_another_asset_and_follows_it(spark, tmp_path: Pat
     assert [decision.inputs["places"] for decision in decisions] == [1, 2]
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_everything_reports_to_the_prefixed_assets(spark, tmp_path: Path):
     (tmp_path / "means.sql").write_text("select sensor, avg(value) as mean from silver_readings group by sensor")
     spec = readings(gold=[GOLD]).with_asset_prefix(PREFIX)

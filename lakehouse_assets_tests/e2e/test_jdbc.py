@@ -77,6 +77,7 @@ def newest(rows: Iterable[Row]) -> dict[int, tuple]:
     return newest_rows
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_rows_are_read_by_time_and_changes_heal(spark, database, tmp_path):
     table = [(n, at(1 + n % 3, n % 24), "new", n * 1.25) for n in range(60) if n % 3 != 1]
     table += [(3, at(3, 22), "paid", None), (6, at(3, 23), "paid", -1.0)]
@@ -103,6 +104,7 @@ def test_rows_are_read_by_time_and_changes_heal(spark, database, tmp_path):
     )
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_window_of_which_every_row_is_deleted(spark, database, settings):
     settings = settings.model_copy(update={"jdbc": {"SHOP": database.connection()}})
     fill(database, [(1, at(1), "new", 1.0), (2, at(2), "new", 1.0)])
@@ -119,6 +121,7 @@ def test_a_window_of_which_every_row_is_deleted(spark, database, settings):
     assert [row["id"] for row in rows_of(settings.path("silver", "orders"))] == [1]
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_source_without_history_is_read_once_and_missed_windows_are_empty(spark, database, tmp_path):
     """As the days go: rows are updated in place, so that what was not taken in time is gone; the last state never is."""
     fill(database, first := [(n, at(1, n), "new", 1.0 * n) for n in range(6)])

@@ -19,12 +19,14 @@ import dagster as dg
 import jsonschema
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakehouse_assets.events.kafka import open_sender
 from lakehouse_assets.orchestration.notify import DeliveryReport, publish_decisions
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
+from lakehouse_assets_tests.e2e.kafka_proxy import RefusingProxy
+from lakehouse_assets_tests.e2e.servers import Broker, free_port, kafka_jars
 from lakehouse_assets_tests.logbook import decided, outcome, write
 from lakehouse_assets_tests.support import PROJECT_ROOT, heal, land, readings
 
@@ -43,9 +45,19 @@ def jars() -> Path:
 
 
 @pytest.fixture(scope="module")
-def broker(jars, tmp_path_factory) -> Iterator[Broker]:
-    """A broker that takes messages of 20 kB at most."""
-    with Broker(tmp_path_factory.mktemp("kafka"), message_max_bytes=SMALLEST).up() as running:
+def proxy() -> RefusingProxy:
+    """Not up yet, but its port is known: the broker advertises it."""
+    return RefusingProxy(free_port())
+
+
+@pytest.fixture(scope="module")
+def broker(jars, proxy, tmp_path_factory) -> Iterator[Broker]:
+    """A broker that takes messages of 20 kB at most, and has a second door behind the proxy."""
+    doors = {
+        "listeners": f"PROXIED://127.0.0.1:{proxy.broker_port}",
+        "advertised_listeners": f"PROXIED://127.0.0.1:{proxy.port}",
+    }
+    with Broker(tmp_path_factory.mktemp("kafka"), message_max_bytes=SMALLEST, **doors).up() as running:
         yield running
 
 
@@ -125,6 +137,7 @@ def ids(settings: Settings, table: str) -> list[str]:
     return [d.decision_id for d in logs.decisions(settings, table) if d.applied_at]
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_decisions_of_a_real_lake_are_sent_in_order(spark, settings, broker, instance):
     settings = on(settings, broker)
     spec = readings(
@@ -150,6 +163,7 @@ def test_decisions_of_a_real_lake_are_sent_in_order(spark, settings, broker, ins
     assert "example.com" not in json.dumps(events), "values of pii columns"
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_many_tables_each_in_order(settings, broker, instance):
     settings = on(settings, broker)
     for table in ("readings", "sensors", "gold_days", "gold_hours"):
@@ -165,6 +179,23 @@ def test_many_tables_each_in_order(settings, broker, instance):
     assert len(events) == 120
     for table in ("readings", "sensors", "gold_days", "gold_hours"):
         assert of(events, table) == ids(settings, table)
+
+
+@pytest.mark.exhaustive(seconds=25)
+def test_a_message_that_is_refused_for_a_moment_is_not_taken_for_accepted(settings, broker, proxy, instance):
+    """Two tables of one partition: what is accepted of the second says nothing about the first, though the client concludes it
+    if both are in flight.
+    """
+    settings = on(settings, broker)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic(settings.kafka_topic, num_partitions=1)])[settings.kafka_topic].result()
+    for table in ("readings", "sensors"):
+        write(settings, [decided(1, table)])
+    with proxy.up():
+        behind = settings.model_copy(update={"kafka_bootstrap": f"127.0.0.1:{proxy.port}"})
+        assert send(instance, behind).sent == 2
+    assert proxy.refused
+    assert sorted(event["table"] for event in read_events(settings, 2)) == ["readings", "sensors"]
 
 
 @pytest.mark.exhaustive(seconds=20)
@@ -221,6 +252,7 @@ def main(home: str, address: str, topic: str) -> None:
         send(instance, settings, step=kill_process)
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_an_event_sent_twice_keeps_its_id(settings, broker, tmp_path, instance):
     settings = on(settings, broker)
     write(settings, [decided(n) for n in (1, 2, 3)])
@@ -235,6 +267,7 @@ def test_an_event_sent_twice_keeps_its_id(settings, broker, tmp_path, instance):
     assert of(events, "readings") == ids(settings, "readings")
 
 
+@pytest.mark.exhaustive(seconds=20)
 @pytest.mark.parametrize("limit", ["the broker's", "the client's"])
 def test_an_event_that_is_too_large_is_shortened_and_blocks_nothing(settings, broker, instance, tmp_path, limit):
     settings = on(settings, broker)

@@ -114,6 +114,7 @@ def oracle(batches: Iterable[tuple[int, Iterable[Message]]]) -> dict[int, tuple]
     return newest_rows
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_from_the_topic_to_silver(spark, broker, topic, tmp_path):
     first = [order(n, 1, n) for n in range(6)]
     second = [order(1, 2, 1, "paid"), tombstone(2, 2, 2), order(7, 2, 3)]

@@ -71,10 +71,15 @@ def test_a_new_project_by_the_pages_commands(installed):
     assert installed.files() == installed.before
 
 
-@pytest.mark.exhaustive(seconds=150)
+@pytest.mark.exhaustive(seconds=300)
 @pytest.mark.skipif(bool(MISSING), reason=f"without {', '.join(MISSING)}")
-@pytest.mark.parametrize(("executor", "a_process_per_step"), [("dg.multiprocess_executor", True), ("None", False)])
-def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tmp_path, executor, a_process_per_step):
+@pytest.mark.parametrize(
+    ("executor", "a_process_per_step", "single_step"),
+    [("dg.multiprocess_executor", True, False), ("dg.multiprocess_executor", True, True), ("None", False, False)],
+)
+def test_beside_the_assets_and_the_executor_of_an_existing_project(
+    installed, tmp_path, executor, a_process_per_step, single_step
+):
     """`dg dev` heals under the project's executor, with a check kind and a source kind of its own, and Chromium shows it."""
     project = tmp_path / "their_shop"
     theirs = existing_project(project, executor)
@@ -82,7 +87,7 @@ def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tm
     assert "add to pyproject.toml" in output
     added = '\n[tool.lakehouse]\ntables = "src/their_shop/defs"\n'
     assert added.splitlines()[2] in output
-    (project / "pyproject.toml").write_text(CREATE_DAGSTER["pyproject.toml"] + added)
+    (project / "pyproject.toml").write_text(CREATE_DAGSTER["pyproject.toml"] + added + "single_step = true\n" * single_step)
     (init,) = blocks("Add a table")[:1]
     installed.run(init, project)
     add_extensions(project, "lakehouse/checks/letter_case.py", "lakehouse/sources/clock.py")
@@ -107,8 +112,10 @@ def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tm
         read_log = lambda: (tmp_path / "dev.log").read_text()[-4000:]  # noqa: E731
         assert wait(lambda: answers(url) or child.poll() is not None, 120) and child.poll() is None, read_log()
         succeeded = lambda: {key for key, status in steps(url).items() if status == "SUCCESS"}  # noqa: E731
-        assert wait(lambda: succeeded() >= {"silver_orders", "silver_ticks"}, 500), (steps(url), read_log())
-        assert succeeded() >= {"bronze_orders", "bronze_ticks"}
+        layers = ("table",) if single_step else ("bronze", "silver")
+        keys = {f"{layer}_{table}" for layer in layers for table in ("orders", "ticks")}
+        assert wait(lambda: succeeded() >= keys, 900), (steps(url), read_log())
+        assert ("table_orders" in steps(url), "bronze_orders" in steps(url)) == (single_step, not single_step)
         assert bool(step_processes(url)) is a_process_per_step
         with browser(url, None) as ui:
             ui.open("/assets/silver_orders?view=partitions&partition=2024-05-01")
@@ -116,7 +123,7 @@ def test_beside_the_assets_and_the_executor_of_an_existing_project(installed, tm
             ui.open("/assets/report")
             ui.shows("report")
         child.send_signal(signal.SIGTERM)
-        assert wait(lambda: child.poll() is not None and not members(child.pid), 180), members(child.pid)
+        assert wait(lambda: child.poll() is not None and not members(child.pid), 400), members(child.pid)
     finally:
         if members(child.pid):
             os.killpg(child.pid, signal.SIGKILL)

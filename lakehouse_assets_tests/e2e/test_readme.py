@@ -62,6 +62,7 @@ def run_block(clone: Path, block: str) -> str:
     return process.stdout
 
 
+@pytest.mark.exhaustive(seconds=120)
 def test_adding_a_table_to_the_letter(clone):
     land, init, edit, validate, run, show, correct = commands(section("Add a table in five minutes"))
     run_block(clone, land)

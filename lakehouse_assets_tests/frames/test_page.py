@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from lakehouse_assets.storage.session import JARS
 from lakehouse_assets_tests.support import FAST_COMPILER, PROJECT_ROOT, rows_of
 
@@ -48,6 +50,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_the_page_s_script_and_commands_need_neither_dagster_nor_a_lake(tmp_path: Path):
     scripts, commands = blocks("python"), [line for block in blocks("sh") for line in block.splitlines()]
     assert len([line for line in scripts[0].splitlines() if line.strip()]) <= 20

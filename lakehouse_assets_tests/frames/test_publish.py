@@ -79,6 +79,7 @@ def test_a_blocked_frame_changes_nothing_but_the_quarantine(spark, tmp_path):
     refused.value.result.close()
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_another_writer_is_named_and_nothing_is_half_written(spark, tmp_path, monkeypatch):
     path, bad = str(tmp_path / "orders"), str(tmp_path / "bad")
     GATE.publish(orders(spark, (1, 1, "a"), (2, 2, "b")), path).close()

@@ -104,7 +104,7 @@ def test_the_histories_are_worth_playing(monkeypatch):
     ("kind", "seeds"),
     [
         # Eight histories of at most three steps.
-        ("edited", [100, 102, 103, 108, 109, 110, 114, 115]),
+        pytest.param("edited", [100, 102, 103, 108, 109, 110, 114, 115], marks=pytest.mark.exhaustive(seconds=60)),
         pytest.param("edited", range(200, 208), marks=pytest.mark.exhaustive(seconds=80)),
         pytest.param("snapshot", [300], marks=pytest.mark.exhaustive(seconds=50)),
         pytest.param("merged", range(8), marks=pytest.mark.exhaustive(seconds=60)),

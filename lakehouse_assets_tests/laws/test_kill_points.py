@@ -77,6 +77,7 @@ def test_steps_within_the_gate_are_kill_points():
     assert set(step_names(gate)) | {"before_write"} == {point for points in WITHIN.values() for point in points}
 
 
+@pytest.mark.exhaustive(seconds=20)
 def test_a_recovery_within_an_operation_reports_each_of_its_steps(spark, settings):
     """So that it can be killed there as well: what a run left is completed by a release, step by step."""
     strict = readings(checks=[{"check": "in_range", "column": "value", "max": 5}])

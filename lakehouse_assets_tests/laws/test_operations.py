@@ -47,6 +47,7 @@ def assert_complete(settings) -> None:
     assert set(profiles.values()) <= {1}
 
 
+@pytest.mark.exhaustive(seconds=45)
 def test_a_release_killed_twice_and_repeated_is_one_decision(spark, settings):
     land(settings, 1, MIXED)
     heal(spark, settings, [1], SPEC)

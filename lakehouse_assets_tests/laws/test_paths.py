@@ -26,6 +26,7 @@ def proven(spark, settings, spec) -> bool:
     return (proof.gained, proof.lost) == (0, 0)
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_batch_quarantined_by_a_rejudge_leaves_silver(spark, settings):
     land(settings, 1, at(1, "a,1,1", "b,1,2", "c,1,999"))
     land(settings, 2, at(2, "b,1,3"))
@@ -38,6 +39,7 @@ def test_a_batch_quarantined_by_a_rejudge_leaves_silver(spark, settings):
     assert proven(spark, settings, strict)
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_files_of_one_window_with_other_columns(spark, settings):
     """The row of a file that lacks a column keeps the value that its key had; a MERGE would have erased it."""
     spec = readings(source={**readings().source.model_dump(), "path": "readings/{window:%Y-%m-%d}*.csv"}, checks=[])
@@ -64,6 +66,7 @@ def test_a_snapshot_of_nothing_empties_the_table_where_the_source_means_it(spark
     assert proven(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=10)
 @pytest.mark.parametrize(
     "change",
     [
@@ -121,6 +124,7 @@ def test_one_bad_row_in_a_feature_quarantines_its_own_window_alone(spark, settin
     assert "DIVIDE_BY_ZERO" in reason.message
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_one_bad_value_in_a_batch_check_is_no_other_windows_trouble(spark, settings):
     """The comparison fails in one window, by a cast in the user's own SQL; the others are compared."""
     path = Path(settings.landing)

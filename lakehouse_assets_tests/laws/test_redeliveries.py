@@ -58,6 +58,7 @@ def same_when_replayed(spark, settings, spec):
             assert again.checks == decision.checks
 
 
+@pytest.mark.exhaustive(seconds=70)
 def test_a_worse_redelivery_is_quarantined_and_a_release_accepts_it(spark, settings):
     """Another separator, no byte, a header alone, every row failing, most keys gone, a column of the key gone."""
     spec = table()
@@ -117,11 +118,14 @@ def test_max_loss_is_a_bound_that_may_be_reached(spark, settings, lost):
     spec = table()
     land(settings, 1, rows(1, {f"s{i}": i for i in range(10)}))
     heal(spark, settings, [1], spec)
+    before = silver(settings)
     land(settings, 1, rows(1, {f"s{i}": 50 if i % 2 else 999 for i in range(lost, 10)}))
     heal(spark, settings, [1], spec)
     assert current_decision(settings, 1, 2).accepted == (lost == 5)
+    assert (silver(settings) == before) == (lost == 6), "the first extraction stays where the second is quarantined"
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_a_quarantined_row_is_never_absent(spark, settings):
     """Quarantined twice, then released; quarantined, then clean; quarantined and discarded; absent."""
     spec = table()
@@ -198,6 +202,7 @@ def test_append_mode_counts_rows_and_keeps_equal_quarantined_ones(spark, setting
     law_two(settings)
 
 
+@pytest.mark.exhaustive(seconds=60)
 def test_a_snapshot_deletes_neither_quarantined_keys_nor_too_many(spark, settings):
     extraction = {"cadence": "daily", "start": datetime(2024, 1, 1, tzinfo=UTC), "mode": "snapshot"}
     spec = table(extraction=extraction)

@@ -46,7 +46,13 @@ def counts(one):
     return (one.rows, one.nulls, one.nans, one.infinities, one.valid)
 
 
-@pytest.mark.parametrize("features", [["v", "n", "kind"], ["v", {"name": "site_n", "expr": "n", "by": "site"}, "kind"]])
+@pytest.mark.parametrize(
+    "features",
+    [
+        pytest.param(["v", "n", "kind"], marks=pytest.mark.exhaustive(seconds=6)),
+        ["v", {"name": "site_n", "expr": "n", "by": "site"}, "kind"],
+    ],
+)
 def test_one_batch_by_itself_is_the_same(staged, features):
     drift = DriftSpec.model_validate({"features": features})
     every, _ = measure_profiles(staged, drift)

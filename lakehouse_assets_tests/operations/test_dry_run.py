@@ -102,6 +102,7 @@ def test_a_backtest_uses_its_own_history(spark, settings):
     assert {status for _, _, status, _ in run_trial(spark, settings, ratio, range(4, 7))[0]} == {"passed"}
 
 
+@pytest.mark.exhaustive(seconds=18)
 def test_an_error_is_reported_in_its_window_and_check_alone(spark, lake):
     divides = check(check="expression", name="divides", expr="100 / (value - 20) > 0")
     outcomes, trial = run_trial(spark, lake, divides, [1, 2, 3])
@@ -192,6 +193,7 @@ def test_suggested_checks_pass(spark, settings):
     assert len(logs.decisions(settings, "readings")) == 6
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_suggestions_use_the_profiles_of_every_window(spark, settings):
     drift = {"features": [{"name": "value", "by": "hour"}]}
     for day, value in enumerate(("-50", "20", "NA", "30"), 1):
@@ -216,6 +218,7 @@ def test_suggestions_use_the_profiles_of_every_window(spark, settings):
     assert "seen from 25 to 30" in [p.because for p in suggest(later) if p.check.get("column") == "value"]
 
 
+@pytest.mark.exhaustive(seconds=6)
 def test_nothing_is_proposed_of_little(spark, settings):
     with pytest.raises(RefusedError, match="no silver table yet"):
         suggest(runner(spark, settings))

@@ -86,6 +86,7 @@ def test_maintenance_removes_closed_rows_and_keeps_quarantined_and_published_one
     assert {d.p_extracted_at.day for d in ledger.quarantined_decisions(logs.decisions(settings, "readings"))} == {5}
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_a_table_that_lies_elsewhere_by_a_link(spark, settings, tmp_path):
     land(settings, 1, rows(1))
     heal(spark, settings, [1], SPEC)

@@ -122,6 +122,7 @@ def test_lost_marks_of_completed_runs_are_noticed_and_restored(spark, lake):
     assert ledger.unapplied_decisions(logs.decisions(lake, "readings")) == []
 
 
+@pytest.mark.exhaustive(seconds=18)
 def test_decisions_that_an_older_silver_lacks_are_applied(spark, lake):
     """Quarantine's commits have them all; a mark for those that silver does not have would hide that their rows are missing."""
     before = silver(lake)

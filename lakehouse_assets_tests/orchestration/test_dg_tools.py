@@ -92,6 +92,7 @@ def test_check_yaml_names_the_lines_that_check_validate_names(shop):
     assert {f"{file}:{line}" for line in re.findall(r"defs\.yaml:(\d+) - ", printed)} == lines
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_scaffold_drafts_a_table_that_loads(shop):
     printed = dg("scaffold", "defs", "lakehouse_assets.LakehouseTable", "orders")
     loaded = read_tables(shop, {}, LakehouseTable)

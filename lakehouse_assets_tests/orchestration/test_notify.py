@@ -226,6 +226,7 @@ def test_properties_take_secrets_from_the_environment(on, tmp_path):
     ("text", "message"),
     [
         ("acks=1", r"kafka\.conf:1: acks is the lakehouse's own; remove the line"),
+        ("max.in.flight=5", r"kafka\.conf:1: max\.in\.flight is the lakehouse's own"),
         ("\nbootstrap.servers=x:1", r":2: bootstrap\.servers .* set LAKEHOUSE_KAFKA_BOOTSTRAP"),
         ("sasl.username", r":1: .*`key=value`"),
         ("nope=1", r'No such configuration property: "nope"'),

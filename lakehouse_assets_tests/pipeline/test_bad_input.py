@@ -166,6 +166,7 @@ def test_corrected_files_heal(spark, faulty):
     assert [row["sensor"] for row in silver(settings)] == sorted(f"{s}{day}" for s in "ab" for day in range(1, 11))
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_a_truncated_gzip(spark, settings):
     spec = readings(source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv.gz", "format": "csv"})
     # Random, so that it does not shrink: the cut is far behind the header, where only a scan comes.
@@ -212,7 +213,7 @@ def test_an_expression_that_divides_by_zero_in_one_window(spark, settings):
     ("mode", "severity"),
     [
         ("append", "critical"),
-        ("upsert", "warning"),
+        pytest.param("upsert", "warning", marks=pytest.mark.exhaustive(seconds=20)),
         pytest.param("append", "warning", marks=pytest.mark.exhaustive(seconds=15)),
         pytest.param("upsert", "critical", marks=pytest.mark.exhaustive(seconds=15)),
     ],
@@ -250,9 +251,8 @@ def test_a_key_that_stops_the_scan_is_corrected(spark, settings):
     assert [row["sensor"] for row in silver(settings)] == ["a2", "b2", "n1"]
 
 
-@pytest.mark.parametrize(
-    "waived", ["casts", *(pytest.param(name, marks=pytest.mark.exhaustive(seconds=12)) for name in ("cast_value", "*"))]
-)
+@pytest.mark.exhaustive(seconds=15)
+@pytest.mark.parametrize("waived", ["casts", "cast_value", "*"])
 def test_values_in_error_cannot_be_published(spark, settings, waived):
     """An override of a column whose expression stops the scan: it stays held, and nothing behind it is stopped."""
     spec = readings(columns={**COLUMNS, "value": {"type": "double", "expr": "100 / value"}}, checks=[])

@@ -34,6 +34,7 @@ def learnt(template, tmp_path):
     return copy_lake(template, tmp_path)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_profiles_of_an_earlier_meaning_are_ignored(spark, learnt):
     published = heal(spark, learnt, [BASELINE_WINDOWS + 1], featured("value * 1000"))
     decision = published.current[window(BASELINE_WINDOWS + 1)]
@@ -42,6 +43,7 @@ def test_profiles_of_an_earlier_meaning_are_ignored(spark, learnt):
     assert {feature for feature, *_ in decision.drift["statistics"]} == {"hour", "volume"}
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_the_same_change_in_the_data_is_quarantined(spark, learnt):
     """The counterpart: were the old measurements believed, the changed feature would look like this."""
     rows = [f"s{n},{n % 24},{10_000 + n},2024-01-{BASELINE_WINDOWS + 2:02d}T00:00:00Z" for n in range(200)]

@@ -38,6 +38,7 @@ def verdicts_by_day(published) -> dict[int, tuple[str, list[str]]]:
     return {w.start.day: (d.verdict, [r.message for r in d.reasons]) for w, d in sorted(published.current.items())}
 
 
+@pytest.mark.exhaustive(seconds=18)
 def test_a_window_is_quarantined_until_its_control_totals_match(spark, settings):
     spec = readings(source=SOURCE, checks=CHECKS)
     for day in (1, 2, 3, 4, 5):
@@ -78,6 +79,7 @@ def test_a_window_is_quarantined_until_its_control_totals_match(spark, settings)
     assert {row["sensor"] for row in silver(settings)} == {"a", "b", "c"}
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_rejudge_without_control_totals_never_passes(spark, settings):
     """A window that was extracted before the table said where its source's figures are."""
     land(settings, 1, ROWS)

@@ -3,6 +3,8 @@
 Belongs here: that it is judged where rows are staged. Does not: what a delete does (laws).
 """
 
+import pytest
+
 from lakehouse_assets_tests.support import heal, land, readings, silver, window
 
 BROKEN = {"cadence": "daily", "start": "2024-01-01", "mode": "upsert", "delete_when": "cast(sensor as int) = 1"}
@@ -23,6 +25,7 @@ def test_a_failing_delete_condition_quarantines_its_window_alone(spark, settings
     assert not again.new, "nothing is left that fails for ever"
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_a_changed_delete_condition_that_fails_on_a_row_deletes_nothing(spark, settings):
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "gone,1,5,2024-01-01T00:00:00Z", "1,1,5,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1], readings(extraction=RIGHT, checks=[]))

@@ -169,7 +169,7 @@ def test_damage_stops_the_table_before_spark_starts(name, lake, scene):
     assert times_of(lake) == before, "nothing is changed"
 
 
-@pytest.mark.parametrize("harm", ["silver lost", "a file of silver"])
+@pytest.mark.parametrize("harm", ["silver lost", pytest.param("a file of silver", marks=pytest.mark.exhaustive(seconds=10))])
 def test_rebuild_restores_silver(harm, lake, scene, spark):
     expected = silver(lake)
     DAMAGE[harm][0](lake, scene[1]["older"])
@@ -252,6 +252,7 @@ LEVELS = {"hold_at": 0.05, "hold_from": 20, "warn_at": 0.05, "warn_from": 20}
 DRIFTING = readings(checks=[], drift={**LEVELS, "sketch_k": 256, "lasting_at": 0, "remember": 40, "features": ["value"]})
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_lost_baseline_is_no_cold_start(spark, settings):
     def arrives(days, shift=0.0):
         for day in days:

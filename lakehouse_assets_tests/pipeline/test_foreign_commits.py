@@ -121,6 +121,7 @@ def delete_at(settings: Settings, name: str, layer: str, predicate: str):
     return step
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_mark_does_not_hide_rows_that_another_program_deletes_meanwhile(lake, spark):
     land(lake, 3, ["d,3,13,2024-01-03T01:00:00Z"])
     run = runner(spark, lake, SPEC, delete_at(lake, "log_done", "silver", "sensor = 'a'"))

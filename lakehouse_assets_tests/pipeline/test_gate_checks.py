@@ -43,6 +43,7 @@ def test_a_row_that_fails_a_prerequisite_is_not_checked_further(spark, settings)
     assert [row["sensor"] for row in silver(settings)] == ["c"]
 
 
+@pytest.mark.exhaustive(seconds=6)
 def test_a_threshold_counts_the_rows_of_where_and_no_record_that_cannot_be_read(spark, settings):
     """Of four rows and a broken record, `where` means the two without an hour above 1, of which one has a value."""
     parameters = {"check": "not_null", "column": "value", "where": "coalesce(hour, 0) < 2", "threshold": 0.6, "name": "most"}
@@ -61,6 +62,7 @@ def test_a_threshold_counts_the_rows_of_where_and_no_record_that_cannot_be_read(
     assert decision.verdict == "quarantined"
 
 
+@pytest.mark.exhaustive(seconds=6)
 def test_sql_over_the_batch_sees_no_row_that_was_removed(spark, settings):
     """Nor a record that could not be read; an older row of a key, as every check of the batch does."""
     some = "select sensor from batch group by sensor having sum(value) is null or count(*) > 2"
@@ -74,6 +76,7 @@ def test_sql_over_the_batch_sees_no_row_that_was_removed(spark, settings):
     assert (decision.counts.rows_quarantined, decision.counts.rows_superseded) == (2, 1)
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_a_check_whose_prerequisite_stops_the_scan_is_skipped(spark, settings):
     broken = {"check": "expression", "name": "broken", "expr": "raise_error('no') is null", "on_fail": "quarantine_batch"}
     spec = readings(checks=[broken, {**POSITIVE, "depends_on": ["broken"]}])
@@ -115,6 +118,7 @@ def test_a_batch_is_compared_with_the_windows_before_it(spark, settings):
         assert (again.verdict, again.checks) == (decision.verdict, decision.checks)
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_an_override_publishes_and_does_not_join_the_baseline(spark, settings):
     spec = readings(checks=LOOKS_BACK[:1])
     days(settings, [10, 11, 12, 50, 11])
@@ -152,6 +156,7 @@ def test_a_non_blocking_check_runs_after_the_exchange(spark, settings):
     assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
 
 
+@pytest.mark.exhaustive(seconds=5)
 def test_a_warning_makes_a_verdict_of_its_own(spark, settings):
     spec = readings(checks=LATE[:1])
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])
@@ -181,7 +186,13 @@ def test_a_recovery_runs_the_deferred_checks_of_the_decision(spark, settings):
     assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
 
 
-@pytest.mark.parametrize("at", ["write_done", "profiles_done", "deferred_checks_done"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        *(pytest.param(at, marks=pytest.mark.exhaustive(seconds=10)) for at in ("write_done", "profiles_done")),
+        "deferred_checks_done",
+    ],
+)
 def test_a_run_killed_before_its_deferred_checks_completes_them(spark, settings, at):
     spec = readings(checks=LATE)
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])

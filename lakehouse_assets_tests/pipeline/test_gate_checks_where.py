@@ -64,6 +64,7 @@ def test_every_kind_that_takes_where_looks_at_those_rows_only(spark, settings):
     assert results["null_is_not_true"] == ("failed", "4 rows where value < 1000, promised at most 2")
 
 
+@pytest.mark.exhaustive(seconds=6)
 def test_where_on_the_key_means_the_newest_row(spark, settings):
     twins = [f"{s},1,{v},2024-01-01T01:00:00Z" for s in "ab" for v in (1, 2)]
     land(settings, 1, twins)
@@ -73,6 +74,7 @@ def test_where_on_the_key_means_the_newest_row(spark, settings):
     assert by_check["of_c"]["status"] == "passed"
 
 
+@pytest.mark.exhaustive(seconds=6)
 def test_a_where_with_an_unknown_column_or_that_stops_is_no_pass(spark, settings):
     land(settings, 1, ROWS)
     with pytest.raises(ValueError, match="nowhere"):
@@ -135,6 +137,7 @@ def test_examples_are_few_and_short_and_never_of_personal_columns(spark, setting
     assert "xxx" not in json.dumps(list(by_check.values()))
 
 
+@pytest.mark.exhaustive(seconds=6)
 def test_an_example_that_cannot_be_had_hides_no_failure(spark, settings):
     """The query returns a row whose value stops Spark only where somebody looks at it."""
     land(settings, 1, ROWS)

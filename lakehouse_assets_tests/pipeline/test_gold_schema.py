@@ -85,6 +85,7 @@ def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_types_and_columns_that_vanish(gold):
     gold.silver("'a' AS sensor, 5000000000 AS value")
     assert rejected(gold.publish(type_changes="reject"))
@@ -115,6 +116,7 @@ def test_a_recovery_writes_the_decided_shape(gold):
     assert gold.table() == ({"sensor": "string", "value": "int"}, [{"sensor": "a", "value": 7}])
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_fields_of_structs_go_by_their_names(gold):
     """As silver's struct has grown in its middle; and one that came in another order."""
     sql = "select sensor, s, array(s) as several, map('k', s) as named from silver_readings"

@@ -102,7 +102,7 @@ def test_a_migration_lays_silver_out_and_repeats_after_a_kill(spark, settings):
     assert (delta.head_arrow(path, 5).num_rows, delta.read_arrow(path).num_rows) == (2, 2)
 
 
-@pytest.mark.exhaustive(seconds=90)
+@pytest.mark.exhaustive(seconds=120)
 @pytest.mark.parametrize("layout", [BY_DAY, NEAR], ids=["partitioned", "clustered"])
 def test_every_write_keeps_the_layout(spark, settings, layout):
     spec, path = laid_out(layout), settings.path("silver", "readings")
@@ -135,7 +135,7 @@ def test_every_write_keeps_the_layout(spark, settings, layout):
     assert_holds(rows)
 
 
-@pytest.mark.exhaustive(seconds=90)
+@pytest.mark.exhaustive(seconds=120)
 def test_a_migration_there_and_back(spark, settings, monkeypatch):
     path, plain = settings.path("silver", "readings"), laid_out(None)
     land(settings, 1, [A1, B1])
@@ -170,7 +170,7 @@ def test_a_migration_there_and_back(spark, settings, monkeypatch):
     assert (has_layout(settings, NEAR), len(silver(settings))) == (True, 3)
 
 
-@pytest.mark.exhaustive(seconds=90)
+@pytest.mark.exhaustive(seconds=120)
 def test_gold_lies_as_declared_whole_and_by_parts(spark, settings, monkeypatch):
     spec = readings(checks=[], columns={"sensor": "string", "hour": "int", "value": "string", "updated": "timestamp"})
     land(settings, 1, [A1, "b,1,,2024-01-01T01:00:00Z"])

@@ -51,7 +51,7 @@ def spec(**more):
     ("more", "verdict", "published"),
     [
         ({}, "published_with_warnings", 2),
-        ({"threshold": 0.9}, "quarantined", 0),
+        pytest.param({"threshold": 0.9}, "quarantined", 0, marks=pytest.mark.exhaustive(seconds=12)),
         pytest.param({"severity": "warning"}, "published_with_warnings", 3, marks=pytest.mark.exhaustive(seconds=12)),
         pytest.param({"severity": "warning", "threshold": 0.5}, "published", 3, marks=pytest.mark.exhaustive(seconds=12)),
         pytest.param({"where": "hour < 2"}, "published", 3, marks=pytest.mark.exhaustive(seconds=12)),
@@ -67,6 +67,7 @@ def test_a_key_that_the_other_table_lacks(spark, settings, more, verdict, publis
     assert outcome["failed_rows"] == (0 if "where" in more else 1)
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_a_null_refers_to_nothing_and_is_no_match_either(spark, settings):
     sensors(spark, settings, 1, "ab")
     checks = [{**KEY, "columns": ["sensor", "value"], "to": ["id", "site"]}]
@@ -80,7 +81,13 @@ def test_a_null_refers_to_nothing_and_is_no_match_either(spark, settings):
     assert {row["hour"] for row in silver(settings)} == {1, 3, 4}
 
 
-@pytest.mark.parametrize(("severity", "verdict"), [("critical", "quarantined"), ("warning", "published_with_warnings")])
+@pytest.mark.parametrize(
+    ("severity", "verdict"),
+    [
+        ("critical", "quarantined"),
+        pytest.param("warning", "published_with_warnings", marks=pytest.mark.exhaustive(seconds=6)),
+    ],
+)
 def test_a_table_that_was_never_published_is_no_pass(spark, settings, severity, verdict):
     land_readings(settings, 1, ["a"])
     both = [
@@ -213,6 +220,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_figure_of_each_group(spark, settings):
     """Of a to c in sensors the batch has a, b and x, once each."""
     sensors(spark, settings, 1, "abcd")

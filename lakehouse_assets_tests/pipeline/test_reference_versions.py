@@ -103,6 +103,7 @@ def test_maintenance_and_an_unfinished_run(spark, lake):
     assert judge(spark, lake, 1, "abc").counts.rows_quarantined == 1
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_fold_of_damaged_bronze_is_refused(spark, lake, tmp_path):
     """A killed run is completed by what its decision saw: from the other table's bronze, which must be all there."""
     land(lake, 1, ["a,0,1,2024-01-01T00:00:00Z"])

@@ -64,6 +64,7 @@ def verdicts(published) -> dict[int, str]:
     return {w.start.day: d.verdict for w, d in published.current.items()}
 
 
+@pytest.mark.exhaustive(seconds=45)
 def test_evolve_adds_columns_at_the_end_within_a_range_of_windows(spark, settings):
     spec = typed(new_columns="evolve")
     land_typed(settings, 1, value=[1])
@@ -176,6 +177,7 @@ def test_a_rejected_batch_stays_complete_and_is_released_under_a_new_contract(sp
     assert_rebuilds(spark, settings, loose)
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_name_in_another_letter_case_needs_an_explicit_mapping(spark, settings):
     land_typed(settings, 1, value=[1])
     land_typed(settings, 2, Value=[2])
@@ -270,6 +272,7 @@ def test_a_contract_that_is_changed_and_changed_back_leaves_its_first_values(spa
     assert_rebuilds(spark, settings, one)
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_a_rebuild_after_types_were_changed_in_the_contract(spark, settings):
     land(settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1], readings())

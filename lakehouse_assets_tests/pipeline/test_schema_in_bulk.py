@@ -62,10 +62,8 @@ def same(actual: object, wanted: object) -> bool:
     return actual == wanted
 
 
-# One mode stays in `make test`; the others are left to `make test-all`.
-@pytest.mark.parametrize(
-    "mode", [pytest.param(mode, marks=[] if mode == "cast" else pytest.mark.exhaustive(seconds=25)) for mode in MODES]
-)
+@pytest.mark.exhaustive(seconds=25)
+@pytest.mark.parametrize("mode", MODES)
 def test_the_matrix_through_the_gate(spark, settings, mode):
     """Each row ends in silver, with its value where the new type reads without loss, or in quarantine, with what is wrong."""
     fates = {index: expected(old, new, "silver", mode) for index, (old, new) in enumerate(CASES)}

@@ -58,6 +58,7 @@ def test_a_missing_or_damaged_silver_is_rebuilt_completely(spark, settings, publ
     assert (rebuild(runner(spark, settings)).gained, len(silver(settings))) == (0, 4)
 
 
+@pytest.mark.exhaustive(seconds=18)
 def test_a_silver_that_is_gone_stops_the_next_window_and_a_release_until_it_is_rebuilt(spark, settings, published):
     _, folder = published
     shutil.rmtree(folder)

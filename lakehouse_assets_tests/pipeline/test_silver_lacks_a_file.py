@@ -22,7 +22,7 @@ def other(**more):
     return readings(name="other", checks=[looks_up], **more)
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "personal"])
+@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.exhaustive(seconds=6)), True], ids=["plain", "personal"])
 def spec(spark, settings, request):
     """A table whose silver has lost its files, with and without a personal column."""
     sensor = {"type": "string", "pii": request.param}

@@ -106,6 +106,7 @@ def test_each_row_has_the_hash_of_its_own_values_whatever_path_led_there(spark, 
     assert_rebuilds(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_it_follows_the_folded_row_where_columns_come_from_different_batches(spark, settings):
     spec = readings(surrogate_key={**KEY, "from": ["value", "sensor"]}, columns=COLUMNS, checks=[])
     land(settings, 1, [A1, B1.replace(",30,", ",NA,")])
@@ -116,6 +117,7 @@ def test_it_follows_the_folded_row_where_columns_come_from_different_batches(spa
     assert_rebuilds(spark, settings, spec)
 
 
+@pytest.mark.exhaustive(seconds=25)
 def test_a_migration_adds_changes_and_drops_it(spark, settings):
     plain, keyed = readings(columns=COLUMNS, checks=[]), readings(surrogate_key=KEY, columns=COLUMNS, checks=[])
     land(settings, 1, [A1, B1])

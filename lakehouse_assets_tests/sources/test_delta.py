@@ -76,6 +76,7 @@ def ids(spark, reader: DeltaReader, *windows: Window) -> list[tuple[int, str]]:
     return sorted((row["p_extracted_at"].astimezone(UTC).day, row["id"]) for row in frame.collect())
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_the_contract(spark, opener, path):
     append(path, 1, 1, 2)
     append(path, 2, 3)

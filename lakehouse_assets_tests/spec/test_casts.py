@@ -102,8 +102,8 @@ def cast(spark, spec: TableSpec, texts: list[str | None]) -> list[tuple[Any, boo
     rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n int, v string")
     [column] = [column for column in typed_columns(spec, ["v"]) if column.name == "v"]
     typed = rows.selectExpr("n", f"{column.value} AS v", f"{column.raw} AS _raw_v")
-    cells = typed.selectExpr("n", "v", f"coalesce({column.failed}, FALSE) AS failed").orderBy("n").toArrow().to_pylist()
-    return [(row["v"], row["failed"]) for row in cells]
+    cells = typed.selectExpr("n", "v", f"coalesce({column.failed}, FALSE) AS failed").toArrow().to_pylist()
+    return [(row["v"], row["failed"]) for row in sorted(cells, key=lambda row: row["n"])]
 
 
 def called(case: dict[str, Any]) -> str:

@@ -227,7 +227,7 @@ def vectors(shape):
     return type(shape).__name__, fields
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive(seconds=5)) for seed in (1, 2))])
 def test_a_long_history_is_as_if_all_of_it_were_read(settings, seed):
     decisions = a_long_history(settings, seed)
     if seed == 1:

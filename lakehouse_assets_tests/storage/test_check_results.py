@@ -48,6 +48,7 @@ def test_real_decisions_have_a_row_for_each_check_passes_included(spark, setting
     assert "anna" not in str(rows)
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_a_release_is_projected_with_its_waived_checks(spark, settings):
     land(settings, 1, ["a,1,500,2024-01-01T00:00:00Z"])
     heal(spark, settings, [1])
@@ -117,6 +118,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_processes_at_once_add_each_decision_once(settings):
     write(settings, [decided(n) for n in range(1, 30)])
     children = [subprocess.Popen([sys.executable, "-c", CHILD, settings.root, "never"]) for _ in range(4)]

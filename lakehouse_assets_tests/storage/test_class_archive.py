@@ -58,7 +58,8 @@ def test_a_session_takes_its_classes_from_an_archive_of_such_a_session(tmp_path)
     assert len(shared) > 0.9 * len(of_spark) > 1000
 
 
-@pytest.mark.parametrize("content", [pytest.param("no archive", marks=pytest.mark.exhaustive(seconds=15)), ""])
+@pytest.mark.exhaustive(seconds=15)
+@pytest.mark.parametrize("content", ["no archive", ""])
 def test_an_invalid_class_archive_is_ignored_silently(tmp_path, content):
     (tmp_path / "classes.jsa").write_text(content)
     assert counted(tmp_path, tmp_path / "classes.jsa") == "3\n"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
+import pytest
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.decisions.gate import Outcome
@@ -26,6 +27,7 @@ print(len(logs.decisions(settings, "readings")), SparkContext._gateway is not No
 """
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_process_that_read_the_log_ends_in_order(spark, settings):
     """It aborted three times of four while the library's own file system served the scan."""
     land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
@@ -65,6 +67,7 @@ for number in range(10):
 """
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_processes_that_append_at_once_lose_nothing(settings):
     children = [subprocess.Popen([sys.executable, "-c", WRITE, settings.root, name]) for name in "abcd"]
     assert [child.wait(300) for child in children] == [0] * 4

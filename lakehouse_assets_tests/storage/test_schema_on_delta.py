@@ -83,6 +83,7 @@ def test_a_schema_is_enforced_unless_a_write_overrides_it(spark, path):
         write(spark, path, "SELECT CAST(4 AS BIGINT) AS id, 1 AS another")
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_merge_schema_changes_types_only_with_widening(spark, tmp_path):
     def after(name: str, old: str, new: str, widening: str) -> str:
         path = str(tmp_path / f"{name}-{widening}")
@@ -142,6 +143,7 @@ def test_alter_table_adds_comments_reorders_and_sets_properties_without_touching
     assert len(spark.read.format("delta").load(path).inputFiles()) == 1
 
 
+@pytest.mark.exhaustive(seconds=8)
 def test_readers_without_spark_lose_renamed_columns_and_cannot_open_widened_tables(spark, tmp_path):
     """Why a rename or a wider type rewrites silver: the light reader that listings and audits use."""
     mapped, widened = str(tmp_path / "mapped"), str(tmp_path / "widened")

@@ -137,3 +137,12 @@ def evaluation(asset: dg.AssetKey, check: str, result: dg.AssetCheckResult) -> d
 def samples_markdown(values: Sequence[str]) -> dg.MetadataValue:
     """Return a list of failing values, escaped."""
     return dg.MetadataValue.md("\n".join(f"- {escape(value)}" for value in values))
+
+
+def asset_labels(spec: TableSpec, layer: str) -> dict[str, Any]:
+    """Return group, owners and tags of a table's asset."""
+    return {
+        "group_name": spec.group or spec.name,
+        "owners": list(spec.owners) or None,
+        "tags": {**spec.tags, "layer": layer, "table": spec.name},
+    }

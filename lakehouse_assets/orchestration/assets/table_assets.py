@@ -1,4 +1,4 @@
-"""The assets of one table: source, bronze, silver with its baseline, gold.
+"""The assets of one table: source, bronze and silver (window_steps), gold.
 
 Belongs here: @asset and its call of the pipeline. Does not: any step of the flow (pipeline), or when it runs (healing).
 """
@@ -8,32 +8,27 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.checks.dependencies import tables_read
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import inputs_of, personal_columns, reads_personal, ruleset_hash
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.schema.gate import rejected
-from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_check
-from lakehouse_assets.orchestration.assets.metadata import partitions_of
-from lakehouse_assets.orchestration.healing.automation import gold_follows, heal_windows
+from lakehouse_assets.orchestration.assets.metadata import asset_labels, partitions_of
+from lakehouse_assets.orchestration.assets.window_steps import window_steps
+from lakehouse_assets.orchestration.healing.automation import gold_follows
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
 from lakehouse_assets.orchestration.healing.source_sensor import overdue_check
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_asset
-from lakehouse_assets.orchestration.spark import SPARK, run_values, table_run
+from lakehouse_assets.orchestration.spark import SPARK, run_values
 from lakehouse_assets.orchestration.step_boundary import step_of
-from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
 from lakehouse_assets.pipeline.gold_rows import format_values
 from lakehouse_assets.pipeline.run import GoldRun
-from lakehouse_assets.pipeline.silver import Published, publish
-from lakehouse_assets.queries.schema_status import effective_spec
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 
@@ -46,8 +41,8 @@ def table_definitions(
     """
     specs = [spec, *specs]
     readers = readers_of(spec, golds)
-    assets = [_source(spec), _bronze(spec, settings), _silver(spec, settings, readers)]
-    assets.append(maintenance_asset(spec, settings, _common(spec, "maintenance")))
+    assets = [_source(spec), *window_steps(spec, settings, readers)]
+    assets.append(maintenance_asset(spec, settings, asset_labels(spec, "maintenance")))
     asset_checks = [
         stopped_windows_check(settings, spec),
         schema_checks.silver_schema_check(settings, spec, readers),
@@ -60,14 +55,6 @@ def table_definitions(
     return dg.Definitions(assets=assets, asset_checks=asset_checks)
 
 
-def _common(spec: TableSpec, layer: str) -> dict[str, Any]:
-    return {
-        "group_name": spec.group or spec.name,
-        "owners": list(spec.owners) or None,
-        "tags": {**spec.tags, "layer": layer, "table": spec.name},
-    }
-
-
 def _source(spec: TableSpec) -> Any:
     return dg.AssetSpec(
         asset_key(spec, f"source_{spec.name}"),
@@ -75,123 +62,8 @@ def _source(spec: TableSpec) -> Any:
         description=f"{spec.description} As it arrives at `{spec.source.location}`; `watch_sources` reports each window.",
         metadata={"path": spec.source.location, "format": spec.source.medium},
         kinds={"source", spec.source.medium},
-        **_common(spec, "source"),
+        **asset_labels(spec, "source"),
     )
-
-
-def _bronze(spec: TableSpec, settings: Settings) -> Any:
-    @dg.asset(
-        key=asset_key(spec, f"bronze_{spec.name}"),
-        deps=[asset_key(spec, f"source_{spec.name}")],
-        partitions_def=partitions_of(spec.extraction),
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        automation_condition=heal_windows(spec.extraction),
-        description=f"{spec.description} Every row as it came, all columns strings, by extraction window.",
-        metadata={
-            "dagster/column_schema": show.bronze_schema(spec),
-            "dagster/uri": settings.path("bronze", spec.name),
-            "dagster/partition_expr": "p_extracted_at",
-        },
-        kinds={"bronze", "pyspark", "delta"},
-        pool=f"table_{spec.name}",
-        **_common(spec, "bronze"),
-        required_resource_keys={SPARK},
-    )
-    @step_of(bool(spec.pii_columns))
-    def bronze(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        windows = sorted(spec.extraction.window(key) for key in context.partition_keys)
-        records = extract(table_run(spec, settings, context), windows)
-        if not records:
-            names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
-            raise SourceError(
-                f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
-            )
-        for window in windows:
-            context.add_asset_metadata(show.extraction_metadata(records.get(window)), partition_key=window.key)
-        return dg.MaterializeResult(metadata={"windows": len(windows), "arrived": len(records)})
-
-    return bronze
-
-
-def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[str]]) -> Any:
-    silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
-    referenced = tables_read(spec.checks)
-    # A window may refer to any row of another table, whatever window brought it.
-    deps: list[Any] = [asset_key(spec, f"bronze_{spec.name}")]
-    deps += [
-        dg.AssetDep(asset_key(spec, f"silver_{table}"), partition_mapping=dg.AllPartitionMapping()) for table in referenced
-    ]
-    common: dict[str, Any] = {
-        "deps": deps,
-        "partitions_def": partitions_of(spec.extraction),
-        "automation_condition": heal_windows(spec.extraction, referenced, spec.asset_prefix),
-    }
-
-    @dg.multi_asset(
-        name=silver.to_python_identifier(),
-        specs=[
-            dg.AssetSpec(
-                silver,
-                description=f"{spec.description} Checked, compared with history, deduplicated by key: the rows to use.",
-                metadata={"dagster/column_schema": show.silver_schema(spec), "dagster/uri": settings.path("silver", spec.name)},
-                kinds={"silver", "pyspark", "delta"},
-                **common,
-                **_common(spec, "silver"),
-            ),
-            dg.AssetSpec(
-                baseline,
-                description=f"Profiles of the accepted windows of {spec.name}: what normal means to the drift check.",
-                metadata={"dagster/uri": settings.path("baseline", spec.name)},
-                kinds={"pyspark", "delta"},
-                **common,
-                **_common(spec, "baseline"),
-            ),
-        ],
-        check_specs=checks.silver_check_specs(spec),
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        pool=f"table_{spec.name}",
-        required_resource_keys={SPARK},
-    )
-    @step_of(bool(spec.pii_columns))
-    def gate(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        windows = sorted(spec.extraction.window(key) for key in context.partition_keys)
-        published = publish(table_run(spec, settings, context, readers), windows)
-        by_key = schema_checks.rejected_windows(spec, settings, published.current)
-        _report_windows(context, spec, windows, published, by_key)
-        results = checks.silver_check_results(spec, settings, windows, published.samples)
-        if by_key:
-            yield from results
-            raise schema_checks.schema_failure(f"silver_{spec.name}", by_key)
-        columns = {"dagster/column_schema": show.silver_schema(effective_spec(settings, spec))}
-        yield dg.MaterializeResult(asset_key=silver, metadata=columns)
-        yield dg.MaterializeResult(asset_key=baseline)
-        yield from results
-
-    return gate
-
-
-def _report_windows(
-    context: dg.AssetExecutionContext,
-    spec: TableSpec,
-    windows: Sequence[Window],
-    published: Published,
-    by_key: Mapping[str, Any],
-) -> None:
-    """Report each window's decision: with the materialization, or, where the step is about to fail because of the windows in
-    ``by_key``, as a materialization of each other window.
-    """
-    for window in windows:
-        decision = published.current.get(window)
-        joins_baseline = bool(decision and decision.accepted and decision.teaches)
-        metadata = {
-            asset_key(spec, f"silver_{spec.name}"): show.decision_metadata(decision),
-            asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
-        }
-        for asset, values in metadata.items():
-            if not by_key:
-                context.add_asset_metadata(values, asset_key=asset, partition_key=window.key)
-            elif window.key not in by_key:
-                context.log_event(dg.AssetMaterialization(asset, partition=window.key, metadata=values))
 
 
 def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings, specs: Sequence[TableSpec]) -> Any:
@@ -211,7 +83,7 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         code_version=ruleset_hash(gold, query),
         kinds={"gold", "sql", "delta"},
         pool=f"table_{name}",
-        **_common(spec, "gold"),
+        **asset_labels(spec, "gold"),
         required_resource_keys={SPARK},
     )
     @step_of(is_personal)

@@ -4,6 +4,7 @@ Belongs here: judge_drift on these. Does not: its ranks and stages (test_drift).
 """
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -40,10 +41,13 @@ def learn_windows(windows=250, spec=SPEC, seed=0, **parameters):
     return state
 
 
-BASELINE_STATE = learn_windows()
+@cache
+def baseline_state():
+    return learn_windows()
 
 
-def judge(state=BASELINE_STATE, spec=SPEC, seed=9, **parameters):
+def judge(state=None, spec=SPEC, seed=9, **parameters):
+    state = state or baseline_state()
     verdict = judge_drift(window(np.random.default_rng(seed), **parameters), state.baseline, state.history, spec)
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False)) == verdict.to_dict()
     return verdict
@@ -80,7 +84,7 @@ def test_small_changes_are_not_quarantined():
 def test_a_category_that_is_missing_altogether():
     measured = window(np.random.default_rng(1))
     measured[2] = Profile("k", None, 300, 300, kind="category")
-    verdict = judge_drift(measured, BASELINE_STATE.baseline, BASELINE_STATE.history, SPEC)
+    verdict = judge_drift(measured, baseline_state().baseline, baseline_state().history, SPEC)
     assert (verdict.action, verdict.worst.feature) == ("hold", "k")
     assert "every value of k is missing" in verdict.message
 

@@ -139,6 +139,7 @@ def test_a_clean_year_and_a_fault_in_every_day_after_the_hundredth():
     assert sum(noticed) >= 0.99 * 264
 
 
+@pytest.mark.exhaustive(seconds=12)
 def test_a_lasting_fault_is_quarantined_to_the_end():
     days, state = true_days(), BaselineState(SPEC)
     keys = list(days)

@@ -38,6 +38,7 @@ def materialized(world, asset: str) -> set[str]:
     return set(world.instance.get_materialized_partitions(dg.AssetKey(asset)))
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_a_rejected_column_fails_its_window_alone_and_names_its_readers(spark, tmp_path):
     world = world_of(spark, tmp_path, spec(schema={"new_columns": "reject", "missing_columns": "reject"}))
     land(world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])

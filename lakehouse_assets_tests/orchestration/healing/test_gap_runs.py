@@ -187,6 +187,7 @@ def test_after_a_failed_run_each_gap_is_requested_separately(shop, settings):
     assert {frozenset(windows) for windows in requested.values()} == {frozenset(window(day).key for day in LATE)}
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_the_command_bridges_gaps_too(shop, settings, tmp_path):
     tables = [LakehouseTable(SPEC, tmp_path)]
     for days, expected in (

@@ -15,7 +15,7 @@ from lakehouse_assets import cli
 from lakehouse_assets.contracts.decision import Counts, ExtractionRecord
 from lakehouse_assets.decisions import retry_policy
 from lakehouse_assets.errors import RunFailedError
-from lakehouse_assets.orchestration.assets import table_assets as assets
+from lakehouse_assets.orchestration.assets import window_steps as assets
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun, execute_assets
 from lakehouse_assets.orchestration.healing.ranges import range_tags

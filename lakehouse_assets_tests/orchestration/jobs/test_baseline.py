@@ -64,6 +64,7 @@ def test_a_release_with_teach_ends_a_cold_start(world):
     assert run_baseline_job(world, "reset_baseline")["windows"] == 2
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_release_of_a_dead_process_is_reported_once(world):
     spec, author = world.tables[0].spec, {name: AUTHOR[name] for name in ("by", "because")}
     key = dg.AssetKey("silver_readings")

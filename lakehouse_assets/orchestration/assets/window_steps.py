@@ -1,0 +1,188 @@
+"""The steps that bring a table's windows into bronze and silver: two, or one, where a step costs a process.
+
+Belongs here: @multi_asset and its call of the pipeline. Does not: any step of the flow (pipeline), or when it runs (healing).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.checks.dependencies import tables_read
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.assets import checks, schema_checks
+from lakehouse_assets.orchestration.assets import metadata as show
+from lakehouse_assets.orchestration.assets.metadata import asset_labels, partitions_of
+from lakehouse_assets.orchestration.healing.automation import heal_windows
+from lakehouse_assets.orchestration.spark import SPARK, table_run
+from lakehouse_assets.orchestration.step_boundary import step_of
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.silver import Published, publish
+from lakehouse_assets.queries.schema_status import effective_spec
+from lakehouse_assets.settings import Settings
+
+Readers = Mapping[str, Sequence[str]]
+Events = Iterator[Any]
+
+
+def window_steps(spec: TableSpec, settings: Settings, readers: Readers) -> list[dg.AssetsDefinition]:
+    """Return bronze, and silver with its baseline; as one step that may be selected in part, if the project wants it."""
+    if not settings.single_step:
+        return [_bronze_step(spec, settings), _silver_step(spec, settings, readers)]
+    bronze, silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("bronze", "silver", "baseline"))
+
+    def ingest_and_publish(context: dg.AssetExecutionContext) -> Events:
+        if bronze in context.selected_asset_keys:
+            yield from _ingest(context, spec, settings)
+        if {silver, baseline} & context.selected_asset_keys:
+            yield from _publish(context, spec, settings, readers)
+
+    name = asset_key(spec, f"table_{spec.name}")
+    specs = [_bronze_spec(spec, settings), *_silver_specs(spec, settings)]
+    return [_step(spec, name, specs, ingest_and_publish, check_specs=checks.silver_check_specs(spec), can_subset=True)]
+
+
+def _step(
+    spec: TableSpec, name: dg.AssetKey, specs: Sequence[dg.AssetSpec], function: Callable[..., Events], **options: Any
+) -> dg.AssetsDefinition:
+    decorate = dg.multi_asset(
+        name=name.to_python_identifier(),
+        specs=specs,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        pool=f"table_{spec.name}",
+        required_resource_keys={SPARK},
+        **options,
+    )
+    return decorate(step_of(bool(spec.pii_columns))(function))
+
+
+def _bronze_step(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
+    def ingest(context: dg.AssetExecutionContext) -> Events:
+        yield from _ingest(context, spec, settings)
+
+    return _step(spec, asset_key(spec, f"bronze_{spec.name}"), [_bronze_spec(spec, settings)], ingest)
+
+
+def _bronze_spec(spec: TableSpec, settings: Settings) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        asset_key(spec, f"bronze_{spec.name}"),
+        deps=[asset_key(spec, f"source_{spec.name}")],
+        partitions_def=partitions_of(spec.extraction),
+        automation_condition=heal_windows(spec.extraction),
+        description=f"{spec.description} Every row as it came, all columns strings, by extraction window.",
+        metadata={
+            "dagster/column_schema": show.bronze_schema(spec),
+            "dagster/uri": settings.path("bronze", spec.name),
+            "dagster/partition_expr": "p_extracted_at",
+        },
+        kinds={"bronze", "pyspark", "delta"},
+        **asset_labels(spec, "bronze"),
+    )
+
+
+def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings) -> Events:
+    bronze = asset_key(spec, f"bronze_{spec.name}")
+    windows = _windows(context, spec)
+    records = extract(table_run(spec, settings, context), windows)
+    if not records:
+        names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
+        raise SourceError(
+            f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
+        )
+    for window in windows:
+        context.add_asset_metadata(show.extraction_metadata(records.get(window)), asset_key=bronze, partition_key=window.key)
+    yield dg.MaterializeResult(asset_key=bronze, metadata={"windows": len(windows), "arrived": len(records)})
+
+
+def _silver_step(spec: TableSpec, settings: Settings, readers: Readers) -> dg.AssetsDefinition:
+    def gate(context: dg.AssetExecutionContext) -> Events:
+        yield from _publish(context, spec, settings, readers)
+
+    name = asset_key(spec, f"silver_{spec.name}")
+    return _step(spec, name, _silver_specs(spec, settings), gate, check_specs=checks.silver_check_specs(spec))
+
+
+def _silver_specs(spec: TableSpec, settings: Settings) -> list[dg.AssetSpec]:
+    """Return silver, and its baseline, which one commit brings forward."""
+    referenced = tables_read(spec.checks)
+    # A window may refer to any row of another table, whatever window brought it.
+    deps: list[Any] = [asset_key(spec, f"bronze_{spec.name}")]
+    deps += [
+        dg.AssetDep(asset_key(spec, f"silver_{table}"), partition_mapping=dg.AllPartitionMapping()) for table in referenced
+    ]
+    common: dict[str, Any] = {
+        "deps": deps,
+        "partitions_def": partitions_of(spec.extraction),
+        "automation_condition": heal_windows(spec.extraction, referenced, spec.asset_prefix),
+    }
+    return [
+        dg.AssetSpec(
+            asset_key(spec, f"silver_{spec.name}"),
+            description=f"{spec.description} Checked, compared with history, deduplicated by key: the rows to use.",
+            metadata={"dagster/column_schema": show.silver_schema(spec), "dagster/uri": settings.path("silver", spec.name)},
+            kinds={"silver", "pyspark", "delta"},
+            **common,
+            **asset_labels(spec, "silver"),
+        ),
+        dg.AssetSpec(
+            asset_key(spec, f"baseline_{spec.name}"),
+            description=f"Profiles of the accepted windows of {spec.name}: what normal means to the drift check.",
+            metadata={"dagster/uri": settings.path("baseline", spec.name)},
+            kinds={"pyspark", "delta"},
+            **common,
+            **asset_labels(spec, "baseline"),
+        ),
+    ]
+
+
+def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings, readers: Readers) -> Events:
+    silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
+    windows = _windows(context, spec)
+    published = publish(table_run(spec, settings, context, readers), windows)
+    by_key = schema_checks.rejected_windows(spec, settings, published.current)
+    _report_windows(context, spec, windows, published, by_key)
+    results = [
+        result
+        for result in checks.silver_check_results(spec, settings, windows, published.samples)
+        if dg.AssetCheckKey(silver, result.check_name or "") in context.selected_asset_check_keys
+    ]
+    if by_key:
+        yield from results
+        raise schema_checks.schema_failure(f"silver_{spec.name}", by_key)
+    columns = {"dagster/column_schema": show.silver_schema(effective_spec(settings, spec))}
+    for asset, metadata in ((silver, columns), (baseline, None)):
+        if asset in context.selected_asset_keys:
+            yield dg.MaterializeResult(asset_key=asset, metadata=metadata)
+    yield from results
+
+
+def _windows(context: dg.AssetExecutionContext, spec: TableSpec) -> list[Window]:
+    return sorted(spec.extraction.window(key) for key in context.partition_keys)
+
+
+def _report_windows(
+    context: dg.AssetExecutionContext,
+    spec: TableSpec,
+    windows: Sequence[Window],
+    published: Published,
+    by_key: Mapping[str, Any],
+) -> None:
+    """Report each window's decision: with the materialization, or, where the step is about to fail because of the windows in
+    ``by_key``, as a materialization of each other window.
+    """
+    for window in windows:
+        decision = published.current.get(window)
+        joins_baseline = bool(decision and decision.accepted and decision.teaches)
+        metadata = {
+            asset_key(spec, f"silver_{spec.name}"): show.decision_metadata(decision),
+            asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
+        }
+        for asset, values in metadata.items():
+            if not by_key and asset in context.selected_asset_keys:
+                context.add_asset_metadata(values, asset_key=asset, partition_key=window.key)
+            elif window.key not in by_key:
+                # Of a step that fails, or of the asset that was not selected: one commit writes both.
+                context.log_event(dg.AssetMaterialization(asset, partition=window.key, metadata=values))
