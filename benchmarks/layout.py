@@ -71,7 +71,7 @@ def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int, pairs
     for size in FILE_SIZES:
         lab.spark.conf.set(size, str(sum(delta.row_counts(path)["size_bytes"].to_pylist()) // DAYS))
     DeltaTable.forPath(lab.spark, path).optimize().executeCompaction()
-    made = {"made s": time.monotonic() - began, "made cpu s": lab.cpu() - used, "files": delta.row_counts(path).num_rows}
+    creation = {"made s": time.monotonic() - began, "made cpu s": lab.cpu() - used, "files": delta.row_counts(path).num_rows}
     version, day = delta.version(path), FIRST + timedelta(days=DAYS // 2)
     began = time.monotonic()
     count = delta.read_arrow(path, ["id", "value"], [("day", "=", day)]).num_rows
@@ -88,7 +88,7 @@ def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int, pairs
         metrics = _merge(lab, path, batch, bounds)
         times = {"s": time.monotonic() - began, "cpu s": lab.cpu() - used, "of which bounds s": bounding}
         if number:  # the first is to warm up
-            yield {"bounds": bounded, **times, **metrics, **light, **made}
+            yield {"bounds": bounded, **times, **metrics, **light, **creation}
     batch.unpersist()
 
 
