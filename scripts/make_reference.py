@@ -26,6 +26,7 @@ from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec, Rea
 from lakehouse_assets.contracts.guarded_table import GuardSchema, GuardSpec, PublishSpec
 from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
+from lakehouse_assets.contracts.layout import DerivedColumn, LayoutSpec
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
@@ -38,7 +39,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source.fields.*": FixedField,
     "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource, "source` of kind `delta": DeltaSource,
     "extraction": ExtractionSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
-    "schema": SchemaPolicy, "supersede": SupersedeSpec,
+    "layout": LayoutSpec, "layout.derived.*": DerivedColumn, "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,
     "gold.*.reads.*": ReadTable, "gold.*.schema": GoldSchema, "alerts": AlertSpec,
     "maintenance": MaintenanceSpec,

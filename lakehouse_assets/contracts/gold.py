@@ -15,6 +15,7 @@ from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column, unfit_name
+from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.mistakes import NAME, TableName, refuse_dependencies, refuse_duplicates
 
 
@@ -84,6 +85,8 @@ class GoldSpec(StrictModel):
     """Two rows with one key quarantine the table."""
     grain: GrainSpec | None = None
     """What a part of the table is. Without it, gold is rewritten as a whole."""
+    layout: LayoutSpec | None = None
+    """How the table's files lie. Without it, in one folder."""
     description: str = ""
     """Shown in the UI."""
     units: dict[str, str] = {}
@@ -135,6 +138,8 @@ class GoldSpec(StrictModel):
             if isinstance(check, Reconcile) and check.parameters:
                 names = " and no ".join(f":{name}" for name in sorted(check.parameters))
                 raise ValueError(f"checks.{i} ({check.id}): gold has no window, and so no {names}")
+        if self.layout and self.layout.derived:
+            raise ValueError("layout.derived: does not apply to gold; compute the column in its SQL")
         if self.grain and self.grain.column not in self.key:
             # Otherwise a key could stand in two parts, and each of them be right by itself.
             raise ValueError(f"grain.column: {self.grain.column!r} is no part of the key; there are {', '.join(self.key)}")

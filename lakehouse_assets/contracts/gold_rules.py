@@ -22,7 +22,9 @@ def ruleset(spec: GoldSpec, query: GoldQuery) -> str:
     """Return what a gold table is judged by, as canonical JSON, with the types that follow from its inputs' contracts."""
     rules = spec.model_copy(update={"sql": query.sql, "description": "", "units": {}}).model_dump(mode="json")
     if not spec.reads:
-        del rules["reads"]  # the rule set of a table without any is what it was before this key existed
+        del rules["reads"]  # the rule set of a table without these keys is what it was before they existed
+    if spec.layout is None:
+        del rules["layout"]
     return json.dumps({**rules, "types": dict(query.types)}, sort_keys=True)
 
 

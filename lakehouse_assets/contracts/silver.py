@@ -14,18 +14,16 @@ BOOKKEEPING_TYPES = {WINDOW: "timestamp", SEQUENCE: "int", CONTENT_HASH: "string
 
 
 def silver_columns(spec: TableContract) -> list[str]:
-    """Silver's columns in order: declared ones, the surrogate key, where the row comes from, then what batches have added."""
+    """Silver's columns in order: declared ones, computed ones, where the row comes from, then what batches have added."""
     ordinal = [ORDINAL] if spec.extraction.mode == "append" else []
-    surrogate = [spec.surrogate_key.name] if spec.surrogate_key else []
     added = spec.evolved_columns
     declared = [name for name in spec.columns if name not in added]
-    return [*declared, *surrogate, *ROW_COLUMNS, *ordinal, *added]
+    return [*declared, *spec.computed_columns, *ROW_COLUMNS, *ordinal, *added]
 
 
 def columns_from_bronze(spec: TableContract) -> list[str]:
-    """Silver's columns in order, without the surrogate key: it follows from the others once the row is folded."""
-    surrogate = spec.surrogate_key.name if spec.surrogate_key else None
-    return [name for name in silver_columns(spec) if name != surrogate]
+    """Silver's columns in order, without the computed ones: they follow from the others once the row is folded."""
+    return [name for name in silver_columns(spec) if name not in spec.computed_columns]
 
 
 def silver_types(spec: TableContract) -> dict[str, str]:

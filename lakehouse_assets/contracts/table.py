@@ -53,6 +53,7 @@ class TableSpec(TableContract):
                 raise ValueError(f"{what}: {name} is {self.columns[name].type}, which has no order; use a plain column")
         unknown = {where: check.unknown_columns(self.columns) for where, check in checks.items()}
         self._refuse_surrogate_key()
+        self._refuse_layout()
         references = {**key, **unknown, "extraction.delete_when": self.extraction.deletion_columns, **features}
         for what, names in references.items():
             if missing := [name for name in names if name not in self.columns]:
@@ -83,6 +84,24 @@ class TableSpec(TableContract):
                 raise ValueError(f"{where}: no column {name!r} is declared; there are {', '.join(self.columns)}")
             if form_of(parse_type(kind := self.columns[name].type)) is None:
                 raise ValueError(f"{where}: {name} is {kind}, whose values have no one text to hash; use another column")
+
+    def _refuse_layout(self) -> None:
+        if self.layout is None:
+            return
+        others = [name for name in self.computed_columns if name not in self.layout.derived]
+        declared = {name.lower(): name for name in (*self.columns, *others)}
+        for name, each in self.layout.derived.items():
+            if name.lower() in declared:
+                raise ValueError(
+                    f"layout.derived.{name}: a column is called {declared[name.lower()]!r} too; choose another name"
+                )
+            if unknown := sorted(each.columns_used - self.columns.keys()):
+                raise ValueError(
+                    f"layout.derived.{name}.expr: no column {unknown[0]!r} is declared; there are {', '.join(self.columns)}"
+                )
+        types = {name: column.type for name, column in self.published_columns.items()}
+        if why := self.layout.mistake(types, self.pii_columns, self.key):
+            raise ValueError(f"layout.{why}")
 
     def _refuse_check(self, where: str, check: Check) -> None:
         if isinstance(check, HistoryCheck):

@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.columns import Column, Columns
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.layout import DerivedColumn, LayoutSpec
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.source_kinds import AnySource
 from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
@@ -123,6 +124,8 @@ class TableContract(StrictModel, DriftRules):
     """The declared columns: `name: type`, or `name: {type: …, …}`. Undeclared columns stay in bronze."""
     surrogate_key: SurrogateKeySpec | None = None
     """A column of silver with a hash of other columns."""
+    layout: LayoutSpec | None = None
+    """How silver's files lie. Without it, in one folder."""
     schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     """What to do when a batch's columns differ."""
     supersede: SupersedeSpec | Literal["any"] = SupersedeSpec()
@@ -164,14 +167,28 @@ class TableContract(StrictModel, DriftRules):
         """
         personal = {self.source_column(name).lower() for name, column in self.columns.items() if column.pii}
         names = {name for name in self.columns if personal and self.source_column(name).lower() in personal}
-        key = self.surrogate_key
-        return frozenset({*names, key.name} if key and names & set(key.columns) else names)
+        made_of = {name: each.columns_used for name, each in self.derived_columns.items()}
+        if self.surrogate_key:
+            made_of[self.surrogate_key.name] = frozenset(self.surrogate_key.columns)
+        return frozenset({*names, *(name for name, sources in made_of.items() if names & sources)})
+
+    @property
+    def derived_columns(self) -> dict[str, DerivedColumn]:
+        """Silver's columns that are computed for its layout."""
+        return self.layout.derived if self.layout else {}
 
     @property
     def published_columns(self) -> dict[str, Column]:
-        """The columns of silver that others read by name: the declared ones, what batches added, and the surrogate key."""
-        key = self.surrogate_key
-        return self.columns if key is None else {**self.columns, key.name: key.as_column(pii=key.name in self.pii_columns)}
+        """The columns of silver that others read by name: the declared ones, what batches added, and computed ones."""
+        key, personal = self.surrogate_key, self.pii_columns
+        surrogate = {} if key is None else {key.name: key.as_column(pii=key.name in personal)}
+        derived = {name: each.as_column(pii=name in personal) for name, each in self.derived_columns.items()}
+        return {**self.columns, **surrogate, **derived}
+
+    @property
+    def computed_columns(self) -> list[str]:
+        """Silver's columns that follow from its others once a row is folded: the surrogate key and derived ones."""
+        return [*([self.surrogate_key.name] if self.surrogate_key else []), *self.derived_columns]
 
     def source_column(self, name: str) -> str:
         """Return the source's spelling of a declared column."""
@@ -194,6 +211,8 @@ class TableContract(StrictModel, DriftRules):
         }  # fmt: skip
         if self.surrogate_key:
             parts["surrogate_key"] = self.surrogate_key.model_dump(mode="json")
+        if self.layout:
+            parts["layout"] = self.layout.model_dump(mode="json")
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def ruleset(self) -> str:
@@ -203,6 +222,6 @@ class TableContract(StrictModel, DriftRules):
         # Retries, alerts of overdue windows and units in messages change no judgement.
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
-        if self.surrogate_key is None:
-            left_out["surrogate_key"] = True  # the rule set of a table without any is what it was before this key existed
+        # The rule set of a table without them is what it was before these keys existed.
+        left_out |= {name: True for name in ("surrogate_key", "layout") if getattr(self, name) is None}
         return self.declared.model_dump_json(by_alias=True, exclude=left_out)

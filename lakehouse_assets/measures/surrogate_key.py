@@ -1,6 +1,7 @@
 """Silver's surrogate key: the SHA-256 of a row's columns, which every engine can compute from the same bytes.
 
-Belongs here: a row's values → the hashed text. Does not: which columns are hashed (contracts), or writing silver (pipeline).
+Belongs here: a row's values → the hashed text and its hash, as SQL. Does not: which columns are hashed (contracts), or adding
+the column (computed_columns).
 
 The hashed text is UTF-8. Each column adds `<length in bytes>:<text>,`, and a NULL adds `-,`. So two rows with different values
 never have one text. SHA-256 has a function in every engine and no known collision; a 64-bit hash would have one among some
@@ -9,26 +10,9 @@ billion keys.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from lakehouse_assets.checks.sql.text import identifier
-from lakehouse_assets.contracts.silver import silver_columns
-from lakehouse_assets.contracts.spark_types import Atom, Decimal, SparkType, parse_type
+from lakehouse_assets.contracts.spark_types import Atom, Decimal, SparkType
 from lakehouse_assets.contracts.surrogate_key import form_of
-from lakehouse_assets.contracts.table_contract import TableContract
-from lakehouse_assets.storage.session import rule_semantics
-
-
-def as_silver(rows: DataFrame, spec: TableContract) -> DataFrame:
-    """Return these rows with silver's columns in their order, the surrogate key among them. ``rows``: has all others."""
-    key = spec.surrogate_key
-    if key is not None:
-        types = [parse_type(spec.columns[name].type) for name in key.columns]
-        # Casts to text depend on ANSI mode and zone.
-        with rule_semantics(rows.sparkSession):
-            rows = rows.withColumn(key.name, F.expr(hash_sql(key.columns, types)))
-    return rows.select(*map(identifier, silver_columns(spec)))
 
 
 def hash_sql(columns: Sequence[str], types: Sequence[SparkType]) -> str:

@@ -23,6 +23,7 @@ from lakehouse_assets.queries.schema_status import SchemaStatus, read_schema_sta
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.layout import is_laid_out
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.silver_contract import record_contract
 from lakehouse_assets.storage.version_marks import log_rebuilt
@@ -74,7 +75,7 @@ def rebuild(run: Run) -> Rebuilt:
 
 
 def _compared(run: Run, folded: DataFrame, rows: int) -> tuple[int, int, bool]:
-    """How many rows silver has and the fold has not, the reverse, and whether their columns are the same."""
+    """How many rows silver has and the fold has not, the reverse, and whether columns and layout are the same."""
     if not delta.exists(run.path("silver")):
         return 0, rows, False
     before = run.spark.read.format("delta").load(run.path("silver"))
@@ -86,7 +87,8 @@ def _compared(run: Run, folded: DataFrame, rows: int) -> tuple[int, int, bool]:
             raise
         run.step(f"silver cannot be read, and is written anew: {error_text(error, run.personal)}")
         return 0, rows, False
-    return lost, only_folded.count(), folded.dtypes == before.dtypes
+    same = folded.dtypes == before.dtypes and is_laid_out(run.path("silver"), run.spec.layout)
+    return lost, only_folded.count(), same
 
 
 def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> list[Step]:
@@ -103,8 +105,10 @@ def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> l
                 " the source's own name) in defs.yaml"
             )
     try:
-        more = {"foreign": status.foreign, "same_values": status.same_values}
-        return migration(status.table, status.promised, renames, status.filled, **more)
+        return migration(
+            status.table, status.promised, renames, status.filled,
+            foreign=status.foreign, same_values=status.same_values, layout=status.layout,
+        )  # fmt: skip
     except ValueError as error:
         raise RefusedError(str(error)) from None
 

@@ -21,10 +21,10 @@ from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.decisions.ledger import Link, Live
 from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, published_keys, unread_windows
 from lakehouse_assets.measures.stage import stage
-from lakehouse_assets.measures.surrogate_key import as_silver
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.session import disable_ansi

@@ -34,6 +34,7 @@ from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.layout import overwrite
 
 
 def _run_as_judged(run: GoldRun, decision: Decision) -> GoldRun:
@@ -178,8 +179,8 @@ class GoldTarget(Target[GoldRun]):
         if by and decision.recomputed is not None:
             delta.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
         else:
-            writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-            writer.option("userMetadata", named).save(path)
+            with delta.tag_commits(self.run.spark, named):
+                overwrite(rows, path, self.run.spec.layout)
         return delta.version(path)
 
     def staged_batch(self, decision: Decision) -> Batch:

@@ -24,13 +24,15 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Live, may_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
-from lakehouse_assets.measures.surrogate_key import as_silver
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
+from lakehouse_assets.pipeline.merge_bounds import bounds_of
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.column_comments import with_comments
+from lakehouse_assets.storage.layout import create, overwrite
 from lakehouse_assets.storage.silver_contract import record_contract
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
@@ -111,7 +113,7 @@ def _make_silver(run: Run[EffectiveTable], live: Live, decisions: Sequence[Decis
 
 def create_silver(run: Run[EffectiveTable]) -> None:
     """Make the table without a row."""
-    delta.create(empty_silver(run.spark, run.spec), run.path("silver"), SILVER_PROPERTIES)
+    create(empty_silver(run.spark, run.spec), run.path("silver"), SILVER_PROPERTIES, run.spec.layout)
 
 
 def rebuild_silver(
@@ -133,10 +135,11 @@ def rebuild_silver(
     folded = with_comments(folded, path)
     named = {d.decision_id: d for d in (*live.accepted.values(), *touched)}
     with delta.tag_commits(run.spark, commit_metadata.encode_decisions("rebuild", named.values(), logged)):
-        if delta.properties(path).get(delta.MEANING) != run.spec.meaning:
+        clustered = run.spec.layout is not None and run.spec.layout.cluster_by
+        if clustered or delta.properties(path).get(delta.MEANING) != run.spec.meaning:
             # First it has none: left here, silver is folded once more by the next write, whatever the contract is by then.
             delta.set_property(run.spark, path, delta.MEANING, "none")
-        folded.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        overwrite(folded, path, run.spec.layout)
         run.step("silver_rebuilt")
         record_contract(run.spark, path, run.spec)
 
@@ -190,7 +193,7 @@ def _merge_newest(run: Run[EffectiveTable], touched: Sequence[Decision], staged:
         delta.append(rows, path)  # adds columns, where there are new ones
         return
     (
-        _merge(DeltaTable.forPath(run.spark, path), rows, spec)
+        _merge(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec))
         .whenMatchedUpdateAll(condition=order(spec, "s.") > order(spec, "t."))
         .whenNotMatchedInsertAll()
         .execute()
@@ -237,8 +240,8 @@ def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Se
     )
 
 
-def _merge(target: DeltaTable, source: DataFrame, spec: EffectiveTable) -> DeltaMergeBuilder:
+def _merge(target: DeltaTable, source: DataFrame, spec: EffectiveTable, bounds: Sequence[str] = ()) -> DeltaMergeBuilder:
     """A MERGE of `s` into `t` by key. It adds the columns that silver lacks, if there are any: for this write, and no other."""
-    on = " AND ".join(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key)
+    on = " AND ".join([*(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key), *bounds])
     merge = target.alias("t").merge(source.alias("s"), on)
     return merge.withSchemaEvolution() if set(silver_columns(spec)) - set(target.toDF().columns) else merge

@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.measures.batches import Broken, Build, row_probes, select_batches, stage_or_isolate
+from lakehouse_assets.measures.computed_columns import as_partitioned
 from lakehouse_assets.measures.duplicates import flag_distinct, flag_duplicates, key_hash, repeated_keys
 from lakehouse_assets.measures.error_text import masked_text
 from lakehouse_assets.measures.frames import local_frame
@@ -218,7 +219,7 @@ def stage_gold(
 ) -> tuple[DataFrame, Broken]:
     """These rows as one batch. Raises LakehouseError, which quotes no value, where the SQL itself stops on personal rows."""
     columns = [identifier(c) for c in rows.columns]
-    rows = rows.select(
+    rows = as_partitioned(rows, run.spec.layout).select(
         *columns,
         F.lit(batch[0]).alias("p_extracted_at"),
         F.lit(batch[1]).alias("extraction_seq"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.layout import layout_text
 from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
@@ -18,6 +19,7 @@ from lakehouse_assets.decisions.schema.comparison import Difference
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.layout import read_layout
 from lakehouse_assets.storage.silver_contract import recorded_computed_columns
 
 Columns = tuple[tuple[str, str], ...]
@@ -27,7 +29,8 @@ Columns = tuple[tuple[str, str], ...]
 class SchemaStatus:
     """``promised``: silver's columns by the effective contract; ``table``: its columns on disk, None if there is none yet.
     ``arrived``: how the last extraction differs from the contract, with the gate's outcome. ``filled``: declared columns with
-    values from accepted batches. ``foreign``: columns of the table whose values no source brought.
+    values from accepted batches. ``foreign``: columns of the table whose values no source brought. ``layout``: how the table's
+    files lie, and how they should, as text.
     """
 
     spec: EffectiveTable
@@ -38,6 +41,7 @@ class SchemaStatus:
     filled: frozenset[str]
     foreign: frozenset[str]
     same_values: bool
+    layout: tuple[str, str]
 
     @property
     def matches(self) -> bool:
@@ -53,18 +57,20 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
     filled = [name for name in contract.columns if safe_name(contract.source_column(name)) in arrived_names]
-    # A former surrogate key is computed again once it is declared again.
+    # A former surrogate key or derived column is computed again once it is declared again.
     computed = frozenset(recorded_computed_columns(path))
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
+    layout = contract.layout.describe() if contract.layout else layout_text((), ())
     return SchemaStatus(
         contract,
         promised=tuple(silver_types(contract).items()),
         table=table,
         last=last,
         arrived=_as_judged(contract, last, records, readers) if last else (),
-        filled=frozenset((*filled, contract.surrogate_key.name) if contract.surrogate_key else filled),
+        filled=frozenset((*filled, *contract.computed_columns)),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
+        layout=(layout if table is None else layout_text(*read_layout(path)), layout),
     )
 
 
@@ -127,9 +133,9 @@ def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
 
 
 def _declarer(spec: EffectiveTable, name: str) -> str:
-    """Return who declares a column of silver: nobody, a batch, the key `surrogate_key` or a column of the YAML."""
-    if spec.surrogate_key and name == spec.surrogate_key.name:
-        return "surrogate_key"
+    """Return who declares a column of silver: nobody, a batch, `surrogate_key`, `layout` or the columns of the YAML."""
+    if name in spec.computed_columns:
+        return "layout" if name in spec.derived_columns else "surrogate_key"
     return "" if name not in spec.columns else "a batch" if name in spec.evolved_columns else "defs.yaml"
 
 
@@ -140,7 +146,7 @@ def _arrived(last: ExtractionRecord | None, source: str | None) -> str:
 
 
 def table_differences(status: SchemaStatus, readers: Mapping[str, Sequence[str]] | None = None) -> list[Difference]:
-    """Return the table's differences from the contract. ``readers``: what reads a column downstream."""
+    """Return the table's differences from the contract, its layout last. ``readers``: what reads a column downstream."""
     if status.table is None:
         return []
     has, wants = dict(status.table), dict(status.promised)
@@ -153,6 +159,10 @@ def table_differences(status: SchemaStatus, readers: Mapping[str, Sequence[str]]
             differences.append(
                 Difference(name, *types, "accepted", "the next batch brings it about; or migrate", kind, name, used)
             )
+    lies, declared = status.layout
+    if lies != declared:
+        advice = "it was changed by hand: migrate" if status.same_values else "the next batch brings it about; or migrate"
+        differences.append(Difference("layout", declared, lies, "accepted", advice, "type", "layout"))
     return differences
 
 

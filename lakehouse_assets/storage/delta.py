@@ -151,11 +151,6 @@ def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
         yield
 
 
-def create(frame: DataFrame, path: str, properties: Mapping[str, str]) -> None:
-    """Create a table of these rows. ``properties``: its Delta table properties."""
-    frame.write.format("delta").options(**properties).mode("error").save(path)
-
-
 def properties(path: str) -> dict[str, str]:
     """Return the table's properties. No JVM."""
     return {name: value for name, value in open_table(path).metadata().configuration.items() if value}

@@ -16,8 +16,7 @@ COMPUTED = "lakehouse.computed"
 
 def record_contract(spark: SparkSession, path: str, spec: TableContract) -> None:
     """Record the contract by which silver has been made, and the columns that no source brought."""
-    computed = [spec.surrogate_key.name] if spec.surrogate_key else []
-    values = {delta.MEANING: spec.meaning}
+    values, computed = {delta.MEANING: spec.meaning}, spec.computed_columns
     if computed or recorded_computed_columns(path):
         values[COMPUTED] = json.dumps(computed)
     delta.set_properties(spark, path, values)

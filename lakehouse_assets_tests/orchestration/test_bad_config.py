@@ -105,6 +105,35 @@ def test_a_grain_of_a_personal_column_is_refused(load, select, grain, refused):
     assert "gold.means.grain: its values are kept with each decision and shown" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("layout", "line", "message"),
+    [
+        ("{partition_by: [sensr]}", 11, "layout.partition_by.0: there is no column 'sensr'; there are sensor, value"),
+        ("{partition_by: [value]}", 11, "layout.partition_by.0: value is double, whose values make no folders"),
+        ("{partition_by: [sensor], cluster_by: [value]}", 11, "layout: state either partition_by or cluster_by; it has both"),
+        ("{cluster_by: [a, b, c, d, e]}", 11, "layout.cluster_by: Tuple should have at most 4 items"),
+        (
+            "\n      partition_by: [v]\n      derived: {v: {type: int, expr: int(value)}}",
+            12,
+            "layout.partition_by.0: v does not follow from the key (sensor), because of value",
+        ),
+        ("\n      partition_by: [v]\n      derived: {v: {type: int, expr: int(vlue)}}", 13, "no column 'vlue' is declared"),
+    ],
+)
+def test_a_layout_that_silver_cannot_have(load, layout, line, message):
+    text = refused(load, GOOD.replace("  checks:", f"  layout: {layout}\n  checks:"))
+    assert names(text, line), text
+    assert message in text
+
+
+def test_a_layout_that_gold_cannot_have(load):
+    text = GOLD.replace("key: [sensor]}", "key: [sensor], layout: {partition_by: [sensor, mean]}}")
+    with pytest.raises(ConfigError) as caught:
+        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
+    assert names(str(caught.value), 15), caught.value
+    assert "gold.means.layout.partition_by.1: mean is double, whose values make no folders" in str(caught.value)
+
+
 def test_the_unmodified_table_loads(load):
     (table,), file = load(GOOD)
     assert (table.spec.name, table.folder) == ("readings", file.parent)

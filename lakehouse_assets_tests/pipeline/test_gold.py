@@ -17,6 +17,7 @@ from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.check_results import find_lagging_tables
+from lakehouse_assets.storage.layout import create
 from lakehouse_assets_tests.chaos.play import points_of
 from lakehouse_assets_tests.support import Killed, copy_lake, lake_settings, readings, rows_of
 
@@ -75,7 +76,7 @@ def template(spark, tmp_path_factory):
     rows = [(f"{name}{day}", float(day if name == "a" else 10), day) for day in (1, 2, 3) for name in "ab"]
     frame = spark.createDataFrame(rows, "sensor string, value double, day int")
     updated = "make_timestamp(2024, 1, day, 0, 0, 0) as updated"
-    delta.create(frame.selectExpr("sensor", "value", updated), settings.path("silver", "readings"), SILVER_PROPERTIES)
+    create(frame.selectExpr("sensor", "value", updated), settings.path("silver", "readings"), SILVER_PROPERTIES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
         first = Gold(spark, settings).publish()

@@ -12,7 +12,8 @@ import pytest
 
 from lakehouse_assets.contracts.spark_types import parse_type
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.measures.surrogate_key import as_silver, hash_sql
+from lakehouse_assets.measures.computed_columns import as_silver
+from lakehouse_assets.measures.surrogate_key import hash_sql
 from lakehouse_assets.operations.rebuild import migrate, plan_of, rebuild, refuse_loss
 from lakehouse_assets.queries.schema_status import column_rows, read_schema_status
 from lakehouse_assets.storage import delta

@@ -12,14 +12,14 @@ from lakehouse_assets.decisions.schema.comparison import delta_widens
 
 Columns = Sequence[tuple[str, str]]
 LOSSES = "bronze has no value, since no source ever brought it: its values are lost; copy them elsewhere first"
-ORDER = ("rename", "drop", "widen", "rewrite", "add")
+ORDER = ("rename", "drop", "widen", "rewrite", "add", "lay out")
 
 
 @dataclass(frozen=True)
 class Step:
     """One change of a table. ``was``, ``becomes``: types; of a rename the names. ``rewrites``: data files."""
 
-    action: Literal["add", "widen", "rename", "drop", "rewrite"]
+    action: Literal["add", "widen", "rename", "drop", "rewrite", "lay out"]
     column: str
     was: str
     becomes: str
@@ -44,10 +44,12 @@ def migration(
     *,
     foreign: Collection[str] = (),
     same_values: bool = True,
+    layout: tuple[str, str] = ("", ""),
 ) -> list[Step]:
     """The steps from the table's columns to the promised ones. ``renames``: old name → new. ``filled``: promised columns of
     which bronze has values. ``foreign``: the table's columns of which it has none. ``same_values``: the table was made by the
-    contract of today, columns apart. Raises ValueError for an impossible rename.
+    contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. Raises ValueError for an
+    impossible rename.
     """
     has, wants = dict(table), dict(promised)
     steps = [_rename(old, new, has, wants, foreign) for old, new in renames.items()]
@@ -67,10 +69,13 @@ def migration(
             steps.append(Step("add", name, "", kind, fills, True, why))
         elif old != kind:
             steps.append(_retyped(name, old, kind))
+    was, becomes = layout
+    if was != becomes:
+        steps.append(Step("lay out", "*", was, becomes, True, True, "the files are written anew from bronze; no value changes"))
     if not steps and [name for name, _ in table] != [name for name, _ in promised]:
         steps.append(Step("rewrite", "*", "", "", True, True, "the columns stand in another order"))
     if not steps and not same_values:
-        why = "what the contract says of keys, casts or nulls has changed: values are made anew from bronze"
+        why = "what the contract says of keys, casts, nulls or derived columns has changed: values are made anew from bronze"
         steps.append(Step("rewrite", "*", "", "", True, True, why))
     return sorted(steps, key=lambda step: ORDER.index(step.action))
 

@@ -89,6 +89,8 @@ class LakehouseTable(ProjectComponent):
         for key, names in (("key", gold.key), ("units", tuple(gold.units))):
             missing = [name for name in names if name not in query.types]
             _require_columns(f"{self._location(gold, key)}: gold.{gold.name}.{key}", gold, query, missing)
+        if gold.layout and (why := gold.layout.mistake(query.types, personal_columns(query, [self.spec, *specs]))):
+            raise ConfigError(f"{self._location(gold, 'layout')}: gold.{gold.name}.layout.{why}")
         self._refuse_personal_grain(gold, query, [self.spec, *specs])
         return query
 
