@@ -54,6 +54,7 @@ def read_avro_head(landing: Landing, path: str) -> AvroHead:
     """Return a file's schema and columns. Raises OSError, or ValueError for a file that is no Avro file of records."""
     if path.endswith((".gz", ".bz2")):
         raise ValueError("the file is compressed as a whole: Avro compresses its blocks by itself")
+    text = ""
     for block in BLOCKS:
         content = landing.read_head(path, block)
         if not content.startswith(MAGIC):
