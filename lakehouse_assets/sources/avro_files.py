@@ -54,18 +54,7 @@ def read_avro_head(landing: Landing, path: str) -> AvroHead:
     """Return a file's schema and columns. Raises OSError, or ValueError for a file that is no Avro file of records."""
     if path.endswith((".gz", ".bz2")):
         raise ValueError("the file is compressed as a whole: Avro compresses its blocks by itself")
-    for block in BLOCKS:
-        content = landing.read_head(path, block)
-        if not content.startswith(MAGIC):
-            raise ValueError("it is not an Avro file")
-        try:
-            text = _metadata(content)[b"avro.schema"].decode()
-            break
-        except IndexError:
-            if len(content) < block or block == BLOCKS[-1]:
-                raise ValueError("its head is cut off") from None
-        except (KeyError, UnicodeDecodeError):
-            raise ValueError("its head has no schema") from None
+    text = _schema_text(landing, path)
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
@@ -76,6 +65,21 @@ def read_avro_head(landing: Landing, path: str) -> AvroHead:
     if why := find_name_problem(names):
         raise ValueError(why)
     return AvroHead(text, names)
+
+
+def _schema_text(landing: Landing, path: str) -> str:
+    for block in BLOCKS:
+        content = landing.read_head(path, block)
+        if not content.startswith(MAGIC):
+            raise ValueError("it is not an Avro file")
+        try:
+            return _metadata(content)[b"avro.schema"].decode()
+        except IndexError:
+            if len(content) < block:
+                break
+        except (KeyError, UnicodeDecodeError):
+            raise ValueError("its head has no schema") from None
+    raise ValueError("its head is cut off")
 
 
 def _metadata(content: bytes) -> dict[bytes, bytes]:
