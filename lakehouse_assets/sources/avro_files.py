@@ -23,6 +23,7 @@ from lakehouse_assets.sources.parquet_files import value_text
 MAGIC = b"Obj\x01"
 # How much of a file is read for its head: a schema has a few kilobytes.
 BLOCKS = (64 * 1024, 16 * 1024 * 1024)
+LONGEST_NUMBER = 70  # bits, of the ten bytes of a 64-bit number
 READER = "org.apache.spark.sql.avro.AvroFileFormat"
 TYPES = {
     "int": "int", "long": "bigint", "float": "float", "double": "double", "boolean": "boolean", "string": "string",
@@ -61,7 +62,10 @@ def read_avro_head(landing: Landing, path: str) -> AvroHead:
         raise ValueError("its schema is not JSON") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("its values are no records")
-    names = tuple(str(field["name"]) for field in schema["fields"])
+    fields = schema.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in fields):
+        raise ValueError("its schema has a field without a name or a type")
+    names = tuple(str(field["name"]) for field in fields)
     if why := find_name_problem(names):
         raise ValueError(why)
     return AvroHead(text, names)
@@ -103,6 +107,8 @@ def _number(content: bytes, at: int) -> tuple[int, int]:
         byte = content[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
+        if shift > LONGEST_NUMBER:
+            raise ValueError("its head is damaged")
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
 
