@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.fixed_width import FixedField, Position, field_positions
@@ -93,7 +93,7 @@ class FilesSource(SourceKind):
     multiline: bool = False
     """CSV: whether a quoted field may hold line breaks. JSON: whether each file is one document, an object or an array of
     objects, over as many lines as it likes; at most 128 MB."""
-    fields: tuple[FixedField, ...] = ()
+    fields: tuple[FixedField, ...] = Field(default=(), exclude_if=lambda fields: not fields)
     """`fixed` only: the fields of a line, each with its name and width, and where characters between them are left out, its
     start: `[{name: id, width: 8}, {name: amount, start: 21, width: 10}]`. A line ends with the last field: declare what follows
     as a field too. Widths are characters."""

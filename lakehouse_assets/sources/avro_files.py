@@ -23,6 +23,7 @@ from lakehouse_assets.sources.parquet_files import value_text
 MAGIC = b"Obj\x01"
 # How much of a file is read for its head: a schema has a few kilobytes.
 BLOCKS = (64 * 1024, 16 * 1024 * 1024)
+LONGEST_NUMBER = 70  # bits, of the ten bytes of a 64-bit number
 READER = "org.apache.spark.sql.avro.AvroFileFormat"
 TYPES = {
     "int": "int", "long": "bigint", "float": "float", "double": "double", "boolean": "boolean", "string": "string",
@@ -54,29 +55,35 @@ def read_avro_head(landing: Landing, path: str) -> AvroHead:
     """Return a file's schema and columns. Raises OSError, or ValueError for a file that is no Avro file of records."""
     if path.endswith((".gz", ".bz2")):
         raise ValueError("the file is compressed as a whole: Avro compresses its blocks by itself")
-    text = ""
-    for block in BLOCKS:
-        content = landing.read_head(path, block)
-        if not content.startswith(MAGIC):
-            raise ValueError("it is not an Avro file")
-        try:
-            text = _metadata(content)[b"avro.schema"].decode()
-            break
-        except IndexError:
-            if len(content) < block or block == BLOCKS[-1]:
-                raise ValueError("its head is cut off") from None
-        except (KeyError, UnicodeDecodeError):
-            raise ValueError("its head has no schema") from None
+    text = _schema_text(landing, path)
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("its schema is not JSON") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("its values are no records")
-    names = tuple(str(field["name"]) for field in schema["fields"])
+    fields = schema.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in fields):
+        raise ValueError("its schema has a field without a name or a type")
+    names = tuple(str(field["name"]) for field in fields)
     if why := find_name_problem(names):
         raise ValueError(why)
     return AvroHead(text, names)
+
+
+def _schema_text(landing: Landing, path: str) -> str:
+    for block in BLOCKS:
+        content = landing.read_head(path, block)
+        if not content.startswith(MAGIC):
+            raise ValueError("it is not an Avro file")
+        try:
+            return _metadata(content)[b"avro.schema"].decode()
+        except IndexError:
+            if len(content) < block:
+                break
+        except (KeyError, UnicodeDecodeError):
+            raise ValueError("its head has no schema") from None
+    raise ValueError("its head is cut off")
 
 
 def _metadata(content: bytes) -> dict[bytes, bytes]:
@@ -100,6 +107,8 @@ def _number(content: bytes, at: int) -> tuple[int, int]:
         byte = content[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
+        if shift > LONGEST_NUMBER:
+            raise ValueError("its head is damaged")
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
 

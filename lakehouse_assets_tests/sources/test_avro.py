@@ -18,6 +18,7 @@ from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.sources import avro_files
 from lakehouse_assets.sources.avro_files import AvroHead, read_avro_rows
 from lakehouse_assets.sources.files import FilesReader
+from lakehouse_assets.sources.landing import Landing
 from lakehouse_assets.storage.session import JARS_FOR_AVRO
 from lakehouse_assets.testing import verify_source
 from lakehouse_assets_tests.sources.source_files import day, land, rows
@@ -120,6 +121,22 @@ def test_files_that_are_none_are_one_row_each(spark: SparkSession, tmp_path: Pat
     assert sorted(reasons) == [2, 3, 4, 5, 6]
     assert reasons[3] == "its head is cut off" and reasons[4] == reasons[5] == "it is not an Avro file"
     assert "recursive" in reasons[6].lower()
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (b"\x00", "its head has no schema"),
+        (b"\xff" * 99_000, "its head is damaged"),
+        (b"\x02\x16avro.schema\x04{]\x00", "its schema is not JSON"),
+        (b'\x02\x16avro.schema\x0a"int"\x00', "its values are no records"),
+        (b'\x02\x16avro.schema\x24{"type": "record"}\x00', "its schema has a field without a name or a type"),
+    ],
+)
+def test_a_damaged_head_is_named(tmp_path: Path, head: bytes, reason: str) -> None:
+    land(tmp_path, "t/2024-03-01.avro", avro_files.MAGIC + head)
+    with pytest.raises(ValueError, match=reason):
+        avro_files.read_avro_head(Landing(str(tmp_path)), "t/2024-03-01.avro")
 
 
 def test_a_file_compressed_as_a_whole_is_named(spark: SparkSession, tmp_path: Path) -> None:

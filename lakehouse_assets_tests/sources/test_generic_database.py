@@ -156,6 +156,7 @@ def test_control_totals(spark, database, reader) -> None:
         reader(control={"n": "sum(V)"}).read(spark, [day(1)])
 
 
+@pytest.mark.exhaustive(seconds=5)
 def test_the_contract_of_a_source_kind(spark, database, reader) -> None:
     fill(database)
     settings = settings_of(database)

@@ -326,6 +326,7 @@ def test_the_database_gives_control_totals_of_each_window(database, reader, spar
         reader(control={"figure": "sum(v)"}).read(spark, windows)
 
 
+@pytest.mark.exhaustive(seconds=5)
 def test_the_contract_of_a_source_kind(spark, database, reader) -> None:
     reader()
     fill(database)
