@@ -13,6 +13,7 @@ from lakehouse_assets.cli.common import (
     Because,
     By,
     author,
+    load_all_tables,
     out,
     run_operation,
     select_tables,
@@ -20,8 +21,11 @@ from lakehouse_assets.cli.common import (
     show,
     show_json,
 )
+from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
+# The same requests on a guard, whose baseline has no asset of its own.
+OF_GUARDS = {"pin_baseline": "pin_guard_baseline", "reset_baseline": "reset_guard_baseline"}
 baseline_app = typer.Typer(no_args_is_help=True, help="What is normal to the drift check: show, pin, reset and seed it.")
 
 
@@ -98,6 +102,11 @@ def baseline_seed(
 
 
 def _run(job: str, table: str, because: str, by: str | None, **options: Any) -> None:
-    select_tables(table)
+    if table in {guard.spec.name for guard in load_all_tables().guards}:
+        if job not in OF_GUARDS:
+            raise RefusedError(f"{table} guards a table: it learns from accepted versions; `start: 0` judges the oldest ones")
+        job = OF_GUARDS[job]
+    else:
+        select_tables(table)
     config = {"table": table, "by": author(by), "because": because, **options}
     show([{"table": table, **run_operation(job, config)}])

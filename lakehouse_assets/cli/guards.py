@@ -65,14 +65,17 @@ def _run_jobs(settings: Settings, specs: list[Any]) -> list[tuple[str, Lakehouse
 @guard_app.command("status")
 def guard_status(as_json: common.AsJson = False) -> None:
     """List the guards: the last version judged, the newest one, and how many are in quarantine. Starts no JVM."""
+    from lakehouse_assets.guards.catalog import located_by_log
     from lakehouse_assets.guards.observed_table import GuardState, foreign_table
 
     settings, rows = Settings.from_environment(), []
     for spec in _select(None):
-        state, newest = GuardState.read(settings, spec), ""
+        state, newest, problem = GuardState.read(settings, spec), "", ""
         try:
-            newest = str(foreign_table(spec, settings).log().newest)
-            problem = ""
+            if at_path := located_by_log(spec, state):
+                newest = str(foreign_table(at_path, settings).log().newest)
+            else:
+                problem = f"no run has asked the catalog yet where {spec.table} lies"
         except LakehouseError as error:
             problem = str(error)
         last = state.last

@@ -48,8 +48,10 @@ class GuardSpec(FrameRules):
 
     name: TableName  # pyright: ignore[reportGeneralTypeIssues] (every guard has a name)
     """The name in the logs and of the asset `guard_<name>`. No other table or guard may have it."""
-    path: Annotated[str, Field(min_length=1)]
-    """The Delta table: a folder or a URL. A relative path starts at the project's folder."""
+    path: str = ""
+    """The Delta table: a folder or a URL. A relative path starts at the project's folder. This or `table` is required."""
+    table: Annotated[str, Field(pattern=r"^[^/\\\s]+$")] | None = None
+    """The same by its name in Spark's catalog, such as `db.orders`. Each run asks the catalog where the table lies."""
     start: int | None = Field(default=None, ge=0)
     """The first version to judge; each one after it is judged too. By default the newest version when the guard first runs,
     as the whole table."""
@@ -80,6 +82,8 @@ class GuardSpec(FrameRules):
 
     @model_validator(mode="after")
     def _guard_consistent(self) -> "GuardSpec":
+        if bool(self.path) == bool(self.table):
+            raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
         if self.cadence is not None:
             raise ValueError("cadence: a guard's windows are versions, which have no length; remove it")
         for index, check in enumerate(self.checks):
@@ -89,6 +93,11 @@ class GuardSpec(FrameRules):
                 table = check.reads.table
                 raise ValueError(f"checks.{index} ({check.id}): it reads {table}; a guard's checks read its own rows only")
         return self
+
+    @property
+    def shown_table(self) -> str:
+        """The table as its author wrote it."""
+        return self.table or self.path
 
     @property
     def gold(self) -> tuple[GoldSpec, ...]:
@@ -119,6 +128,7 @@ class GuardSpec(FrameRules):
             "versions_per_run",
             "start",
             "path",
+            "table",
             "publish",
         )
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)

@@ -23,7 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 # A validation of several keys together names the wrong one at the beginning of its message.
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*)(?= \(|[:, ])")
 MISSING = "attributes are missing; a table needs at least name, source, extraction and columns"
-MISSING_OF_GUARD = "attributes are missing; a guard needs at least name and path"
+MISSING_OF_GUARD = "attributes are missing; a guard needs at least name, and path or table"
 
 
 def read_shared_files(folder: Path, variables: Mapping[str, str]) -> Shared:

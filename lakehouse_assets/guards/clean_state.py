@@ -20,7 +20,7 @@ from lakehouse_assets.storage import delta
 if TYPE_CHECKING:
     from lakehouse_assets.guards.observed_table import GuardState
 
-GONE = "the clean table is gone"
+ABSENT = "the clean table is gone"
 OF_ANOTHER_LOG = "the clean table is of another log of decisions"
 
 
@@ -59,10 +59,10 @@ def is_refused_table(state: "GuardState", version: int) -> bool:
 def _replacement(spec: GuardSpec, settings: Settings, state: "GuardState", exists: bool | None) -> str:
     last, path = last_publication(state.decisions), clean_path(spec, settings)
     if path is None:
-        return GONE if last and exists is False else ""
+        return ABSENT if last and exists is False else ""
     try:
         if not delta.exists(path):
-            return GONE if last else ""
+            return ABSENT if last else ""
         if last is None:
             return OF_ANOTHER_LOG
         number = last.silver_version or 0

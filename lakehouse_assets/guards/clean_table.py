@@ -22,7 +22,7 @@ from lakehouse_assets.guards.version_rows import removed_keys
 STEP = "guard"
 # The window of the version that published a row. By it a repeated write changes nothing, and a late release hides no newer row.
 WINDOW = "_judged_window"
-GONE, REPLACES = "_judged_gone", "_judged_replaces"
+REMOVED, REPLACES = "_judged_gone", "_judged_replaces"
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ class CleanTableWriter:
             return
         removed = removed_keys(self.to.spark, self.guarded, batch, key)
         arrived = target.rows.select(*map(identifier, key)) if target.is_measured else rows.select(*map(identifier, key))
-        gone = removed.join(arrived, key, "left_anti").withColumns({GONE: F.lit(True), WINDOW: F.lit(batch.window)})
+        removed_only = removed.join(arrived, key, "left_anti").withColumns({REMOVED: F.lit(True), WINDOW: F.lit(batch.window)})
         upserts = rows.join(removed.withColumn(REPLACES, F.lit(True)), key, "left")
-        upserts = upserts.withColumns({REPLACES: F.coalesce(REPLACES, F.lit(False)), GONE: F.lit(False)})
-        deletion = f"WHEN MATCHED AND s.{GONE} AND t.{WINDOW} <= s.{WINDOW} THEN DELETE"
-        source = upserts.unionByName(gone, allowMissingColumns=True)
-        merge_rows(self.to, source, key, decision, [deletion, *self._upserts(rows, f"NOT s.{GONE}")])
+        upserts = upserts.withColumns({REPLACES: F.coalesce(REPLACES, F.lit(False)), REMOVED: F.lit(False)})
+        deletion = f"WHEN MATCHED AND s.{REMOVED} AND t.{WINDOW} <= s.{WINDOW} THEN DELETE"
+        source = upserts.unionByName(removed_only, allowMissingColumns=True)
+        merge_rows(self.to, source, key, decision, [deletion, *self._upserts(rows, f"NOT s.{REMOVED}")])
 
     def _upserts(self, rows: DataFrame, condition: str = "TRUE") -> list[str]:
         """Return the clauses by which rows replace those of their key: what the version itself replaced, and what is older."""

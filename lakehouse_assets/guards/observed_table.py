@@ -85,7 +85,10 @@ class Observation:
 
 def foreign_table(spec: GuardSpec, settings: Settings) -> ForeignTable:
     """Return the guarded table's log."""
-    return ForeignTable(table_path(spec, settings), f"{spec.name}: the table at `path`")
+    return ForeignTable(
+        table_path(spec, settings),
+        f"{spec.name}: the table {spec.table}" if spec.table else f"{spec.name}: the table at `path`",
+    )
 
 
 def observe(

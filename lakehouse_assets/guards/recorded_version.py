@@ -17,6 +17,7 @@ from lakehouse_assets.errors import SourceError
 from lakehouse_assets.frames.log import empty_knowledge
 from lakehouse_assets.frames.session import require_frame
 from lakehouse_assets.frames.staging_folder import StagingFolder
+from lakehouse_assets.guards.guard_run import GuardRun
 from lakehouse_assets.guards.observed_table import GuardState, foreign_table, table_path
 from lakehouse_assets.guards.target import GuardTarget
 from lakehouse_assets.guards.version_rows import added_row_count, read_batch
@@ -33,7 +34,7 @@ def recorded_batch(record: ExtractionRecord) -> VersionBatch:
 
 def rules_without(guard: GuardSpec, ruleset: str, waived: Collection[str]) -> GuardSpec:
     """Return the guard with the rules of a decision, without the checks that an override names."""
-    rules = GuardSpec.model_validate({"path": guard.path, **json.loads(ruleset)})
+    rules = GuardSpec.model_validate({**json.loads(ruleset), "path": guard.path})
     chosen = [check for check in rules.checks if not is_waived(check.id, waived)]
     ids = {check.id for check in chosen}
     checks = tuple(
@@ -42,7 +43,7 @@ def rules_without(guard: GuardSpec, ruleset: str, waived: Collection[str]) -> Gu
     return rules.model_copy(update={"checks": checks, "publish": guard.publish})
 
 
-def is_still_there(run: Any, state: GuardState, decision: Decision) -> bool:
+def is_still_there(run: GuardRun, state: GuardState, decision: Decision) -> bool:
     """Whether the log still has the version as it was judged. Raises SourceError where there is no table."""
     record, table = state.records.get(decision.batch), foreign_table(run.guard, run.settings)
     log = table.log()
@@ -53,7 +54,7 @@ def is_still_there(run: Any, state: GuardState, decision: Decision) -> bool:
 
 
 @contextmanager
-def target_of_decision(run: Any, state: GuardState, decision: Decision, waived: Collection[str]) -> Iterator[GuardTarget]:
+def target_of_decision(run: GuardRun, state: GuardState, decision: Decision, waived: Collection[str]) -> Iterator[GuardTarget]:
     """Return a decision's version as a target, with its decision. Raises SourceError where its rows cannot be read any more."""
     if not is_still_there(run, state, decision):
         raise SourceError(

@@ -5,10 +5,9 @@ Belongs here: the order of versions, what is on record before and after each, an
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import GuardSpec
@@ -17,12 +16,10 @@ from lakehouse_assets.decisions.decide import Knowledge
 from lakehouse_assets.decisions.guard import VersionBatch, after_vacuum
 from lakehouse_assets.decisions.guard_decision import is_of_kind
 from lakehouse_assets.errors import LakehouseError, SourceError, java_causes
-from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.frames.log import FrameLog
 from lakehouse_assets.frames.session import require_frame
 from lakehouse_assets.frames.staging_folder import StagingFolder
-from lakehouse_assets.guards.clean_state import clean_path
-from lakehouse_assets.guards.clean_table import CleanTableWriter
+from lakehouse_assets.guards.guard_run import GuardRun, clean_exists, located_run, writer_of
 from lakehouse_assets.guards.observed_table import (
     GuardState,
     Observation,
@@ -36,24 +33,17 @@ from lakehouse_assets.guards.target import GuardTarget
 from lakehouse_assets.guards.version_rows import added_row_count, read_batch
 from lakehouse_assets.measures.error_text import ABSENT_FILE, error_text
 from lakehouse_assets.pipeline.gate import JUDGING, Step, log, mark_applied, profiles, quarantine, run_steps, stage, write
-from lakehouse_assets.pipeline.run import FrameRun
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import write_profiles
+from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
 
 # The gate's steps for a version. Without `publish`, nothing is written but the log and the baseline.
 APPLYING: tuple[Step, ...] = (quarantine, write, profiles, mark_applied)
 STEPS: tuple[Step, ...] = (*JUDGING, log, *APPLYING)
-
-
-@dataclass(frozen=True)
-class GuardRun(FrameRun):
-    """One run of one guard. ``settings``: of the lake that has the log. ``guard``: the contract, which is `spec` too."""
-
-    guard: GuardSpec = field(kw_only=True)
 
 
 @dataclass
@@ -117,31 +107,17 @@ def apply(run: GuardRun, decisions: Sequence[Decision], earlier: Sequence[Decisi
         logs.mark_applied(run.settings, [decision], version, run.clock())
 
 
-def clean_table_writer(run: GuardRun) -> CleanTableWriter | None:
-    """Return the writer of the clean table; None if the guard publishes nothing. Raises RefusedError for an unfit table."""
-    if run.guard.publish is None:
-        return None
-    to = clean_path(run.guard, run.settings) or run.guard.publish.to
-    return CleanTableWriter(Destination.of(run.spark, to), run.guard, table_path(run.guard, run.settings)).refuse_unfit()
-
-
-def writer_of(run: GuardRun, target: GuardTarget) -> Callable[[Decision], int | None] | None:
-    """Return the exchange of a version into the clean table; None if the guard publishes nothing."""
-    writer = clean_table_writer(run)
-    return partial(writer.write, target) if writer else None
-
-
 def judge_versions(run: GuardRun) -> JudgedVersions:
     """Judge the table's versions since the last one judged, at most `versions_per_run`. Judged versions stay as they are.
 
     Raises SourceError where the table cannot be read: then nothing is decided on it.
     """
-    judgement = JudgedVersions()
+    judgement, run = JudgedVersions(), located_run(run)
     with locked(run):
         passed = -1
         while True:
             state = GuardState.read(run.settings, run.guard)
-            observation = observe(run.guard, run.settings, state, passed, _clean_exists(run))
+            observation = observe(run.guard, run.settings, state, passed, clean_exists(run))
             if observation.batch is None:
                 if observation.is_complete:
                     break
@@ -189,13 +165,6 @@ def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, bat
         folder.remove()
 
 
-def _clean_exists(run: GuardRun) -> bool | None:
-    """Whether the clean table exists, where only the session's catalog can say it."""
-    if run.guard.publish is None or run.guard.publish.is_path:
-        return None
-    return Destination.of(run.spark, run.guard.publish.to).detail() is not None
-
-
 def last_number(decisions: Sequence[Decision]) -> int:
     """Return the number of the last decision; 0 before the first."""
     return max((decision.number for decision in decisions), default=0)
@@ -205,7 +174,10 @@ def knowledge_of(settings: Settings, guard: GuardSpec, state: GuardState, record
     """Return what a version is judged by: accepted versions of its kind, since a whole table is not like an appended part."""
     rows = json.loads(record.position or "{}")["rows"]
     alike = [d for d in state.decisions if is_of_kind(state.records.get(d.batch), rows)]
-    return FrameLog(settings, guard, alike).knowledge(record.p_extracted_at, None)
+    of_kind, number = FrameLog(settings, guard, alike), last_number(state.decisions)
+    # A request on the baseline counts from the decision after it, of whatever kind.
+    baseline = read_baseline(settings, guard, of_kind.current, number) if guard.drift else None
+    return of_kind.knowledge(record.p_extracted_at, baseline)
 
 
 def _record(run: GuardRun, observation: Observation, batch: VersionBatch) -> ExtractionRecord:
@@ -213,6 +185,7 @@ def _record(run: GuardRun, observation: Observation, batch: VersionBatch) -> Ext
     schema = observation.schema
     position = {"after": batch.after, "rows": batch.rows, "event": batch.event, "text": batch.text}
     position |= {"removes": True} if batch.removes else {}
+    position |= {"location": run.guard.path} if run.guard.table else {}
     return ExtractionRecord(
         table=run.table, p_extracted_at=batch.window, extraction_seq=1, rows=0,
         fingerprint=f"{schema.table_id}@{observation.digest}", columns=tuple(field["name"] for field in schema.fields),

@@ -11,9 +11,10 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.decisions.guard_decision import settle
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.guards.guard_run import GuardRun, located_run, writer_of
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.guards.recorded_version import target_of_decision
-from lakehouse_assets.guards.run import APPLYING, GuardRun, apply, last_number, locked, writer_of
+from lakehouse_assets.guards.run import APPLYING, apply, last_number, locked
 from lakehouse_assets.pipeline.gate import log, measure, run_steps, stage
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.check_results import project_check_results
@@ -25,6 +26,7 @@ def settle_version(run: GuardRun, version: int, request: JudgementRequest) -> De
 
     Raises RefusedError if the version was not judged, or is not in quarantine; SourceError if its rows are wanted, and gone.
     """
+    run = located_run(run) if run.guard.publish else run
     with locked(run):
         state = GuardState.read(run.settings, run.guard)
         decisions = state.decisions

@@ -12,6 +12,7 @@ from lakehouse_assets.contracts.mistakes import dotted
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.frames.judgement import Options, judge
+from lakehouse_assets.guards.catalog import located
 from lakehouse_assets.guards.observed_table import foreign_table, table_path
 from lakehouse_assets.settings import Settings
 
@@ -30,6 +31,7 @@ def try_check(spec: GuardSpec, settings: Settings, spark: SparkSession, check: s
         name=spec.name, description="", key=spec.key, last_modified=spec.last_modified, cadence=None, columns=spec.columns,
         checks=(alone,), drift=None,
     )  # fmt: skip
+    spec = located(spec, spark)
     foreign_table(spec, settings).log()
     rows = spark.read.format("delta").load(table_path(spec, settings))
     if mistakes := [f"{dotted(keys)}: {text}" for keys, text in frame_mistakes(rules, dict(rows.dtypes))]:

@@ -1,9 +1,10 @@
-"""Requests on a baseline: pin it, unpin it, reset it, or seed it from an existing Delta table.
+"""Requests on a table's baseline: reset it, or seed it from an existing Delta table; and a version of it.
 
-Belongs here: the requests, each an event in `ops/baselines` under the table's lock. Does not: how accepted windows join it.
+Belongs here: what concerns a table's files and windows. Does not: the request itself (baseline_request), or how accepted
+windows join the baseline.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,23 +22,22 @@ from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask, name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement
-from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.measures.profile import TOO_MANY_STRATA, measure_profiles
+from lakehouse_assets.operations.baseline_request import apply_once, drift_of, forget
 from lakehouse_assets.pipeline.evidence import restore_profiles
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets.storage.baseline import BaselineEvent, Entry, Kind, baseline_events, log_baseline_event, write_seed
+from lakehouse_assets.storage.baseline import BaselineEvent, Entry, baseline_events, write_seed
 from lakehouse_assets.storage.baseline_state import read_baseline, read_entries
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
-from lakehouse_assets.storage.evidence import required_profiles
 from lakehouse_assets.storage.lock import table_lock
 
-# `_apply_once` names its step by the request.
+# `apply_once` names its step by the request.
 PIN, UNPIN, RESET, SEED = ("pin_logged",), ("unpin_logged",), ("reset_logged",), ("seed_written", "seed_logged")
 
 
@@ -53,7 +53,7 @@ class BaselineVersion:
 
 def read_baseline_version(settings: Settings, spec: TableSpec, version: int | None) -> BaselineVersion:
     """The baseline after decision ``version`` (default: now). No JVM. Raises RefusedError without drift or such a version."""
-    _drift_of(spec)
+    drift_of(spec)
     decisions = logs.decisions(settings, spec.name)
     last = max((d.number for d in decisions), default=0)
     if version is not None and not 0 <= version <= last:
@@ -63,46 +63,16 @@ def read_baseline_version(settings: Settings, spec: TableSpec, version: int | No
     return BaselineVersion(read_baseline(settings, spec, decisions, at), entries, baseline_events(settings, spec.name, at), at)
 
 
-def pin(run: Run, *, by: str, because: str) -> BaselineEvent:
-    """Set the reference that the baseline must stay near to what it is now. Raises RefusedError for an empty baseline."""
-
-    def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
-        windows = len(read_baseline(run.settings, run.spec, decisions, after).baseline)
-        if not windows:
-            raise RefusedError(f"{run.table}: the baseline has no window yet; there is nothing to pin")
-        return {"windows": windows}
-
-    return _apply_once(run, "pin", by, because, details)
-
-
-def unpin(run: Run, *, by: str, because: str) -> BaselineEvent:
-    """Remove the reference. Raises RefusedError where nothing is pinned."""
-
-    def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
-        if not read_baseline(run.settings, run.spec, decisions, after).baseline.pinned:
-            raise RefusedError(f"{run.table}: the baseline is not pinned")
-        return {}
-
-    return _apply_once(run, "unpin", by, because, details)
-
-
 def reset(run: Run, *, by: str, because: str) -> BaselineEvent:
     """Forget every window, and learn anew from the next one; the reference stays. Lost and damaged files of the baseline are
     dropped. Raises RefusedError for an empty baseline.
     """
-
-    def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
-        windows = len(read_baseline(run.settings, run.spec, decisions, after).baseline)
-        if not windows and not required_profiles(decisions, baseline_events(run.settings, run.table)):
-            raise RefusedError(f"{run.table}: the baseline has no window; there is nothing to forget")
-        return {"windows": windows}
-
     with table_lock(run.settings, run.table):
         if (files := TableFiles(run.path("baseline"))).absent:
             restore_profiles(run)
             if TableFiles(files.path).absent:
                 forget_lost_files(files)
-        return _apply_once(run, "reset", by, because, details)
+        return forget(run, by=by, because=because)
 
 
 def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> BaselineEvent:
@@ -113,7 +83,7 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
     Raises RefusedError if there is no such table, if it lacks a column that the features use, if a feature cannot be measured
     in it, and if the baseline was seeded since the last reset.
     """
-    spec, drift, column = run.spec, _drift_of(run.spec), column or "p_extracted_at"
+    spec, drift, column = run.spec, drift_of(run.spec), column or "p_extracted_at"
 
     def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
         events = baseline_events(run.settings, spec.name)
@@ -145,7 +115,7 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
     entries: list[Entry] = []
     content = {"source": path, "version": delta.version(path) if delta.exists(path) else None}
     content |= {"column": column, "rules": spec.ruleset_hash}
-    return _apply_once(run, "seed", by, because, details, content, write)
+    return apply_once(run, completed_before, "seed", by, because, details, content, write)
 
 
 def _to_windows(rows: DataFrame, spec: TableSpec, drift: DriftSpec, column: str, path: str) -> DataFrame:
@@ -201,51 +171,3 @@ def judge_in_order(state: BaselineState, windows: Mapping[datetime, Sequence[Mea
         entries.append(Entry(start, after, tuple(measurements), verdict.statistics, seeded=True))
         state.learn(start, measurements, verdict.statistics)
     return entries
-
-
-def _drift_of(spec: TableSpec) -> DriftSpec:
-    if spec.drift is None:
-        raise RefusedError(f"{spec.name} declares no drift: it has no baseline")
-    return spec.drift
-
-
-def _apply_once(
-    run: Run,
-    kind: Kind,
-    by: str,
-    because: str,
-    details: Callable[[Sequence[Decision], int], dict[str, Any]],
-    content: Mapping[str, Any] | None = None,
-    write: Callable[[BaselineEvent], None] = lambda _: None,
-) -> BaselineEvent:
-    """Log the event of a request under the table's lock, unless it was logged before. ``details``: what else the event says,
-    from the table's decisions and the number of the last one; refuses the request. ``content``: what tells this request from
-    others of its kind.
-
-    It was logged before if it is the table's last event, and either an earlier attempt of this run wrote it or nothing has been
-    decided since. What an earlier run left unapplied was decided before this, and is completed first.
-    """
-    _drift_of(run.spec)
-    with completed_before(run):
-        decisions = logs.decisions(run.settings, run.table)
-        after = max((d.number for d in decisions), default=0)
-        events = baseline_events(run.settings, run.table)
-
-        def id_of(number: int, nth: int) -> str:
-            request = {"by": by, "because": because, **(content or {}), "event": nth}
-            return Operation(run.table, kind, request).id_after(number)
-
-        if events:
-            last = events[-1]
-            at = last.after if last.run_id in {run.run_id, *run.attempts} else after
-            if last.extra.get("operation") == id_of(at, len(events)):
-                run.step(f"{kind} done before, on {last.at:%Y-%m-%d %H:%M}: not done again")
-                return last
-        extra = {**details(decisions, after), "operation": id_of(after, len(events) + 1)}
-        if not because.strip():
-            raise RefusedError("give a reason with --because; it is recorded")
-        event = BaselineEvent(run.table, kind, after, run.clock(), by, because, run.run_id, extra)
-        write(event)
-        log_baseline_event(run.settings, event)
-        run.step(f"{kind}_logged")
-        return event

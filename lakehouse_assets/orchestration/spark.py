@@ -42,7 +42,7 @@ def table_run(spec: TableSpec, settings: Settings, context: Any, readers: Mappin
     """Return a pipeline run from the context of a step that has the resource. ``readers``: as `Run` has them."""
     alarm = partial(report_findings, context, settings, spec)
     values = run_values(settings, spec.name, context)
-    return Run(spec=spec, readers=readers or {}, attempts=_failed_attempts(context), alarm=alarm, **values)
+    return Run(spec=spec, readers=readers or {}, attempts=failed_attempts(context), alarm=alarm, **values)
 
 
 def run_values(settings: Settings, table: str, context: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def session_of(context: Any) -> Any:
     return getattr(context.resources, SPARK).spark_session
 
 
-def _failed_attempts(context: Any) -> set[str]:
+def failed_attempts(context: Any) -> set[str]:
     """Return the ids of the failed runs that this run retries. A run that succeeded and is executed again is a new request."""
     tags = context.run.tags
     runs = {run_id: context.instance.get_run_by_id(run_id) for run_id in {tags.get(t) for t in RETRIED_RUN_TAGS} - {None}}

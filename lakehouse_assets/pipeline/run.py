@@ -29,7 +29,7 @@ def _ignore(_: Any) -> None:
 @dataclass(frozen=True)
 class TableRun(Generic[Contract]):
     """One run of one table, silver's or gold's, by a contract. ``step`` receives each step's name as it is passed: progress
-    shows it, kill tests stop at it.
+    shows it, kill tests stop at it. ``attempts``: ids of the runs that this one tries again.
     """
 
     settings: Settings
@@ -38,6 +38,7 @@ class TableRun(Generic[Contract]):
     run_id: str
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     step: Callable[[str], None] = _ignore
+    attempts: Collection[str] = field(default=(), kw_only=True)
 
     @property
     def table(self) -> str:
@@ -62,12 +63,11 @@ class TableRun(Generic[Contract]):
 
 @dataclass(frozen=True)
 class Run(TableRun[Table]):
-    """One run of one table. ``readers``: what reads a column downstream, by its name. ``attempts``: ids of the runs that this
-    one tries again. ``alarm``: receives the damage before the table is refused.
+    """One run of one table. ``readers``: what reads a column downstream, by its name. ``alarm``: receives the damage before
+    the table is refused.
     """
 
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    attempts: Collection[str] = ()
     alarm: Callable[[Sequence[Finding]], None] = _ignore
 
     @property

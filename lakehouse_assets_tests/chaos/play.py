@@ -16,7 +16,7 @@ from delta.tables import DeltaTable
 from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.operations import baseline
+from lakehouse_assets.operations import baseline, baseline_request
 from lakehouse_assets.operations import maintain as maintenance
 from lakehouse_assets.operations.maintain import maintain
 from lakehouse_assets.operations.rebuild import MIGRATE, REBUILD, migrate, rebuild
@@ -114,8 +114,8 @@ def run_operation(run: Run, name: str) -> None:
         "rebuild": lambda: rebuild(run),
         "migrate": lambda: migrate(replace(run, spec=WIDER)),
         "seed": lambda: baseline.seed(run, table, None, **request),
-        "pin": lambda: baseline.pin(run, **request),
-        "unpin": lambda: baseline.unpin(run, **request),
+        "pin": lambda: baseline_request.pin(run, **request),
+        "unpin": lambda: baseline_request.unpin(run, **request),
         "reset": lambda: baseline.reset(run, **request),
         "mend": lambda: mend(run),
         "restore_logs": lambda: restore_logs(run),

@@ -90,8 +90,8 @@ class Oracle:
         elif not self.has_key:
             self.clean = [(n, row) for n, row in self.clean if n != number]
         else:
-            gone = version.removed - {row[0] for row in version.arrived}
-            self.clean = [(n, row) for n, row in self.clean if n > number or row[0] not in gone]
+            removed = version.removed - {row[0] for row in version.arrived}
+            self.clean = [(n, row) for n, row in self.clean if n > number or row[0] not in removed]
         if self.has_key:
             newer = {row[0] for n, row in self.clean if n > number}
             replaced = {row[0] for _, row in rows} - newer

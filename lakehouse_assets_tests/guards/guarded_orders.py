@@ -8,7 +8,8 @@ from typing import Any
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.guards.run import GuardRun, JudgedVersions, judge_versions
+from lakehouse_assets.guards.guard_run import GuardRun
+from lakehouse_assets.guards.run import JudgedVersions, judge_versions
 from lakehouse_assets.settings import Settings
 
 _runs = itertools.count(1)
@@ -59,7 +60,7 @@ def guard_run(spark: Any, settings: Settings, guard: GuardSpec, step: Callable[[
     """A run with a clock that ticks by itself and an id of its own."""
     number = next(_runs)
     at = datetime(2030, 1, 1, 0, 0, 0, number, tzinfo=UTC)
-    return GuardRun(settings, guard, lambda: spark, f"guard-{number:04d}", lambda: at, step, str(guard.path), guard=guard)
+    return GuardRun(settings, guard, lambda: spark, f"guard-{number:04d}", lambda: at, step, guard.shown_table, guard=guard)
 
 
 def judge(spark: Any, settings: Settings, guard: GuardSpec) -> JudgedVersions:

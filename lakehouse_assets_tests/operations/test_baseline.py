@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.operations import baseline
+from lakehouse_assets.operations import baseline, baseline_request
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.reports.baselines import feature_rows
 from lakehouse_assets.storage import delta, logs
@@ -134,14 +134,14 @@ def test_invalid_seeds_are_refused(spark, settings, elsewhere, features, source,
 def test_operations_without_a_baseline_are_refused(spark, settings):
     run = runner(spark, settings, spec())
     for operation, message in (
-        (baseline.pin, "nothing to pin"),
-        (baseline.unpin, "not pinned"),
+        (baseline_request.pin, "nothing to pin"),
+        (baseline_request.unpin, "not pinned"),
         (baseline.reset, "nothing to forget"),
     ):
         with pytest.raises(RefusedError, match=message):
             operation(run, **REQUEST)
     with pytest.raises(RefusedError, match="declares no drift"):
-        baseline.pin(runner(spark, settings, readings()), **REQUEST)
+        baseline_request.pin(runner(spark, settings, readings()), **REQUEST)
 
 
 @pytest.mark.exhaustive(seconds=20)
@@ -150,7 +150,7 @@ def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     table = spec(max_shift=0.15, hold_at=0.02, hold_from=50, remember=60)
     arrives(settings, range(1, 13))
     heal(spark, settings, range(1, 13), table)
-    baseline.pin(runner(spark, settings, table), **REQUEST)
+    baseline_request.pin(runner(spark, settings, table), **REQUEST)
     for day in range(13, 28):
         arrives(settings, [day], shift=(day - 12) * 0.2)
     heal(spark, settings, range(13, 28), table)
@@ -162,7 +162,7 @@ def test_a_pinned_baseline_stops_learning_beyond_its_bound(spark, settings):
     assert stopped.drift["learns"] is False
     assert "pinned" in stopped.drift["message"]
     assert find_replay_differences(spark, settings, table, 12, 27) == []
-    baseline.unpin(runner(spark, settings, table), **REQUEST)
+    baseline_request.unpin(runner(spark, settings, table), **REQUEST)
     arrives(settings, [28])
     heal(spark, settings, [28], table)
     assert of(settings, 28).teaches

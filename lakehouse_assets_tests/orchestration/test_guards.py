@@ -142,30 +142,34 @@ def test_a_clean_table_that_is_not_the_guard_s_own_stops_the_guard(tmp_path, mon
     loaded = find_tables(project(tmp_path, monkeypatch, **guards))
     assert [guard.spec.name for guard in loaded.guards] == ["good", "named"]
     lines = dict(line.split("/defs.yaml:10: publish.to: ") for line in loaded.mistakes)
-    found = {file.rpartition("/")[2]: line for file, line in lines.items()}
-    assert "this is the guarded table itself" in found["itself"]
-    assert "or lies within it" in found["within"]
-    assert "this lies in the lake" in found["lake"]
-    assert "the table of the guard back, which publishes to the table of there: they go in a circle" in found["there"]
-    assert "they go in a circle" in found["back"]
-    assert "this is the table of the guard good, which guards it" in found["onto"]
-    assert "the guard again publishes to this table too" in found["twice"]
+    by_guard = {file.rpartition("/")[2]: line for file, line in lines.items()}
+    assert "this is the guarded table itself" in by_guard["itself"]
+    assert "or lies within it" in by_guard["within"]
+    assert "this lies in the lake" in by_guard["lake"]
+    assert "the table of the guard back, which publishes to the table of there: they go in a circle" in by_guard["there"]
+    assert "they go in a circle" in by_guard["back"]
+    assert "this is the table of the guard good, which guards it" in by_guard["onto"]
+    assert "the guard again publishes to this table too" in by_guard["twice"]
 
 
 def test_a_table_that_cannot_be_read_is_reported_once_and_holds_up_no_other(spark, tmp_path, monkeypatch):
-    texts = {name: GUARD.format(name=name, path=name, more="") for name in ("gone", "here")}
+    texts = {name: GUARD.format(name=name, path=name, more="") for name in ("gone", "here", "named")}
+    texts["named"] = texts["named"].replace("path: named", "table: nowhere.orders")
     settings = project(tmp_path, monkeypatch, **texts)
     ForeignOrders(spark, tmp_path / "here").append((1, 1.0, "DE"))
     definitions = build_definitions(settings, overrides={SPARK: SparkOfTests()})
     with dg.instance_for_test() as instance:
         first = tick(definitions, instance)
-        assert [request.job_name for request in first.run_requests] == ["guard_here_job"]
+        # Only a run can ask a catalog.
+        assert [request.job_name for request in first.run_requests] == ["guard_here_job", "guard_named_job"]
         (event,) = first.asset_events
         assert (event.check_name, event.passed) == ("table_history", False)
         assert "there is no Delta table" in event.description
         assert not tick(definitions, instance, first.cursor).asset_events
         with pytest.raises(SourceError, match="there is no Delta table"):
             definitions.resolve_job_def("guard_gone_job").execute_in_process(instance=instance)
+        with pytest.raises(SourceError, match=r"table: nowhere.orders: Spark's catalog has no table of this name"):
+            definitions.resolve_job_def("guard_named_job").execute_in_process(instance=instance)
         assert definitions.resolve_job_def("guard_here_job").execute_in_process(instance=instance).success
 
 

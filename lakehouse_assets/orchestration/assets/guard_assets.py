@@ -12,8 +12,9 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.frame import KEY_CHECK
+from lakehouse_assets.guards.guard_run import GuardRun
 from lakehouse_assets.guards.observed_table import table_path
-from lakehouse_assets.guards.run import GuardRun, JudgedVersions, judge_versions
+from lakehouse_assets.guards.run import JudgedVersions, judge_versions
 from lakehouse_assets.guards.trial import try_check
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
@@ -78,7 +79,7 @@ def _own_asset(spec: GuardSpec, settings: Settings, key: dg.AssetKey, specs: Seq
             dg.AssetSpec(
                 key,
                 description=f"{spec.description} The versions of a table that others write, checked and decided on.".strip(),
-                metadata={"dagster/uri": table_path(spec, settings)},
+                metadata={"dagster/uri": spec.table or table_path(spec, settings)},
                 kinds={"guard", "delta"},
                 group_name=spec.group or spec.name,
                 owners=list(spec.owners) or None,
@@ -142,9 +143,8 @@ def _try_checks(context: Any, spec: GuardSpec, settings: Settings, selected: Col
 
 def guard_run(spec: GuardSpec, settings: Settings, context: Any) -> GuardRun:
     """Return a guard's run within a step that has the Spark resource."""
-    return GuardRun(
-        spec=spec, guard=spec, published_path=table_path(spec, settings), **run_values(settings, spec.name, context)
-    )
+    path = spec.table or table_path(spec, settings)
+    return GuardRun(spec=spec, guard=spec, published_path=path, **run_values(settings, spec.name, context))
 
 
 def guard_check_results(spec: GuardSpec, settings: Settings, judgement: JudgedVersions) -> Iterator[dg.AssetCheckResult]:

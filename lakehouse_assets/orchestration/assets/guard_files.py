@@ -36,11 +36,12 @@ def guard_conflicts(guards: Sequence[DescribedGuard], folder: Path, lake: str = 
     project = next((above for above in folder.resolve().parents if (above / "pyproject.toml").is_file()), folder)
     by_table: dict[str, list[DescribedGuard]] = {}
     for guard in guards:
-        by_table.setdefault(_address(guard.spec.path, project), []).append(guard)
+        by_table.setdefault(_guarded_address(guard, project), []).append(guard)
     for several in by_table.values():
         for guard in several if len(several) > 1 else ():
             others = ", ".join(each.spec.name for each in several if each is not guard)
-            yield guard, _line(guard, "path", f"the guard {others} has this table too; write the checks of both into one guard")
+            key = "table" if guard.spec.table else "path"
+            yield guard, _line(guard, key, f"the guard {others} has this table too; write the checks of both into one guard")
     for guard in guards:
         if text := _publish_mistake(guard, guards, project, lake):
             yield guard, _line(guard, "publish", "to", text)
@@ -56,21 +57,25 @@ def _publish_mistake(guard: DescribedGuard, guards: Sequence[DescribedGuard], pr
     """Return why a guard cannot publish to its clean table; empty if it can."""
     if (to := _clean_address(guard, project)) is None:
         return ""
-    if _overlaps(to, _address(guard.spec.path, project)):
+    if _overlaps(to, _guarded_address(guard, project)):
         return "this is the guarded table itself, or lies within it; choose another path"
     if lake and _overlaps(to, lake.rstrip("/")):
         return "this lies in the lake, whose tables the project writes itself; choose a path outside of it"
     for other in guards:
         if other is guard:
             continue
-        if _overlaps(to, _address(other.spec.path, project)):
+        if _overlaps(to, _guarded_address(other, project)):
             back = _clean_address(other, project)
-            circle = back is not None and _overlaps(back, _address(guard.spec.path, project))
+            circle = back is not None and _overlaps(back, _guarded_address(guard, project))
             which = f"which publishes to the table of {guard.spec.name}: they go in a circle" if circle else "which guards it"
             return f"this is the table of the guard {other.spec.name}, {which}; choose a path that no guard has"
         if (others := _clean_address(other, project)) is not None and _overlaps(to, others):
             return f"the guard {other.spec.name} publishes to this table too; each guard needs one of its own"
     return ""
+
+
+def _guarded_address(guard: DescribedGuard, project: Path) -> str:
+    return guard.spec.table.lower() if guard.spec.table else _address(guard.spec.path, project)
 
 
 def _clean_address(guard: DescribedGuard, project: Path) -> str | None:

@@ -12,6 +12,8 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.guarded_table import HISTORY, GuardSpec
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.guards.catalog import located_by_log
 from lakehouse_assets.guards.observed_table import GuardState, observe
 from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.assets.guard_assets import guarded_key, job_name
@@ -64,15 +66,22 @@ def _poll(
 ) -> tuple[dg.RunRequest | None, dict[str, Any]]:
     """Return the request for a guard with versions that wait, and what the next poll must know of it."""
     state = GuardState.read(settings, spec)
-    observation = observe(spec, settings, state, before.get("passed", -1))
-    last = state.last
-    if observation.batch is None:
+    last, unchanged = state.last, {"passed": before.get("passed", -1)}
+    at_path = located_by_log(spec, state)
+    # Where a table lies that is known by its name, a run asks the catalog: the first one, and after the table moved.
+    try:
+        observation = observe(at_path, settings, state, unchanged["passed"]) if at_path else None
+    except SourceError:
+        if spec.table is None:
+            raise
+        observation = None
+    if observation and observation.batch is None:
         return None, {"passed": observation.up_to}
-    unchanged = {"passed": before.get("passed", -1)}
     if instance.get_runs_count(dg.RunsFilter(tags={GUARD_TAG: spec.name}, statuses=list(UNFINISHED))):
         return None, unchanged
     # A failed run of the same versions is tried again in the next hour.
-    parts = (spec.name, last.version if last else -1, observation.batch.version, observation.digest, f"{now:%Y-%m-%dT%H}")
+    waits = (observation.batch.version, observation.digest) if observation and observation.batch else ("", spec.table)
+    parts = (spec.name, last.version if last else -1, *waits, f"{now:%Y-%m-%dT%H}")
     run_key = hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:24]
     return dg.RunRequest(run_key=run_key, job_name=job_name(spec), tags={GUARD_TAG: spec.name}), unchanged
 

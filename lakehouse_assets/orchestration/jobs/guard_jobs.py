@@ -1,9 +1,10 @@
-"""Jobs that a person starts on one version of a guarded table: release and discard.
+"""Jobs that a person starts on a guarded table: release and discard a version, pin and reset its baseline.
 
 Belongs here: their requests, and reporting the effect to the instance. Does not: how it is done (guards).
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -12,13 +13,15 @@ from pydantic import Field
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.guards.run import JudgedVersions
+from lakehouse_assets.guards.run import JudgedVersions, locked
 from lakehouse_assets.guards.settlement import settle_version
+from lakehouse_assets.operations import baseline_request
 from lakehouse_assets.orchestration.assets.guard_assets import guard_check_results, guard_run, guarded_key, job_name
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import BlockingCheckFailed
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET, SignedRequest
-from lakehouse_assets.orchestration.spark import SPARK
+from lakehouse_assets.orchestration.jobs.operations import PinRequest
+from lakehouse_assets.orchestration.spark import SPARK, failed_attempts
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.settings import Settings
 
@@ -36,13 +39,16 @@ class VersionRelease(VersionRequest):
 
 
 def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinition]:
-    """Return the two jobs."""
+    """Return the jobs on versions, and on baselines."""
     by_name = {spec.name: spec for spec in specs}
 
+    def find_guard(name: str) -> GuardSpec:
+        if name not in by_name:
+            raise RefusedError(f"there is no guard {name!r}; there are {', '.join(sorted(by_name))}")
+        return by_name[name]
+
     def settle(context: dg.OpExecutionContext, config: VersionRequest, request: dict[str, Any]) -> None:
-        if config.table not in by_name:
-            raise RefusedError(f"there is no guard {config.table!r}; there are {', '.join(sorted(by_name))}")
-        spec = by_name[config.table]
+        spec = find_guard(config.table)
         signed = JudgementRequest(by=config.by, because=config.because, operation=_operation(context), **request)
         settle_version(guard_run(spec, settings, context), config.version, signed)
         for result in guard_check_results(spec, settings, JudgedVersions()):
@@ -60,6 +66,19 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
         """Close a quarantined version of a guarded table without accepting it."""
         settle(context, config, {"kind": "discarded"})
 
+    def request_baseline(context: dg.OpExecutionContext, config: SignedRequest, request: Any) -> dict[str, Any]:
+        run = replace(guard_run(find_guard(config.table), settings, context), attempts=failed_attempts(context))
+        return dict(request(run, locked, by=config.by, because=config.because).details)
+
+    def pin_baseline(context: dg.OpExecutionContext, config: PinRequest) -> dict[str, Any]:
+        """Pin a guard's current baseline as the one it must stay near; or remove the pin."""
+        request = baseline_request.unpin if config.clear else baseline_request.pin
+        return request_baseline(context, config, request)
+
+    def reset_baseline(context: dg.OpExecutionContext, config: SignedRequest) -> dict[str, Any]:
+        """Forget the versions of a guard's baseline; a pinned baseline stays."""
+        return request_baseline(context, config, baseline_request.forget)
+
     personal = any(spec.pii_columns for spec in specs)
 
     def job(name: str, op: str, function: Any) -> dg.JobDefinition:
@@ -74,6 +93,8 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
     return [
         job("release_guarded_version", "release_version", release_version),
         job("discard_guarded_version", "discard_version", discard_version),
+        job("pin_guard_baseline", "pin_baseline", pin_baseline),
+        job("reset_guard_baseline", "reset_baseline", reset_baseline),
     ]
 
 

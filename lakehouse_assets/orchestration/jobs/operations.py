@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.operations import baseline, release
+from lakehouse_assets.operations import baseline, baseline_request, release
 from lakehouse_assets.operations.rebuild import migrate
 from lakehouse_assets.operations.rebuild import rebuild as rebuild_table
 from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
@@ -133,7 +133,7 @@ def _decision_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
 def _baseline_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
     def pin(context: dg.OpExecutionContext, config: PinRequest) -> dict[str, Any]:
         """Pin a table's current baseline as the one it must stay near; or remove the pin."""
-        operation = baseline.unpin if config.clear else baseline.pin
+        operation = baseline_request.unpin if config.clear else baseline_request.pin
         return report(context, operation(jobs.run(context, config.table), by=config.by, because=config.because))
 
     def reset(context: dg.OpExecutionContext, config: operation_job.SignedRequest) -> dict[str, Any]:
