@@ -33,6 +33,7 @@ from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.column_comments import with_units
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 
 
@@ -178,8 +179,9 @@ class GoldTarget(Target[GoldRun]):
         if by and decision.recomputed is not None:
             delta.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
         else:
-            writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-            writer.option("userMetadata", named).save(path)
+            rows = with_units(rows, path, self.run.spec.units)
+            writer = rows.write.format("delta").mode("overwrite").option("userMetadata", named)
+            writer.option("overwriteSchema", "true").save(path)
         return delta.version(path)
 
     def staged_batch(self, decision: Decision) -> Batch:
