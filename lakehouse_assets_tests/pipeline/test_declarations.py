@@ -167,15 +167,3 @@ def test_a_constraint_of_somebody_else_is_not_taken_over_and_stops_rows_with_a_c
     spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT cold")
     heal(spark, settings, [2], spec)
     assert len(silver(settings)) == 3
-
-
-def test_a_key_that_violates_a_constraint_only_with_its_earlier_values_waits_until_the_constraint_goes(spark, settings):
-    columns = {**COLUMNS, "other": "double"}
-    ordered = declared(columns=columns, constraints={"ordered": "value < other"})
-    land(settings, 2, ["a,2,10,2024-01-02T00:00:00Z,20"], "sensor,hour,value,updated,other")
-    heal(spark, settings, [2], ordered)
-    land(settings, 3, ["a,2,30,2024-01-03T00:00:00Z"])
-    with pytest.raises(RefusedError, match="violate silver's constraint ordered"):
-        heal(spark, settings, [3], ordered)
-    heal(spark, settings, [3], declared(columns=columns))
-    assert {"hour": 2, "value": 30.0, "other": 20.0} in rows_of(settings.path("silver", "readings"), ["hour", "value", "other"])
