@@ -70,9 +70,9 @@ class Column(StrictModel):
     format: str | None = None
     """The pattern of a date or timestamp, as Spark writes them: `dd.MM.yyyy`."""
     unit: str | None = None
-    """Shown in the column schema."""
+    """Shown in the column schema, and in silver's column comment."""
     description: str | None = None
-    """Shown in the column schema."""
+    """Shown in the column schema, and in silver's column comment."""
     pii: bool = False
     """Masks the values in reasons, samples, errors, logs, listings, metadata and alerts. The same holds for other columns
     `from` the same source column ([what is masked where](tables.md#personal-data)). Refused in drift features and in gold's

@@ -90,7 +90,7 @@ class GoldSpec(StrictModel):
     description: str = ""
     """Shown in the UI."""
     units: dict[str, str] = {}
-    """`column: unit`, shown in the column schema."""
+    """`column: unit`, shown in the column schema and in the columns' comments."""
     checks: tuple[AnyCheck, ...] = ()
     """Its rules. The batch is the whole result; with a grain, the recomputed parts."""
 

@@ -15,8 +15,8 @@ ENGINE = "lakehouse_assets"
 PREFIX = f"{ENGINE}."
 # Keys of a table that are carried in custom properties, since the standard has none for them.
 CARRIED = (
-    "group", "source", "extraction", "last_modified", "surrogate_key", "schema", "supersede", "drift", "gold", "alerts",
-    "maintenance",
+    "group", "source", "extraction", "last_modified", "surrogate_key", "schema", "supersede", "drift", "properties",
+    "constraints", "gold", "alerts", "maintenance",
 )  # fmt: skip
 CARRIED_OF_COLUMN = ("from", "expr", "format", "unit")
 PERSONAL = "personal"

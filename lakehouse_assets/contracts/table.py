@@ -6,7 +6,7 @@ changes (decisions/schema/evolution).
 
 import json
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
@@ -14,6 +14,7 @@ from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.spark_types import parse_type
@@ -28,9 +29,14 @@ SEASONS = {"hour": ("daily", "weekly", "monthly"), "weekday": ("weekly", "monthl
 class TableSpec(TableContract):
     """Everything that is declared of one table.
 
-    Description, owners, tags, group, alerts, gold and maintenance are not part of the *rule set*: changing them does not change
-    its hash.
+    Description, owners, tags, group, alerts, gold, maintenance and properties are not part of the *rule set*: changing them
+    does not change its hash.
     """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_checks_of_constraints(cls, data: Any) -> Any:
+        return with_implied_checks(data)
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableSpec":
@@ -142,7 +148,7 @@ class TableSpec(TableContract):
 
     def as_judged(self, ruleset: str) -> "TableSpec":
         """Return the contract with the rules of then; what is no rule is today's."""
-        others = {name: getattr(self, name) for name in ("alerts", "gold", "description", "maintenance")}
+        others = {name: getattr(self, name) for name in ("alerts", "gold", "description", "maintenance", "properties")}
         return TableSpec.from_ruleset(ruleset).model_copy(update=others)
 
 

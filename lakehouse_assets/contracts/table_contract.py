@@ -13,6 +13,7 @@ from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.alert_channel import own_channels
 from lakehouse_assets.contracts.columns import Column, Columns
+from lakehouse_assets.contracts.delta_properties import Constraints, Properties
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
@@ -134,6 +135,11 @@ class TableContract(StrictModel, DriftRules):
     """The rules."""
     drift: DriftSpec | None = None
     """The features whose distribution is compared. Without it there is no drift check and no profile."""
+    properties: Properties = {}
+    """Delta table properties of silver. Those that the project depends on are refused."""
+    constraints: Constraints = {}
+    """`name: expression`: CHECK constraints of silver. Each is also the check `constraint_<name>`, which quarantines the rows
+    that Delta would refuse, and cannot be overridden. NULL passes."""
     gold: tuple[GoldSpec, ...] = ()
     """Tables derived from silver."""
     alerts: AlertSpec = AlertSpec()
@@ -217,11 +223,13 @@ class TableContract(StrictModel, DriftRules):
 
     def ruleset(self) -> str:
         """Return what a batch is judged by, as canonical JSON; each decision stores it."""
-        not_rules = ("description", "owners", "tags", "group", "alerts", "gold", "maintenance")
+        not_rules = ("description", "owners", "tags", "group", "alerts", "gold", "maintenance", "properties")
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
         # Retries, alerts of overdue windows and units in messages change no judgement.
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
         # The rule set of a table without them is what it was before these keys existed.
         left_out |= {name: True for name in ("surrogate_key", "layout") if getattr(self, name) is None}
+        if not self.declared.constraints:
+            left_out["constraints"] = True
         return self.declared.model_dump_json(by_alias=True, exclude=left_out)

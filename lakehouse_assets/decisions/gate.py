@@ -12,6 +12,7 @@ from lakehouse_assets.checks.dependencies import in_order
 from lakehouse_assets.checks.families import ROWS_OF_WHERE, HistoryCheck, Past, RowCheck
 from lakehouse_assets.checks.judgements import consequence, judge_rows
 from lakehouse_assets.contracts.decision import Decision, finite
+from lakehouse_assets.contracts.delta_properties import CONSTRAINT
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -175,9 +176,14 @@ def waive(outcomes: Sequence[Outcome], waived: Collection[str]) -> list[Outcome]
     ]
 
 
+def is_unwaivable(check: str) -> bool:
+    """Whether no override can waive this check: nothing could be published, or Delta would refuse the rows."""
+    return check in UNWAIVABLE or check.startswith(CONSTRAINT)
+
+
 def is_waived(check: str, waived: Collection[str]) -> bool:
     """Whether an override names this check, by itself or by the name under which the UI shows it with others."""
-    if check in UNWAIVABLE:
+    if is_unwaivable(check):
         return False
     return bool({check, "*", group_of(check)} & set(waived))
 

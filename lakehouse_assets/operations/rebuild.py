@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.schema import evolution
-from lakehouse_assets.decisions.schema.migration import Step, irreversible, migration
+from lakehouse_assets.decisions.schema.migration import Step, declaration_steps, irreversible, migration
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.pipeline.evidence import findings_of
@@ -25,7 +25,7 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import is_laid_out
 from lakehouse_assets.storage.lock import table_lock
-from lakehouse_assets.storage.silver_contract import record_contract
+from lakehouse_assets.storage.silver_contract import apply_declarations, record_contract, refuse_violated
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
 # Of damaged or lost silver, `silver_mended` follows; without a difference, neither is reached.
@@ -105,10 +105,11 @@ def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> l
                 " the source's own name) in defs.yaml"
             )
     try:
-        return migration(
+        steps = migration(
             status.table, status.promised, renames, status.filled,
             foreign=status.foreign, same_values=status.same_values, layout=status.layout,
         )  # fmt: skip
+        return [*steps, *declaration_steps(status.pending)]
     except ValueError as error:
         raise RefusedError(str(error)) from None
 
@@ -155,11 +156,13 @@ def _migrate(run: Run, renames: Mapping[str, str] | None, lose: Collection[str])
             return []
         refuse_loss(run.table, steps, lose)
         path = run.path("silver")
+        refuse_violated(run.spark, path, status.spec)
         delta.allow_types(run.spark, path, [kind for _, kind in status.promised])
         if any(step.rewrites for step in steps) or not status.same_values:
             decisions = logs.decisions(run.settings, run.table)
             rebuild_silver(run.with_contract(evolution.effective_table(run.spec, decisions)), ledger.live_decisions(decisions))
-        else:
-            delta.add_columns(run.spark, path, {step.column: step.becomes for step in steps})
+        elif added := {step.column: step.becomes for step in steps if step.action == "add"}:
+            delta.add_columns(run.spark, path, added)
+        apply_declarations(run.spark, path, status.spec)
         run.step("migrated")
         return steps

@@ -67,8 +67,9 @@ def release(
 def _refuse_unknown(spec: EffectiveTable, waived: Collection[str]) -> None:
     names = {"*", "casts", SUPERSEDE, *gate.SCHEMA_CHECKS, *(f"cast_{name}" for name in spec.columns)}
     names |= {check.id for check in spec.checks} | ({"drift"} if spec.drift else set())
-    if never := sorted(set(waived) & set(gate.UNWAIVABLE)):
-        raise RefusedError(f"{spec.name}: {', '.join(never)} cannot be overridden: there is nothing that could be published")
+    if never := sorted(filter(gate.is_unwaivable, set(waived))):
+        why = "there is nothing that could be published, or silver's constraint refuses it"
+        raise RefusedError(f"{spec.name}: {', '.join(never)} cannot be overridden: {why}")
     if unknown := sorted(set(waived) - names):
         raise RefusedError(f"{spec.name} has no check {', '.join(unknown)}; there are {', '.join(sorted(names))}")
 

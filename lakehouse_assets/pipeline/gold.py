@@ -33,6 +33,7 @@ from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.column_comments import with_units
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import overwrite
 
@@ -180,7 +181,7 @@ class GoldTarget(Target[GoldRun]):
             delta.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
         else:
             with delta.tag_commits(self.run.spark, named):
-                overwrite(rows, path, self.run.spec.layout)
+                overwrite(with_units(rows, path, self.run.spec.units), path, self.run.spec.layout)
         return delta.version(path)
 
     def staged_batch(self, decision: Decision) -> Batch:

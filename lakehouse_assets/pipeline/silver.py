@@ -49,6 +49,7 @@ from lakehouse_assets.pipeline.silver_write import quarantined_rows, write_silve
 from lakehouse_assets.pipeline.staging import all_readable, stage_batches, write_once
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline_state import read_baseline
+from lakehouse_assets.storage.silver_contract import apply_declarations
 
 
 @dataclass
@@ -225,6 +226,8 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
     with locked(run):
         table = SilverTarget(run)
         run_steps(table, (recover,))
+        if delta.exists(run.path("silver")):
+            apply_declarations(run.spark, run.path("silver"), evolution.effective_table(run.spec, table.log))
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.table)
         waiting = [record for record in ledger.undecided_extractions(records, table.log) if record.p_extracted_at in starts]

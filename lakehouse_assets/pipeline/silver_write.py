@@ -16,6 +16,7 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import ROW_COLUMNS
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
+from lakehouse_assets.contracts.declarations import declarations_of
 from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.spark_types import parse_type, type_of_json
@@ -30,10 +31,9 @@ from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.merge_bounds import bounds_of
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.storage import commit_metadata, delta, logs
-from lakehouse_assets.storage.column_comments import with_comments
+from lakehouse_assets.storage import commit_metadata, delta, logs, silver_contract
+from lakehouse_assets.storage.column_comments import with_comments, with_own_comments
 from lakehouse_assets.storage.layout import create, overwrite
-from lakehouse_assets.storage.silver_contract import record_contract
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
@@ -89,7 +89,7 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
     logged = [*decisions, *(d for d in log if d.superseded_by in own)]
     named = commit_metadata.encode_decisions("silver", touched, logged)
     run.step("before_write")
-    with delta.tag_commits(run.spark, named):
+    with silver_contract.constrained_write(run.spark, path, spec), delta.tag_commits(run.spark, named):
         if _contract_changed(run, live, touched) or not _staged_so(spec, staged):
             rebuild_silver(run, live, logged, touched)
         elif _needs_fold(run, touched, live, replacing):
@@ -108,12 +108,14 @@ def _make_silver(run: Run[EffectiveTable], live: Live, decisions: Sequence[Decis
         return
     create_silver(run)
     if not any(d.counts.rows_published for d in live.publishing.values() if d.decision_id not in own):
-        record_contract(run.spark, path, run.spec)
+        silver_contract.record_contract(run.spark, path, run.spec)
+        silver_contract.apply_declarations(run.spark, path, run.spec)
 
 
 def create_silver(run: Run[EffectiveTable]) -> None:
     """Make the table without a row."""
-    create(empty_silver(run.spark, run.spec), run.path("silver"), SILVER_PROPERTIES, run.spec.layout)
+    columns = with_own_comments(empty_silver(run.spark, run.spec), declarations_of(run.spec).comments)
+    create(columns, run.path("silver"), SILVER_PROPERTIES, run.spec.layout)
 
 
 def rebuild_silver(
@@ -132,16 +134,19 @@ def rebuild_silver(
     if not delta.exists(path):
         create_silver(run)
     delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
-    folded = with_comments(folded, path)
+    folded = with_comments(
+        folded, path, declarations_of(run.spec).comments, silver_contract.recorded_declarations(path).comments
+    )
     named = {d.decision_id: d for d in (*live.accepted.values(), *touched)}
     with delta.tag_commits(run.spark, commit_metadata.encode_decisions("rebuild", named.values(), logged)):
         clustered = run.spec.layout is not None and run.spec.layout.cluster_by
         if clustered or delta.properties(path).get(delta.MEANING) != run.spec.meaning:
             # First it has none: left here, silver is folded once more by the next write, whatever the contract is by then.
             delta.set_property(run.spark, path, delta.MEANING, "none")
-        overwrite(folded, path, run.spec.layout)
+        with silver_contract.constrained_write(run.spark, path, run.spec):
+            overwrite(folded, path, run.spec.layout)
         run.step("silver_rebuilt")
-        record_contract(run.spark, path, run.spec)
+        silver_contract.record_contract(run.spark, path, run.spec)
 
 
 def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[Decision]) -> bool:

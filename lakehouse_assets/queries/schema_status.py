@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.declarations import Change
 from lakehouse_assets.contracts.layout import layout_text
 from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
@@ -20,7 +21,7 @@ from lakehouse_assets.decisions.schema.gate import schema_outcomes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.layout import read_layout
-from lakehouse_assets.storage.silver_contract import recorded_computed_columns
+from lakehouse_assets.storage.silver_contract import pending_changes, recorded_computed_columns
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -30,7 +31,8 @@ class SchemaStatus:
     """``promised``: silver's columns by the effective contract; ``table``: its columns on disk, None if there is none yet.
     ``arrived``: how the last extraction differs from the contract, with the gate's outcome. ``filled``: declared columns with
     values from accepted batches. ``foreign``: columns of the table whose values no source brought. ``layout``: how the table's
-    files lie, and how they should, as text.
+    files lie, and how they should, as text. ``pending``: comments, properties and constraints that the table does not have as
+    declared.
     """
 
     spec: EffectiveTable
@@ -42,11 +44,12 @@ class SchemaStatus:
     foreign: frozenset[str]
     same_values: bool
     layout: tuple[str, str]
+    pending: tuple[Change, ...] = ()
 
     @property
     def matches(self) -> bool:
         """Whether the table has the promised columns, or does not exist yet."""
-        return self.table is None or (self.table == self.promised and self.same_values)
+        return self.table is None or (self.table == self.promised and self.same_values and not self.pending)
 
 
 def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str, Sequence[str]] | None = None) -> SchemaStatus:
@@ -71,6 +74,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
         layout=(layout if table is None else layout_text(*read_layout(path)), layout),
+        pending=tuple(pending_changes(path, contract)) if table else (),
     )
 
 

@@ -225,6 +225,12 @@ def schema_types(path: str, number: int | None = None) -> list[tuple[str, str]]:
     return [(field["name"], sql_type(type_of_json(field["type"]))) for field in schema["fields"]]
 
 
+def column_comments(path: str) -> dict[str, str]:
+    """Return the comments of the table's columns that have one. No JVM."""
+    fields = json.loads(open_table(path).schema().to_json())["fields"]
+    return {field["name"]: text for field in fields if (text := (field.get("metadata") or {}).get("comment"))}
+
+
 def schema_changes(path: str) -> list[tuple[int, datetime, str, list[tuple[str, str]]]]:
     """Return version, time, operation and columns of each commit that states the table's schema, oldest first. No JVM.
 

@@ -1,27 +1,161 @@
-"""What silver's own properties say of the contract that it was made by.
+"""What silver's own properties say of the contract that it was made by, and what the contract declares of the Delta table.
 
-Belongs here: recording and reading them. Does not: what a contract is (contracts), or when silver is made anew (pipeline).
+Belongs here: recording the contract, and column comments, properties and constraints. Does not: what a contract is (contracts),
+or when silver is made anew (pipeline).
 """
 
 import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from sqlglot import exp
 
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.declarations import Change, Declarations, changes_between, declarations_of
+from lakehouse_assets.contracts.silver import silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.session import set_session_property
 
 # The columns that silver was made with and no source brought, as JSON.
 COMPUTED = "lakehouse.computed"
+# The comments, properties and constraints that the YAML declared when they were last changed, as JSON.
+DECLARED = "lakehouse.declared"
+CONSTRAINTS = "delta.constraints."
 
 
 def record_contract(spark: SparkSession, path: str, spec: TableContract) -> None:
-    """Record the contract by which silver has been made, and the columns that no source brought."""
+    """Record the contract by which silver has been made, and the columns that no source brought. Set the comments and
+    properties that it declares; constraints are added by `apply_declarations`.
+    """
     values, computed = {delta.MEANING: spec.meaning}, spec.computed_columns
     if computed or recorded_computed_columns(path):
         values[COMPUTED] = json.dumps(computed)
-    delta.set_properties(spark, path, values)
+    _declare(spark, path, spec, values)
 
 
 def recorded_computed_columns(path: str) -> list[str]:
     """Return the columns that silver was made with and no source brought; none without a table. No JVM."""
     return json.loads(delta.properties(path).get(COMPUTED, "[]")) if delta.exists(path) else []
+
+
+def recorded_declarations(path: str) -> Declarations:
+    """Return what the YAML declared when silver was last changed to it. No JVM."""
+    return Declarations(**json.loads(delta.properties(path).get(DECLARED, "{}")))
+
+
+def pending_changes(path: str, spec: TableContract) -> list[Change]:
+    """Return the changes from the table to what its contract declares of it. No JVM."""
+    types, recorded = dict(delta.schema_types(path)), recorded_declarations(path)
+    return changes_between(declarations_of(spec), recorded, _declarations_on(path), types, silver_types(spec))
+
+
+def _declarations_on(path: str) -> Declarations:
+    properties = delta.properties(path)
+    constraints = {n.removeprefix(CONSTRAINTS): value for n, value in properties.items() if n.startswith(CONSTRAINTS)}
+    return Declarations(delta.column_comments(path), properties, constraints)
+
+
+def _drop_removed_constraints(spark: SparkSession, path: str, spec: TableContract) -> None:
+    """Drop the constraints that the contract has no more, or in another form."""
+    own = recorded_declarations(path).constraints
+    for change in pending_changes(path, spec):
+        if change.kind == "constraints" and change.was and change.name in own:
+            spark.sql(f"ALTER TABLE delta.{identifier(path)} DROP CONSTRAINT IF EXISTS {identifier(change.name)}")
+
+
+def apply_declarations(spark: SparkSession, path: str, spec: TableContract) -> None:
+    """Change the table's comments, properties and constraints to what the contract declares. Raises RefusedError before any
+    change if rows violate a new constraint, or somebody else's has its name.
+
+    Safe to repeat after a crash at any point: what is declared is recorded before constraints are added.
+    """
+    added = refuse_violated(spark, path, spec)
+    _declare(spark, path, spec, {})
+    for change in added:
+        name = identifier(change.name)
+        spark.sql(f"ALTER TABLE delta.{identifier(path)} ADD CONSTRAINT {name} CHECK ({change.becomes})")
+
+
+def _declare(spark: SparkSession, path: str, spec: TableContract, values: Mapping[str, str]) -> None:
+    """Set comments and properties, drop removed constraints, and record what is declared, with these values."""
+    changes, declared, recorded = pending_changes(path, spec), declarations_of(spec), recorded_declarations(path)
+    table = f"ALTER TABLE delta.{identifier(path)}"
+    _drop_removed_constraints(spark, path, spec)
+    on_table = _declarations_on(path).constraints
+    own = {n: sql for n, sql in declared.constraints.items() if n in recorded.constraints or n not in on_table}
+    declared = replace(declared, constraints=own)
+    values = {**values, **{c.name: c.becomes for c in changes if c.kind == "properties" and c.becomes}}
+    if declared != recorded:
+        values[DECLARED] = json.dumps(declared.as_dict(), ensure_ascii=False, sort_keys=True)
+    # Descriptions may have `${…}`, which Spark would replace.
+    with set_session_property(spark, "spark.sql.variable.substitute", "false"):
+        if comments := [f"{identifier(c.name)} COMMENT {_text(c.becomes)}" for c in changes if c.kind == "comments"]:
+            spark.sql(f"{table} ALTER COLUMN {', '.join(comments)}")
+        if removed := [_text(c.name) for c in changes if c.kind == "properties" and not c.becomes]:
+            spark.sql(f"{table} UNSET TBLPROPERTIES IF EXISTS ({', '.join(removed)})")
+        before = delta.properties(path)
+        pairs = [f"{_text(name)} = {_text(value)}" for name, value in values.items() if before.get(name) != value]
+        try:
+            if pairs:
+                spark.sql(f"{table} SET TBLPROPERTIES ({', '.join(pairs)})")
+        except (PySparkException, Py4JJavaError) as error:
+            if "[DELTA_" not in str(error):
+                raise
+            raise RefusedError(f"{spec.name}: properties: Delta refuses them: {str(error).splitlines()[0][:300]}") from None
+
+
+def refuse_violated(spark: SparkSession, path: str, spec: TableContract) -> list[Change]:
+    """Return the constraints to be added. Raises RefusedError for those that rows of the table violate, with their number, and
+    for one whose name is somebody else's.
+    """
+    recorded = recorded_declarations(path).constraints
+    added = [change for change in pending_changes(path, spec) if change.kind == "constraints" and change.becomes]
+    for change in added:
+        if change.was and change.name not in recorded:
+            raise RefusedError(
+                f"{spec.name}: constraints.{change.name}: silver has a constraint of this name that somebody else has made;"
+                f" choose another name, or drop theirs: ALTER TABLE … DROP CONSTRAINT {change.name}"
+            )
+    if not added:
+        return []
+    counts = [F.expr(f"count_if(NOT ({change.becomes}))").alias(change.name) for change in added]
+    row = spark.read.format("delta").load(path).agg(*counts).first()
+    violated = {name: count for name, count in (row.asDict() if row else {}).items() if count}
+    if violated:
+        rows = ", ".join(f"constraints.{name}: {count} row(s) of silver violate it" for name, count in violated.items())
+        raise RefusedError(
+            f"{spec.name}: {rows}; nothing was changed. Judge their windows again by today's rules, which quarantines such rows"
+            f" (`lakehouse run --table {spec.name} --window A..B --rejudge --because …`), or remove the constraint"
+        )
+    return added
+
+
+@contextmanager
+def constrained_write(spark: SparkSession, path: str, spec: TableContract) -> Iterator[None]:
+    """Drop the constraints that the contract has no more. Raise RefusedError, without any value, where a write within the block
+    violates another one.
+    """
+    _drop_removed_constraints(spark, path, spec)
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if "DELTA_VIOLATE_CONSTRAINT" not in str(error):
+            raise
+        name = "".join(re.findall(r"CHECK constraint (\w+)", str(error))[:1])
+        raise RefusedError(
+            f"{spec.name}: rows to be published violate silver's constraint {name}, though each batch's rows passed its check:"
+            " a key's row may keep values of earlier batches, or somebody else has made the constraint. Remove it from"
+            f" constraints:, or drop theirs: ALTER TABLE … DROP CONSTRAINT {name}"
+        ) from None
+
+
+def _text(value: str) -> str:
+    return exp.Literal.string(value).sql(dialect="spark")

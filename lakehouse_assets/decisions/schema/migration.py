@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lakehouse_assets.contracts.declarations import Change
 from lakehouse_assets.contracts.spark_types import joined, parse_type
 from lakehouse_assets.decisions.schema.comparison import delta_widens
 
@@ -17,9 +18,11 @@ ORDER = ("rename", "drop", "widen", "rewrite", "add", "lay out")
 
 @dataclass(frozen=True)
 class Step:
-    """One change of a table. ``was``, ``becomes``: types; of a rename the names. ``rewrites``: data files."""
+    """One change of a table. ``was``, ``becomes``: types; of a rename the names; of a declaration its texts. ``rewrites``: data
+    files.
+    """
 
-    action: Literal["add", "widen", "rename", "drop", "rewrite", "lay out"]
+    action: Literal["add", "widen", "rename", "drop", "rewrite", "lay out", "declare"]
     column: str
     was: str
     becomes: str
@@ -78,6 +81,14 @@ def migration(
         why = "what the contract says of keys, casts, nulls or derived columns has changed: values are made anew from bronze"
         steps.append(Step("rewrite", "*", "", "", True, True, why))
     return sorted(steps, key=lambda step: ORDER.index(step.action))
+
+
+def declaration_steps(changes: Sequence[Change]) -> list[Step]:
+    """Return the steps to what the contract declares of the Delta table: they touch no row."""
+    return [
+        Step("declare", f"{change.kind}.{change.name}", change.was, change.becomes, False, True, "the YAML has changed")
+        for change in changes
+    ]
 
 
 def irreversible(steps: Sequence[Step]) -> list[str]:
