@@ -70,7 +70,9 @@ def changes_between(
         wants, had, has = (getattr(each, kind) for each in (declared, recorded, actual))
         named = [name for name in wants if kind == "properties" or name in columns]
         changes += [Change(kind, n, has.get(n, ""), wants[n]) for n in named if has.get(n) != wants[n]]
-        changes += [Change(kind, n, has[n], "") for n in had if n not in wants and n in has and has[n] == had[n]]
+        # A column that leaves the contract takes its comment along.
+        removed = [name for name in had if name not in wants and (kind == "properties" or name in types)]
+        changes += [Change(kind, n, has[n], "") for n in removed if n in has and has[n] == had[n]]
     wants, had, has = declared.constraints, recorded.constraints, actual.constraints
     for name, sql in wants.items():
         used = columns_of(parse_expression(sql, name))

@@ -21,7 +21,7 @@ def test_a_version_that_added_one_percent_of_the_rows_reads_its_own_file_alone(t
         rows = pa.table({"id": list(ids), "amount": [number / 1000 for number in ids], "country": ["DE"] * count})
         write_deltalake(str(path), rows, mode="append")
     write_log_of_added_files(str(path), 1, str(tmp_path / "added"))
-    whole, added = sizes_of(path), sizes_of(tmp_path / "added")
-    assert (len(whole), len(added)) == (2, 1)
-    assert added[0] in whole
-    assert added[0] < sum(whole) / 50
+    files, added = sizes_of(path), sizes_of(tmp_path / "added")
+    assert (len(files), len(added)) == (2, 1)
+    assert added[0] in files
+    assert added[0] < sum(files) / 50

@@ -55,8 +55,8 @@ def test_they_are_on_a_new_table_and_a_row_that_a_constraint_refuses_is_quaranti
     assert delta.properties(path)["team"] == "weather's"
     assert list(constraints(path)) == ["warm"]
     assert sorted(row["sensor"] for row in silver(settings)) == ["a", "b"], "NULL passes"
-    [held] = rows_of(settings.path("quarantine", "readings"), ["sensor", "reasons"])
-    assert (held["sensor"], held["reasons"][0]["check"]) == ("c", "constraint_warm")
+    [row] = rows_of(settings.path("quarantine", "readings"), ["sensor", "reasons"])
+    assert (row["sensor"], row["reasons"][0]["check"]) == ("c", "constraint_warm")
     with pytest.raises(RefusedError, match="constraint_warm cannot be overridden"):
         release(runner(spark, settings, declared()), window(1).start, None, waived=["constraint_warm"], by="me", because="x")
     before = delta.version(path)
