@@ -20,6 +20,7 @@ SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a 
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 JDBC_PREFIX = "LAKEHOUSE_JDBC_"
 AUDIT_PORT = 3070  # where `lakehouse audit-docs` serves the pages, unless it is told another
+PAGES_PORT = 3080  # where `lakehouse pages --serve` serves the quality pages
 _JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
 _SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
 
@@ -121,6 +122,9 @@ class Settings(FrozenModel):
     kafka_conf: Path | None = None
     audit_rows: int = Field(default=1000, ge=1)
     audit_pages: Path | None = None
+    quality_pages: Path | None = None
+    pages_url: str | None = None
+    pages_refresh: bool = True
     secrets: Mapping[str, SecretStr] = Field(default={}, repr=False)
     variables: Mapping[str, str] = Field(default={}, repr=False)
     jdbc: Mapping[str, Connection] = Field(default={}, repr=False)
@@ -165,6 +169,9 @@ class Settings(FrozenModel):
             kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
             audit_rows=int(rows),
             audit_pages=file("LAKEHOUSE_AUDIT_PAGES"),
+            quality_pages=file("LAKEHOUSE_PAGES"),
+            pages_url=_pages_url(env.get("LAKEHOUSE_PAGES_URL") or None),
+            pages_refresh=(env.get("LAKEHOUSE_PAGES_REFRESH") or "on").lower() not in ("off", "false", "no", "0"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
             variables=template_variables(env),
             jdbc={match[1]: _connection(env, match[1]) for k in env if (match := _JDBC.fullmatch(k)) and env[k]},
@@ -178,6 +185,11 @@ class Settings(FrozenModel):
     def pages(self) -> Path:
         """The folder of the audits' pages, always on a local disk."""
         return self.audit_pages or self.dagster_home / "data" / "audits"
+
+    @property
+    def site(self) -> Path:
+        """The folder of the quality pages, always on a local disk."""
+        return self.quality_pages or self.dagster_home / "data" / "pages"
 
     @property
     def on_s3(self) -> bool:
@@ -228,6 +240,13 @@ class Settings(FrozenModel):
                 raise ConfigError(f"{path}:{number}: {key} is the lakehouse's own; {remedy}")
             properties[key] = _SECRET.sub(lambda name: self.secret(name[1]), value)
         return properties
+
+
+def _pages_url(url: str | None) -> str | None:
+    """Return the address of the quality pages. Raises EnvironmentMissing for one that no browser opens as a page."""
+    if url is not None and urlsplit(url).scheme not in ("http", "https"):
+        raise EnvironmentMissing(f"LAKEHOUSE_PAGES_URL is {url!r}; an address that begins with http:// or https:// is wanted")
+    return url
 
 
 def _connection(env: Mapping[str, str], name: str) -> Connection:
