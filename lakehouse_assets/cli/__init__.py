@@ -20,6 +20,7 @@ from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
+from lakehouse_assets.cli.pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.table_tests import run_tests
@@ -42,6 +43,7 @@ app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command()(audit_docs)
 app.command()(new)
+app.command()(pages)
 app.command("test")(run_tests)
 app.command()(verify)
 

@@ -104,13 +104,13 @@ def _lines(
 
 
 def failing_chart(history: History) -> Chart | None:
-    """Return the share of rows that fail, by check; a check of the whole batch that fails counts as all rows."""
+    """Return the share of rows that fail, by check; a check that quarantines the whole window counts as all rows."""
     windows, series = newest(history), {}
     for window in windows:
         for outcome in window.decision.checks if window.decision else ():
             rows = (window.decision.counts.rows_in if window.decision else 0) or 1
             failed = outcome["failed_rows"] or 0
-            share = min(failed / rows, 1.0) if failed else float(outcome["status"] in ("failed", "error"))
+            share = min(failed / rows, 1.0) if failed else float(outcome["effect"] == "batch")
             of_check = series.setdefault(group_of(outcome["check"]), {})
             of_check[window.name] = max(share, of_check.get(window.name, 0.0))
     return _share_chart(*_lines(windows, series))

@@ -46,11 +46,15 @@ class PagesFolder:
         """Write a file unless it has this content already; return its path and digest. ``before``: digests by path."""
         digest = hashlib.blake2b(content, digest_size=12).hexdigest()
         target = self.path / path
-        if before.get(path) != digest or not target.is_file():
+        is_there = target.is_file()
+        if before.get(path) != digest or not is_there:
             if target.parent not in self._folders:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._folders.add(target.parent)
-            _replace(target, content)
+            if is_there:
+                _replace(target, content)
+            else:
+                target.write_bytes(content)  # nothing links to it yet, and the manifest does not name it
             self.written += 1
         return path, digest
 

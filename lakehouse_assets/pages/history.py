@@ -117,6 +117,14 @@ class History:
         return by_name
 
     @cached_property
+    def extractions_of(self) -> dict[datetime, list[ExtractionRecord]]:
+        """The extractions of each window, oldest first."""
+        by_start: dict[datetime, list[ExtractionRecord]] = {}
+        for record in self.extractions:
+            by_start.setdefault(record.p_extracted_at, []).append(record)
+        return by_start
+
+    @cached_property
     def windows(self) -> list[WindowState]:
         """Every window with a decision or an extraction, oldest first."""
         states = {name: self._state(name, decisions) for name, decisions in self.of_window.items()}

@@ -6,6 +6,7 @@ Belongs here: names → paths. Does not: what is on a page, or writing it.
 import hashlib
 import re
 from datetime import datetime
+from functools import lru_cache
 from urllib.parse import quote
 
 from lakehouse_assets.contracts.windows import Cadence, window_at
@@ -15,6 +16,7 @@ PLAIN = re.compile(r"[a-z0-9_]{1,80}")
 DEVICES = frozenset(["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))])
 
 
+@lru_cache(maxsize=10_000)
 def slug(name: str) -> str:
     """Return the name itself where it is a file name everywhere; else its plain letters and a hash.
 
@@ -51,6 +53,7 @@ def window_path(table: str, name: str) -> str:
     return f"tables/{slug(table)}/windows/{window_file(name)}"
 
 
+@lru_cache(maxsize=10_000)
 def check_path(table: str, check: str) -> str:
     """Return the path of a check's page."""
     return f"tables/{slug(table)}/checks/{slug(check)}.html"

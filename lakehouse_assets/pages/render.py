@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.pages.fragments import feature_rows, passed_rows
 from lakehouse_assets.pages.history import LABELS
 from lakehouse_assets.pages.overview import STRIP
 from lakehouse_assets.reports.markdown import escape_controls
@@ -31,7 +32,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals |= {"labels": LABELS, "strip": STRIP, "made_at": ""}
+    environment.globals |= {"labels": LABELS, "strip": STRIP, "made_at": "", "feature_rows": feature_rows, "passed_rows": passed_rows}
     environment.filters["figure"] = figure_json
     return environment
 

@@ -67,8 +67,9 @@ def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[
     """Return the rows to show: those with reasons of their own first, or those of the stratum that drifted most; within, by key."""
     names = list(dict.fromkeys(name for row in rows for name in row if name not in HIDDEN))
     key = [spec.source_column(name) for name in spec.key if name in spec.columns]
-    first = [name for name in (FILE, REASONS, *key) if name in names]
-    by = next((f.by for f in spec.features if worst and f.name == worst["feature"]), None)
+    feature = next((f for f in spec.features if worst and f.name == worst["feature"]), None)
+    by = feature.by if feature else None
+    of_feature = [spec.source_column(name) for name in sorted(feature.columns_used) if name in spec.columns] if feature else []
     stratum = worst["stratum"] if worst and by else None
     source = spec.source_column(by) if by and by in spec.columns else None
 
@@ -80,6 +81,10 @@ def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[
     files: dict[str, int] = {}
     for row in rows:
         files[str(row.get(FILE) or "unknown")] = files.get(str(row.get(FILE) or "unknown"), 0) + 1
+    # Reasons of the whole window are above the rows already.
+    own_reasons = len({row.get(REASONS) for row in rows}) > 1
+    first = list(dict.fromkeys(n for n in (FILE, *((REASONS,) if own_reasons else ()), *key, *of_feature) if n in names))
+    names = [name for name in names if name != REASONS or own_reasons]
     header = (*first, *(name for name in names if name not in first))
     marked = sum(map(is_cause, ordered[:SHOWN])) if has_cause else 0
     cause = f"{by} {stratum}, whose {worst['feature']} drifted most" if worst and marked else ""

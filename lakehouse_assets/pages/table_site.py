@@ -52,14 +52,12 @@ class TableSite:
         """Yield path and content of every page of the table."""
         history, root = self.history, "../../"
         views = check_views(history, self.spec)
-        view = table_view(history, self._lineage(neighbours), check_list(history, views), audit)
-        yield table_path(history.table), render("table", root, view)
+        yield from self._windows([window for window in history.windows if window.path], SampleReader(settings, history.table))
         for check in views:
             yield check_path(history.table, check["name"]), render("check", f"{root}../", check)
-        samples = SampleReader(settings, history.table)
-        paged = [window for window in history.windows if window.path]
-        contents = dict(self._windows(paged, samples))
-        yield from contents.items()
+        # Last, so that each of its links has its page.
+        view = table_view(history, self._lineage(neighbours), check_list(history, views), audit)
+        yield table_path(history.table), render("table", root, view)
 
     def _windows(self, paged: Sequence[WindowState], samples: SampleReader) -> Iterator[tuple[str, bytes]]:
         # The newest first: their samples are read before the limit.

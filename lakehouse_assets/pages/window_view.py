@@ -4,6 +4,7 @@ Belongs here: history → values of the page. Does not: markup (templates), read
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from shlex import quote
 from typing import Any
 
@@ -35,7 +36,7 @@ def window_view(history: History, window: WindowState, sample: Sample | None, ar
         "skipped": [o for o in decision.checks if o["status"] == "skipped"] if decision else [],
         "drift": _drift_values(decision.drift) if decision and decision.drift else None,
         "source": source_text(history.rules, window),
-        "extractions": [e for e in history.extractions if e.p_extracted_at == window.start] if window.start else [],
+        "extractions": history.extractions_of.get(window.start, []) if window.start else [],
         "earlier": list(reversed(decisions)) if len(decisions) > 1 else [],
         "by_id": {each.decision_id: each for each in history.decisions} if any(d.superseded_by for d in decisions) else {},
         "sample": sample,
@@ -60,9 +61,12 @@ def _passed(history: History, decision: Decision) -> list[tuple[str, str, str, s
     """Return name, path, severity and figures of each check that passed; all casts are one."""
     passed = []
     for name, outcomes in outcomes_by_check(decision).items():
-        if all(o["status"] == "passed" for o in outcomes):
-            shown = figures(outcomes[0].get("observed")) if len(outcomes) == 1 else f"{len(outcomes)} columns"
-            passed.append((name, check_path(history.table, name), outcomes[0]["severity"], shown))
+        first = outcomes[0]
+        if len(outcomes) == 1:
+            if first["status"] == "passed":
+                passed.append((name, check_path(history.table, name), first["severity"], figures(first.get("observed"))))
+        elif all(o["status"] == "passed" for o in outcomes):
+            passed.append((name, check_path(history.table, name), first["severity"], f"{len(outcomes)} columns"))
     return passed
 
 
@@ -74,7 +78,16 @@ def figures(observed: Any) -> str:
     """
     if not isinstance(observed, Mapping):
         return ""
-    named = [(str(name), value) for name, value in observed.items() if value is not None][:FIGURES]
+    items = tuple(observed.items())
+    try:
+        return _figures_of(items)
+    except TypeError:  # a list among them
+        return _figures_of.__wrapped__(items)
+
+
+@lru_cache(maxsize=20_000, typed=True)
+def _figures_of(items: tuple[tuple[Any, Any], ...]) -> str:
+    named = [(str(name), value) for name, value in items if value is not None][:FIGURES]
     return " · ".join(f"{name.replace('_', ' ')}: {figure(value, name)}" for name, value in named)
 
 

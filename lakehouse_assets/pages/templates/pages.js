@@ -28,7 +28,7 @@
       font: {family: "system-ui, sans-serif", size: 12, color: colour("ink")}, margin: {l: 50, r: 12, t: 8, b: 36}, hovermode: "closest",
       hoverlabel: {bgcolor: colour("panel"), bordercolor: colour("line"), font: {color: colour("ink")}},
       showlegend: !given.small && (traces.length > 1), legend: {orientation: "h", y: 1.02, yanchor: "bottom", x: 0},
-      xaxis: {...axis}, yaxis: {...axis, title: {text: given.y_title, font: {size: 11}}, type: given.y_log ? "log" : "linear", tickformat: given.y_format, rangemode: given.y_format || given.barmode ? "tozero" : "normal"},
+      xaxis: {...axis}, yaxis: {...axis, title: {text: given.y_title, font: {size: 11}}, type: given.y_log ? "log" : "linear", tickformat: given.y_format || (given.y_log ? "~g" : undefined), rangemode: given.y_format || given.barmode ? "tozero" : "normal"},
     };
   }
 
