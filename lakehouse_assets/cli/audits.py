@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, out, run_operation, show, show_json, show_lines
+from lakehouse_assets.cli.common import AsJson, run_operation, show, show_json, show_lines
 from lakehouse_assets.cli.serving import serve_folder
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import AUDIT_PORT, Settings

@@ -18,7 +18,8 @@ def pages(
     serve: Annotated[bool, typer.Option("--serve", help="Serve them until Ctrl-C, and make them anew after runs.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve: the port; 0: a free one.")] = PAGES_PORT,
     windows: Annotated[
-        int, typer.Option(min=1, help="How many of each table's newest windows have a page; those in quarantine have one anyway.")
+        int,
+        typer.Option(min=1, help="How many of each table's newest windows have a page; those in quarantine have one anyway."),
     ] = 1_000,
     folder: Annotated[Path | None, typer.Option(help="The pages' folder (default: LAKEHOUSE_PAGES, or data/pages).")] = None,
     as_json: AsJson = False,
@@ -37,7 +38,10 @@ def pages(
         show_json(vars(report))
     else:
         err_lines(f"warning: {note}" for note in report.notes)
-        out.print(f"{report.tables} table(s), {report.made} made anew, {report.written} file(s) written: {report.first_page}", highlight=False)
+        out.print(
+            f"{report.tables} table(s), {report.made} made anew, {report.written} file(s) written: {report.first_page}",
+            highlight=False,
+        )
         if not report.tables:
             out.print("nothing has been judged yet; run `lakehouse run`")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from lakehouse_assets.cli.common import out
 from lakehouse_assets.errors import EnvironmentMissing
@@ -47,7 +48,7 @@ class PageHandler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Refuse files that are no part of a page."""
-        name = self.path.partition("?")[0].rpartition("/")[2]
+        name = unquote(self.path.partition("?")[0]).rpartition("/")[2]
         if name.startswith(".") or name == "manifest.json":
             self.send_error(404)
             return None

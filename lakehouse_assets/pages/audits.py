@@ -1,7 +1,7 @@
 """The audits' section of the quality pages: the site of `lakehouse audit-docs`, below `audits/`.
 
-Belongs here: that site's files, and each table's last audit. Does not: its content (audit/pages). It loads SciPy and matplotlib,
-so it is imported only where there are new audits.
+Belongs here: that site's files, and each table's last audit. Does not: its content (audit/pages). It loads SciPy, so
+it is imported only where there are new audits.
 """
 
 from collections.abc import Iterator

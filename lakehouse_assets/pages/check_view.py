@@ -33,7 +33,11 @@ def check_views(history: History, spec: TableSpec | None) -> list[dict[str, Any]
         if window.decision is None:
             continue
         groups = outcomes_by_check(window.decision)
-        effective = {name for name, outcomes in groups.items() if any(o["effect"] in ("batch", "rows") and not o.get("waived") for o in outcomes)}
+        effective = {
+            name
+            for name, outcomes in groups.items()
+            if any(o["effect"] in ("batch", "rows") and not o.get("waived") for o in outcomes)
+        }
         for name, outcomes in groups.items():
             of_check = by_check.setdefault(name, _CheckHistory())
             of_check.judged.append((window, outcomes))
@@ -63,7 +67,9 @@ def _view(history: History, name: str, of_check: _CheckHistory, check: Check | N
         "alone": of_check.alone,
         "last": _status(newest),
         "strip": [(w, _status(outcomes)) for w, outcomes in of_check.judged[-STRIP:]],
-        "failures": [(w, _message(outcomes), sum(o["failed_rows"] or 0 for o in outcomes)) for w, outcomes in failures[::-1][:LISTED]],
+        "failures": [
+            (w, _message(outcomes), sum(o["failed_rows"] or 0 for o in outcomes)) for w, outcomes in failures[::-1][:LISTED]
+        ],
         "more": max(len(failures) - LISTED, 0),
         "chart": _chart(of_check) if failures else None,
     }

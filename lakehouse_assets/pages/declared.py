@@ -1,6 +1,6 @@
 """What the project's YAML says of a table today: its contract, and file and line of each check. Read for changed tables only.
 
-Belongs here: files → `DeclaredTable`. Does not: validation for a run (orchestration/assets/table_files): a mistake here is a note.
+Belongs here: files → `DeclaredTable`. Does not: validation (orchestration/assets/table_files): a mistake is a note.
 """
 
 import hashlib
@@ -97,7 +97,9 @@ class Project:
         source_map = SourceMap(document, shared, resolved.origins)
         if guard:
             spec = GuardSpec.model_validate(resolved.attributes)
-            return DeclaredTable(Declared(dict(self._located(spec.checks, source_map, ("checks",))), spec.owners, spec.description or ""))
+            return DeclaredTable(
+                Declared(dict(self._located(spec.checks, source_map, ("checks",))), spec.owners, spec.description or "")
+            )
         spec = TableSpec.model_validate(resolved.attributes)
         if own:
             checks = dict(self._located(spec.checks, source_map, ("checks",)))
@@ -107,7 +109,9 @@ class Project:
         checks = dict(self._located(declared.checks, source_map, ("gold", index, "checks")))
         return DeclaredTable(Declared(checks, tuple(spec.owners), declared.description or ""))
 
-    def _located(self, checks: tuple[Check, ...], source_map: SourceMap, keys: tuple[str | int, ...]) -> Iterator[tuple[str, str]]:
+    def _located(
+        self, checks: tuple[Check, ...], source_map: SourceMap, keys: tuple[str | int, ...]
+    ) -> Iterator[tuple[str, str]]:
         for index, check in enumerate(checks):
             location = source_map.at((*keys, index))
             yield check.id, location.removeprefix(f"{self.folder.parent}/" if self.folder else "")

@@ -5,7 +5,6 @@ Belongs here: the manifest, writing and removing files of the folder. Does not: 
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,10 +74,8 @@ class PagesFolder:
 def _replace(target: Path, content: bytes) -> None:
     # One writer at a time holds the lock: the temporary name needs no search for a free one.
     temporary = target.with_name(f".{target.name}.part")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
+        temporary.write_bytes(content)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -95,7 +92,9 @@ def locked(path: Path, wait_seconds: float) -> Iterator[None]:
     except Timeout:
         raise LockedError(f"another process is making the pages in {path}") from None
     except OSError as error:
-        raise EnvironmentMissing(f"{path} cannot be written ({error.strerror}): name another folder in LAKEHOUSE_PAGES") from None
+        raise EnvironmentMissing(
+            f"{path} cannot be written ({error.strerror}): name another folder in LAKEHOUSE_PAGES"
+        ) from None
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
-"""Rows of window pages, made in Python: there are hundreds of thousands of them, and many are alike.
+"""Rows of window pages and cells of strips, made in Python: there are hundreds of thousands of them, and many are alike.
 
-Belongs here: markup of the two rows that repeat most, every text escaped. Does not: any other markup (templates).
+Belongs here: markup of the rows and cells that repeat most, every text escaped. Does not: any other markup (templates).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,18 @@ def _passed_row(name: str, path: str, severity: str, figures: str, root: str) ->
 def passed_rows(passed: Sequence[tuple[str, str, str, str]], root: str) -> Markup:
     """Return the rows of the checks that passed."""
     return Markup("".join([_passed_row(*row, root) for row in passed]))  # noqa: S704 (escaped)
+
+
+@lru_cache(maxsize=100_000)
+def _cell_of(status: str, path: str | None, title: str) -> str:
+    attributes = f'class="cell {escape(status)}" title="{escape(title)}"'
+    return f"<span {attributes}></span>" if path is None else f'<a {attributes} href="{escape(path)}" tabindex="-1"></a>'
+
+
+def strip_cells(cells: Sequence[tuple[Any, str]], root: str) -> Markup:
+    """Return the cells of a strip. ``cells``: windows (name, path) with a status each."""
+    texts = [_cell_of(status, None if w.path is None else root + w.path, f"{w.name}: {status}") for w, status in cells]
+    return Markup("".join(texts))  # noqa: S704 (escaped)
 
 
 @lru_cache(maxsize=20_000)
@@ -54,16 +66,24 @@ def _ranges(ranges: Mapping[str, Sequence[float]], before: Sequence[float], now:
     parts = []
     for name, y in (("before", 7), ("now", 17)):
         a, b, c, d, e = ranges[name][:5]
-        parts.append(f'<g class="{name}"><path d="M{a} {y}H{e}"/><path class="box" d="M{b} {y}H{d}"/><circle cx="{c}" cy="{y}" r="3.4"/></g>')
+        parts.append(
+            f'<g class="{name}"><path d="M{a} {y}H{e}"/><path class="box" d="M{b} {y}H{d}"/>'
+            f'<circle cx="{c}" cy="{y}" r="3.4"/></g>'
+        )
     title = f"5, 25, 50, 75, 95 %: {titles[0]} before; {titles[1]} now"
-    return f'<svg class="ranges" width="220" height="24" viewBox="0 0 220 24" role="img"><title>{title}</title>{"".join(parts)}</svg>'
+    size = 'width="220" height="24" viewBox="0 0 220 24"'
+    return f'<svg class="ranges" {size} role="img"><title>{title}</title>{"".join(parts)}</svg>'
 
 
 def _changes(changed: Any) -> str:
     """Return categories and their shares, or the pairs whose relation changed, as chips."""
     if not isinstance(changed, list | tuple):
         return ""
-    texts = [each if isinstance(each, str) else " ".join(map(_cell, each)) for each in changed[:4] if isinstance(each, str | list | tuple)]
+    texts = [
+        each if isinstance(each, str) else " ".join(map(_cell, each))
+        for each in changed[:4]
+        if isinstance(each, str | list | tuple)
+    ]
     return " ".join(f'<span class="chip">{escape(text)}</span>' for text in texts)
 
 

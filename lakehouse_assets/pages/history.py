@@ -28,7 +28,12 @@ LABELS = {
     "missing": "missing",
     "published": "published",
 }
-_OF_VERDICT = {"published": "published", "published_with_warnings": "warned", "quarantined": "quarantined", "discarded": "discarded"}
+_OF_VERDICT = {
+    "published": "published",
+    "published_with_warnings": "warned",
+    "quarantined": "quarantined",
+    "discarded": "discarded",
+}
 MOST_MISSING = 20_000  # windows of a calendar that are compared with the log
 
 
@@ -70,8 +75,9 @@ class WindowState:
 
 @dataclass(frozen=True)
 class History:
-    """``decisions``: all, in order, those with a page with checks and drift. ``pages``: names of windows with a page. ``rules``:
-    the newest rule set as JSON values. ``notes``: what could not be read. ``declared``: None if no file declares the table.
+    """``decisions``: all, in order; those with a page have checks and drift. ``pages``: names of windows with a page.
+    ``rules``: the newest rule set as JSON values. ``notes``: what could not be read.
+    ``declared``: None if no file declares the table.
     """
 
     table: str

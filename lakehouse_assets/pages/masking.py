@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.drift import RELATIONS, VOLUME
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import masked_now
 from lakehouse_assets.decisions.personal import MASKED
@@ -56,19 +57,35 @@ class Mask:
         if spec is None:
             return _without_texts(decision)
         shown = masked_now(decision, spec.checks, self.names)
-        features = {f.name for f in spec.features if f.columns_used & self.names}
+        features = self._hidden_features(decision, spec)
         if not features:
             return shown
-        checks = tuple({**each, "message": MASKED} if each["check"] == "drift" and each["message"] else each for each in shown.checks)
+        checks = tuple(
+            {**each, "message": MASKED} if each["check"] == "drift" and each["message"] else each for each in shown.checks
+        )
         return replace(shown, checks=checks, drift=_without_values(shown.drift, features))
+
+    def _hidden_features(self, decision: Decision, spec: TableSpec) -> set[str]:
+        """Return the features whose values or strata may be personal: also those that the rules do not explain."""
+        open_features = {f.name for f in spec.features if not (f.columns_used | {f.by}) & self.names}
+        recorded = {str(each.get("feature")) for each in (decision.drift or {}).get("results", ())}
+        return {name for name in recorded - open_features if name != VOLUME and not name.startswith(RELATIONS)}
 
 
 def _without_values(drift: Mapping[str, Any] | None, features: Collection[str]) -> dict[str, Any] | None:
     if drift is None:
         return None
-    hidden = {"quantiles": None, "baseline_quantiles": None, "median_shift": None, "changed": [], "new": [], "vanished": []}
+    hidden = {
+        "stratum": MASKED,
+        "quantiles": None,
+        "baseline_quantiles": None,
+        "median_shift": None,
+        "changed": [],
+        "new": [],
+        "vanished": [],
+    }
     results = [{**each, **hidden} if each["feature"] in features else each for each in drift.get("results", ())]
-    return {**drift, "results": results, "message": MASKED}
+    return {**drift, "results": results, "message": MASKED, "worst": None}
 
 
 def _without_texts(decision: Decision) -> Decision:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.history import History, bad_outcomes
 from lakehouse_assets.pages.names import check_path, table_path
 from lakehouse_assets.pages.table_view import why
@@ -43,7 +44,10 @@ def summary(history: History) -> Summary:
         "missing": len(history.missing),
         "waiting": sum(w.state == "waiting" for w in history.windows),
         "drift": _worst_drift(history),
-        "failing": [[o["check"], check_path(history.table, o["check"])] for o in bad_outcomes(decision)][:5] if decision else [],
+        "failing": [
+            [name, check_path(history.table, name)]
+            for name in dict.fromkeys(group_of(o["check"]) for o in (bad_outcomes(decision) if decision else ()))
+        ][:5],
     }  # fmt: skip
 
 
@@ -52,7 +56,9 @@ def _worst_drift(history: History) -> list[Any] | None:
     judged = [w for w in history.shown[-STRIP:] if w.decision and w.decision.drift_p_value is not None]
     if not judged:
         return None
-    strangest = min(judged, key=lambda w: w.decision.drift_p_value if w.decision and w.decision.drift_p_value is not None else 2.0)
+    strangest = min(
+        judged, key=lambda w: w.decision.drift_p_value if w.decision and w.decision.drift_p_value is not None else 2.0
+    )
     decision = strangest.decision
     message = (decision.drift or {}).get("message") or "" if decision else ""
     return [strangest.name, strangest.path, decision.drift_p_value if decision else None, message]
@@ -76,7 +82,13 @@ def overview(summaries: Sequence[Summary], audits: Mapping[str, Any], now: datet
 def _needs(row: Mapping[str, Any]) -> tuple[int, ...]:
     """Return why a table needs a person, the strongest reason first: greater is more urgent."""
     stopped = (row["audit"] or [""])[0] == "stopped"
-    return (int(bool(row["quarantined_windows"])), int(stopped), row["late"] + row["missing"], row["waiting"], len(row["failing"]))
+    return (
+        int(bool(row["quarantined_windows"])),
+        int(stopped),
+        row["late"] + row["missing"],
+        row["waiting"],
+        len(row["failing"]),
+    )
 
 
 def _audit_of(table: str, audits: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """The logs of one moment for the pages: one version of each log, read table by table, without a JVM.
 
-Belongs here: Delta logs → decisions and extractions, as far as they can be read; what changed since. Does not: what a page shows.
+Belongs here: Delta logs → decisions and extractions, as far as they can be read; what changed. Does not: what a page shows.
 """
 
 import hashlib
@@ -61,7 +61,9 @@ class LogSnapshot:
             extractions, lost = logs.extractions_from_rows(records), 0
         except UNREADABLE:
             extractions, lost = [], len(records)
-        notes = [f"{count} log entries of the kind {event!r}, which this version does not know" for event, count in unknown.items()]
+        notes = [
+            f"{count} log entries of the kind {event!r}, which this version does not know" for event, count in unknown.items()
+        ]
         notes += [f"{unread} decisions could not be read: a newer version may have written them"] if unread else []
         notes += [f"{lost} extractions could not be read: a newer version may have written them"] if lost else []
         return TableRows(tuple(decided), tuple(extractions), tuple(notes))
@@ -151,7 +153,11 @@ def _readable_checks(text: str | None) -> list[dict[str, Any]]:
     """Return recorded outcomes with every field that a page shows."""
     empty = {"kind": "", "severity": "", "status": "", "effect": "none", "failed_rows": 0, "message": "", "observed": {}}
     checks = _parsed(text, [])
-    named = [each for each in checks if isinstance(each, dict) and isinstance(each.get("check"), str)] if isinstance(checks, list) else []
+    named = (
+        [each for each in checks if isinstance(each, dict) and isinstance(each.get("check"), str)]
+        if isinstance(checks, list)
+        else []
+    )
     return [each if len(each) > len(empty) else {**empty, "waived": False, **each} for each in named]
 
 

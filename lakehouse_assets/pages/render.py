@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.pages.fragments import feature_rows, passed_rows
+from lakehouse_assets.pages.fragments import feature_rows, passed_rows, strip_cells
 from lakehouse_assets.pages.history import LABELS
 from lakehouse_assets.pages.overview import STRIP
 from lakehouse_assets.reports.markdown import escape_controls
@@ -32,7 +32,14 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals |= {"labels": LABELS, "strip": STRIP, "made_at": "", "feature_rows": feature_rows, "passed_rows": passed_rows}
+    environment.globals |= {
+        "labels": LABELS,
+        "strip": STRIP,
+        "made_at": "",
+        "feature_rows": feature_rows,
+        "passed_rows": passed_rows,
+        "strip_cells": strip_cells,
+    }
     environment.filters["figure"] = figure_json
     return environment
 
@@ -66,7 +73,9 @@ def shared_files() -> dict[str, tuple[str, Path]]:
     folders = list(found_spec.submodule_search_locations or ()) if found_spec else []
     script = Path(folders[0]) / "package_data" / "plotly.min.js" if folders else None
     if script is None or not script.is_file():
-        raise EnvironmentMissing("the package plotly is not installed, whose script draws the charts: run `make setup`, or install it")
+        raise EnvironmentMissing(
+            "the package plotly is not installed, whose script draws the charts: run `make setup`, or install it"
+        )
     own = {name: (renderer_id(), TEMPLATES / name) for name in ("pages.css", "pages.js")}
     files = {**own, "plotly.min.js": (importlib.metadata.version(LIBRARY), script)}
     return {f"assets/{name}": each for name, each in files.items()}

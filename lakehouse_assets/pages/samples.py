@@ -23,8 +23,8 @@ HIDDEN = ("outcome", "extraction_seq")
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of one decision. ``header``: their columns. ``marked``: how many first rows show the cause. ``cause``: what those rows
-    have in common. ``files``: rows read by file. ``problem``: why there are no rows.
+    """Rows of one decision. ``header``: their columns. ``marked``: how many first rows show the cause. ``cause``: what those
+    rows have in common. ``files``: rows read by file. ``problem``: why there are no rows.
     """
 
     header: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class SampleReader:
 
 
 def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[str, Any] | None) -> Sample:
-    """Return the rows to show: those with reasons of their own first, or those of the stratum that drifted most; within, by key."""
+    """Return the rows to show: those of the stratum that drifted most first, then by key."""
     names = list(dict.fromkeys(name for row in rows for name in row if name not in HIDDEN))
     key = [spec.source_column(name) for name in spec.key if name in spec.columns]
     feature = next((f for f in spec.features if worst and f.name == worst["feature"]), None)

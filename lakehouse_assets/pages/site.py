@@ -1,7 +1,7 @@
 """The quality pages: a static site from the logs alone. A table is read again only where its log, its YAML or the templates
 changed; a file is written only where its content did. Nothing outside the pages' folder is written.
 
-Belongs here: which tables are made anew, the overview, the audits' section. Does not: a table's pages (table_site), serving (cli).
+Belongs here: which tables are made anew, the overview, the audits' section. Does not: a table's pages (table_site).
 """
 
 import gc
@@ -34,7 +34,7 @@ FAILURES = (LakehouseError, OSError, ArrowException, DeltaError, TemplateRuntime
 
 @dataclass(frozen=True)
 class SiteReport:
-    """What a making did. ``made``: tables made anew. ``waiting``: tables left for the next making. ``notes``: what is not shown."""
+    """What a making did. ``made``: tables made anew. ``waiting``: tables left for the next one. ``notes``: what is left out."""
 
     first_page: Path
     tables: int
@@ -55,7 +55,7 @@ def make_site(
 ) -> SiteReport:
     """Make the pages, and return what was done. ``seconds``: begin no table after them; the next making goes on.
 
-    Raises EnvironmentMissing without a lake, LockedError if another process makes them, EvidenceError if the log cannot be read.
+    Raises EnvironmentMissing without a lake, LockedError beside another process, EvidenceError if the log cannot be read.
     """
     _require_lake(settings)
     shared = shared_files()
@@ -74,9 +74,13 @@ def make_site(
 def _require_lake(settings: Settings) -> None:
     try:
         filesystem, path = delta.open_filesystem(settings.root)
-        is_there = filesystem.get_file_info(path).type is not fs.FileType.NotFound or delta.exists(settings.path("ops", "decisions"))
+        is_there = filesystem.get_file_info(path).type is not fs.FileType.NotFound or delta.exists(
+            settings.path("ops", "decisions")
+        )
     except (OSError, ArrowException, DeltaError) as error:
-        raise EnvironmentMissing(f"the lake at {settings.root} cannot be reached ({type(error).__name__}): see LAKEHOUSE_ROOT") from None
+        raise EnvironmentMissing(
+            f"the lake at {settings.root} cannot be reached ({type(error).__name__}): see LAKEHOUSE_ROOT"
+        ) from None
     if not is_there:
         raise EnvironmentMissing(f"there is no lake at {settings.root} (LAKEHOUSE_ROOT): run `lakehouse run` first")
 
@@ -123,7 +127,9 @@ class _Making:
             return snapshot, snapshot.fingerprints()
         except (OSError, ArrowException, DeltaError, KeyError) as error:
             text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            raise EvidenceError(f"the logs under {self.settings.path('ops')} cannot be read: {text}; see `lakehouse verify`") from None
+            raise EvidenceError(
+                f"the logs under {self.settings.path('ops')} cannot be read: {text}; see `lakehouse verify`"
+            ) from None
 
     def _learn(self, snapshot: LogSnapshot, table: str, source: str, project: Project) -> None:
         state = self.tables.setdefault(table, {})

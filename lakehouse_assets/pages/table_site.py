@@ -64,8 +64,12 @@ class TableSite:
         for index in reversed(range(len(paged))):
             window = paged[index]
             around = (paged[index - 1] if index else None, paged[index + 1] if index + 1 < len(paged) else None)
-            is_quarantined = window.state in ("quarantined", "partly") and window.decision is not None and window.start is not None
-            sample = samples.read(window.decision, self.mask.spec(window.decision)) if is_quarantined and window.decision else None
+            is_quarantined = (
+                window.state in ("quarantined", "partly") and window.decision is not None and window.start is not None
+            )
+            sample = (
+                samples.read(window.decision, self.mask.spec(window.decision)) if is_quarantined and window.decision else None
+            )
             view = window_view(self.history, window, sample, around)
             assert window.path is not None  # noqa: S101 (`paged` has no other)
             yield window.path, render("window", "../../../", view)

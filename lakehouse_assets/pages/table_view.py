@@ -86,7 +86,10 @@ def _year(year: int, by_day: Mapping[date, Sequence[WindowState]]) -> dict[str, 
         if day == date.max:
             break
         day += timedelta(days=1)
-    months = [{"week": (date(year, m, 1) - first + timedelta(days=first.weekday())).days // 7 + 1, "name": _MONTHS[m - 1]} for m in range(1, 13)]
+    months = [
+        {"week": (date(year, m, 1) - first + timedelta(days=first.weekday())).days // 7 + 1, "name": _MONTHS[m - 1]}
+        for m in range(1, 13)
+    ]
     return {"year": year, "cells": cells, "months": months}
 
 
@@ -104,8 +107,9 @@ def _day(day: date, windows: Sequence[WindowState]) -> dict[str, Any]:
 def check_list(history: History, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the list of checks, those that fail most first."""
     rows = [
-        {"name": view["name"], "path": check_path(history.table, view["name"]), "rule": view["rule"], "severity": view["severity"],
-         "failed": view["failed"], "judged": view["judged"], "alone": view["alone"], "last": view["last"]}
+        {"name": view["name"], "path": check_path(history.table, view["name"]), "rule": view["rule"],
+         "severity": view["severity"], "failed": view["failed"], "judged": view["judged"],
+         "alone": view["alone"], "last": view["last"]}
         for view in views
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (-row["failed"], row["name"]))

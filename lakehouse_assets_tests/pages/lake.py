@@ -41,7 +41,8 @@ def feature(name: str = "value", stratum: str | None = "a", p_value: float = 0.5
     fields = {
         "feature": name, "stratum": stratum, "rows": 24, "ks": 0.1, "tail": 0.2, "statistics": {"ks": 0.1, "tail": 0.2},
         "effects": {"ks": 0.2}, "score": 0.5, "statistic": "tail", "p_value": p_value, "windows": 99, "naive_p_value": 0.3,
-        "corrected": 1.0, "silent": False, "quantiles": [1.0, 2.0, 3.0, 4.0, 5.0], "baseline_quantiles": [1.0, 2.0, 2.5, 4.0, 5.0],
+        "corrected": 1.0, "silent": False, "quantiles": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "baseline_quantiles": [1.0, 2.0, 2.5, 4.0, 5.0],
         "median_shift": 0.5, "missing": 0.01, "baseline_missing": 0.02, "unit": "kPa", "changed": [], "new": [], "vanished": [],
         "correlations": [], "effect": 0.2,
     }  # fmt: skip
@@ -53,7 +54,8 @@ def drift(results: Sequence[dict[str, Any]], message: str = "", p_value: float =
     worst = min(results, key=lambda r: r["p_value"], default=None)
     return {
         "status": "calibrated", "action": "hold" if message else "pass", "message": message, "p_value": p_value, "score": 1.0,
-        "windows_known": 99, "learns": True, "windows_until_warn": 0, "windows_until_hold": 0, "results": list(results), "worst": worst,
+        "windows_known": 99, "learns": True, "windows_until_warn": 0, "windows_until_hold": 0, "results": list(results),
+        "worst": worst,
     }  # fmt: skip
 
 
@@ -76,7 +78,8 @@ def quarantined(number: int, table: str = "readings", message: str = "value is 3
     """A window that drift quarantined."""
     bad = outcome("drift", kind="drift", status="failed", effect="batch", message=message)
     fields = {
-        "verdict": "quarantined", "counts": Counts(24, 0, 0, 24, 0), "checks": (outcome("in_range_value"), bad), "drift_p_value": 0.004,
+        "verdict": "quarantined", "counts": Counts(24, 0, 0, 24, 0), "checks": (outcome("in_range_value"), bad),
+        "drift_p_value": 0.004,
         "drift": drift([feature(p_value=0.004), feature(stratum="b")], message, 0.004),
     }  # fmt: skip
     return passed(number, table, **{**fields, **changes})
@@ -85,11 +88,20 @@ def quarantined(number: int, table: str = "readings", message: str = "value is 3
 def extraction(number: int, table: str = "readings", **changes: Any) -> ExtractionRecord:
     """The extraction of a window."""
     columns = ("id", "value", "name")
-    fields = {"extraction_seq": 1, "fingerprint": "f", "rows": 24, "columns": columns, "bronze_version": number, "run_id": "run"}
+    fields = {
+        "extraction_seq": 1,
+        "fingerprint": "f",
+        "rows": 24,
+        "columns": columns,
+        "bronze_version": number,
+        "run_id": "run",
+    }
     return ExtractionRecord(table, day(number), extracted_at=day(number) + timedelta(days=1), **{**fields, **changes})
 
 
-def quarantine_rows(settings: Settings, decision: Decision, rows: Sequence[dict[str, str]], reasons: Sequence[dict] = ()) -> None:
+def quarantine_rows(
+    settings: Settings, decision: Decision, rows: Sequence[dict[str, str]], reasons: Sequence[dict] = ()
+) -> None:
     """Write rows of a decision into the quarantine of its table, as the gate does."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     reason = pa.struct([(name, pa.string()) for name in ("check", "column", "severity", "value", "message")])
@@ -100,8 +112,10 @@ def quarantine_rows(settings: Settings, decision: Decision, rows: Sequence[dict[
          ("_corrupt_record", pa.string()), *[(name, pa.string()) for name in names]]
     )  # fmt: skip
     own = {
-        "decision_id": decision.decision_id, "outcome": "quarantined", "p_extracted_at": decision.p_extracted_at, "extraction_seq": 1,
-        "_content_hash": "h", "reasons": list(reasons), "batch_reasons": [] if reasons else ["drift: " + (decision.drift or {})["message"]],
+        "decision_id": decision.decision_id, "outcome": "quarantined", "p_extracted_at": decision.p_extracted_at,
+        "extraction_seq": 1,
+        "_content_hash": "h", "reasons": list(reasons),
+        "batch_reasons": [] if reasons else ["drift: " + (decision.drift or {})["message"]],
         "_source_file": f"{decision.table}/day.csv", "_columns": names, "_corrupt_record": None,
     }  # fmt: skip
     table = pa.Table.from_pylist([{**own, **row} for row in rows], schema)
@@ -122,5 +136,7 @@ def page(settings: Settings, path: str) -> str:
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, but the manifest, the lock and the overview with its time."""
     left_out = ("manifest.json", ".pages.lock")
-    files = [file for file in folder.rglob("*") if file.is_file() and file.name not in left_out and file != folder / "index.html"]
+    files = [
+        file for file in folder.rglob("*") if file.is_file() and file.name not in left_out and file != folder / "index.html"
+    ]
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}

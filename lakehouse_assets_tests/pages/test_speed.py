@@ -35,7 +35,10 @@ def make(settings) -> dict[str, float]:
 def history(table: str, numbers: range) -> list:
     """Windows with 23 checks and nine features, of which one varies."""
     features = [feature(f"feature_{n // 3}", stratum="abc"[n % 3]) for n in range(9)]
-    return [passed(n, table, checks=CHECKS, drift=drift([{**features[0], "median_shift": float(n)}, *features[1:]])) for n in numbers]
+    return [
+        passed(n, table, checks=CHECKS, drift=drift([{**features[0], "median_shift": float(n)}, *features[1:]]))
+        for n in numbers
+    ]
 
 
 @pytest.mark.exhaustive(seconds=120)

@@ -17,6 +17,7 @@ from lakehouse_assets.decisions.naming import examples_of, first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
+from lakehouse_assets.orchestration.quality_pages import check_link
 from lakehouse_assets.pipeline.gold import GoldPublished
 from lakehouse_assets.queries.drift_evidence import plot_drift
 from lakehouse_assets.queries.quarantine import failing_values
@@ -69,9 +70,12 @@ def silver_check_results(
     by_key = {window_at(d.p_extracted_at, spec.extraction.cadence).key: d for d in shown if d.p_extracted_at}
     # A batch that an earlier run quarantined shows its values too.
     samples = {**failing_values(settings, spec, quarantined), **samples}
-    return check_results(
+    results = check_results(
         silver_check_specs(spec), by_key, samples, _silver_advice(spec), lambda d: plot_drift(settings, spec, d)
     )
+    for result in results:
+        link = check_link(settings, spec.name, str(result.check_name))
+        yield result._replace(metadata={**result.metadata, **link}) if link else result
 
 
 def _silver_advice(spec: TableSpec) -> Advice:

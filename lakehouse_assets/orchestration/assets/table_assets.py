@@ -26,6 +26,7 @@ from lakehouse_assets.orchestration.healing.automation import gold_follows, heal
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
 from lakehouse_assets.orchestration.healing.source_sensor import overdue_check
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_asset
+from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.orchestration.spark import SPARK, run_values, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
@@ -157,7 +158,7 @@ def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[
         windows = sorted(spec.extraction.window(key) for key in context.partition_keys)
         published = publish(table_run(spec, settings, context, readers), windows)
         by_key = schema_checks.rejected_windows(spec, settings, published.current)
-        _report_windows(context, spec, windows, published, by_key)
+        _report_windows(context, settings, spec, windows, published, by_key)
         results = checks.silver_check_results(spec, settings, windows, published.samples)
         if by_key:
             yield from results
@@ -172,6 +173,7 @@ def _silver(spec: TableSpec, settings: Settings, readers: Mapping[str, Sequence[
 
 def _report_windows(
     context: dg.AssetExecutionContext,
+    settings: Settings,
     spec: TableSpec,
     windows: Sequence[Window],
     published: Published,
@@ -184,7 +186,10 @@ def _report_windows(
         decision = published.current.get(window)
         joins_baseline = bool(decision and decision.accepted and decision.teaches)
         metadata = {
-            asset_key(spec, f"silver_{spec.name}"): show.decision_metadata(decision),
+            asset_key(spec, f"silver_{spec.name}"): {
+                **show.decision_metadata(decision),
+                **window_link(settings, spec.name, decision, spec.extraction.cadence),
+            },
             asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
         }
         for asset, values in metadata.items():
