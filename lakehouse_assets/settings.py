@@ -20,7 +20,6 @@ SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a 
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 JDBC_PREFIX = "LAKEHOUSE_JDBC_"
 AUDIT_PORT = 3070  # where `lakehouse audit-docs` serves the pages, unless it is told another
-PAGES_PORT = 3080  # where `lakehouse pages --serve` serves the quality pages
 _JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
 _SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
 
@@ -153,6 +152,8 @@ class Settings(FrozenModel):
         rows = env.get("AUDIT_TOTAL_ROWS") or "1000"
         if not rows.isdecimal() or int(rows) < 1:
             raise EnvironmentMissing(f"AUDIT_TOTAL_ROWS is {rows!r}; a whole number of rows above 0 is wanted")
+        if (pages_url := env.get("LAKEHOUSE_PAGES_URL") or None) and not re.match("https?://", pages_url):
+            raise EnvironmentMissing(f"LAKEHOUSE_PAGES_URL is {pages_url!r}; an address with http:// or https:// is wanted")
         return cls(
             root=location("LAKEHOUSE_ROOT", config.root),
             landing=location("LAKEHOUSE_LANDING", config.landing),
@@ -170,7 +171,7 @@ class Settings(FrozenModel):
             audit_rows=int(rows),
             audit_pages=file("LAKEHOUSE_AUDIT_PAGES"),
             quality_pages=file("LAKEHOUSE_PAGES"),
-            pages_url=_pages_url(env.get("LAKEHOUSE_PAGES_URL") or None),
+            pages_url=pages_url,
             pages_refresh=(env.get("LAKEHOUSE_PAGES_REFRESH") or "on").lower() not in ("off", "false", "no", "0"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
             variables=template_variables(env),
@@ -240,13 +241,6 @@ class Settings(FrozenModel):
                 raise ConfigError(f"{path}:{number}: {key} is the lakehouse's own; {remedy}")
             properties[key] = _SECRET.sub(lambda name: self.secret(name[1]), value)
         return properties
-
-
-def _pages_url(url: str | None) -> str | None:
-    """Return the address of the quality pages. Raises EnvironmentMissing for one that no browser opens as a page."""
-    if url is not None and urlsplit(url).scheme not in ("http", "https"):
-        raise EnvironmentMissing(f"LAKEHOUSE_PAGES_URL is {url!r}; an address that begins with http:// or https:// is wanted")
-    return url
 
 
 def _connection(env: Mapping[str, str], name: str) -> Connection:

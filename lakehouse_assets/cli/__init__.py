@@ -20,7 +20,7 @@ from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
-from lakehouse_assets.cli.pages import pages
+from lakehouse_assets.cli.quality_pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.table_tests import run_tests

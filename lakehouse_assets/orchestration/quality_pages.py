@@ -46,7 +46,7 @@ def pages_sensor(settings: Settings) -> dg.SensorDefinition:
         if not report.waiting:
             context.update_cursor(logs)
         waiting = f", {report.waiting} wait" if report.waiting else ""
-        return dg.SkipReason(f"{report.made} of {report.tables} table(s) made anew{waiting}: {report.first_page}")
+        return dg.SkipReason(f"{report.refreshed} of {report.tables} table(s) made anew{waiting}: {report.first_page}")
 
     return tick
 

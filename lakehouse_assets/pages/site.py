@@ -34,11 +34,11 @@ FAILURES = (LakehouseError, OSError, ArrowException, DeltaError, TemplateRuntime
 
 @dataclass(frozen=True)
 class SiteReport:
-    """What a making did. ``made``: tables made anew. ``waiting``: tables left for the next one. ``notes``: what is left out."""
+    """What a making did. ``refreshed``: tables made anew. ``waiting``: tables left to do. ``notes``: what is left out."""
 
     first_page: Path
     tables: int
-    made: int
+    refreshed: int
     written: int
     removed: int
     waiting: int = 0
@@ -92,7 +92,7 @@ class _Making:
         self.tables: dict[str, dict[str, Any]] = folder.state.get("tables") or {}
         self.context = f"{settings.root} {renderer_id()} {windows}"
         self.notes: list[str] = []
-        self.made = self.waiting = 0
+        self.refreshed = self.waiting = 0
 
     def run(self, seconds: float | None, shared: Mapping[str, tuple[str, Path]]) -> SiteReport:
         started = time.monotonic()
@@ -118,7 +118,7 @@ class _Making:
         self._write_overview(audits)
         self.folder.state |= {"tables": self.tables, "context": self.context}
         self.folder.save()
-        report = (len(fingerprints), self.made, self.folder.written, self.folder.removed, self.waiting)
+        report = (len(fingerprints), self.refreshed, self.folder.written, self.folder.removed, self.waiting)
         return SiteReport(self.folder.path / "index.html", *report, tuple(self.notes))
 
     def _open(self) -> tuple[LogSnapshot, dict[str, str]]:
@@ -164,21 +164,21 @@ class _Making:
             # Without the error's text, which may quote a value.
             note = f"{table}: its pages could not be made ({type(error).__name__}); those of an earlier making stay"
             self.notes.append(note)
-            known = self.tables.get(table, {})
-            self.tables[table] = {**known, "key": "", "summary": known.get("summary") or _unread(table), "files": before}
+            earlier = self.tables.get(table, {})
+            self.tables[table] = {**earlier, "key": "", "summary": earlier.get("summary") or _unread(table), "files": before}
             return
         self.folder.remove(path for path in before if path not in files)
         self.tables[table] |= {"key": key, "files": files, "summary": site.summary()}
-        self.made += 1
-        if self.made % 10 == 0:
+        self.refreshed += 1
+        if self.refreshed % 10 == 0:
             gc.collect()
 
     def _write_shared(self, shared: Mapping[str, tuple[str, Path]]) -> None:
-        known = self.folder.state.setdefault("shared", {})
+        versions = self.folder.state.setdefault("shared", {})
         for path, (version, source) in shared.items():
-            if known.get(path) != version or not (self.folder.path / path).is_file():
+            if versions.get(path) != version or not (self.folder.path / path).is_file():
                 self.folder.write({}, path, source.read_bytes())
-                known[path] = version
+                versions[path] = version
 
     def _audits(self) -> dict[str, Any]:
         """Make the audits' section where there are new audits; return verdict, day and page of each table's last one."""

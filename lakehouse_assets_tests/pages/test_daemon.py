@@ -11,7 +11,7 @@ from http.server import ThreadingHTTPServer
 import dagster as dg
 import pytest
 
-from lakehouse_assets.cli import common, pages
+from lakehouse_assets.cli import common, quality_pages
 from lakehouse_assets.cli.serving import PageHandler
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.quality_pages import check_link, pages_sensor, window_link
@@ -56,14 +56,14 @@ def test_settings_of_the_pages(tmp_path):
         Settings.from_environment({**environment, "LAKEHOUSE_PAGES_URL": "javascript:alert(1)"})
 
 
-def test_the_command_makes_the_pages_and_says_how_many(settings, monkeypatch, capsys):
+def test_the_command_makes_the_pages_and_counts_them(settings, monkeypatch, capsys):
     monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls, *_: settings))
     with pytest.raises(EnvironmentMissing) as error:
-        pages.pages(folder=None)
+        quality_pages.pages(folder=None)
     assert error.value.exit_code == 3
     write(settings, [passed(1)])
-    pages.pages(folder=settings.dagster_home / "elsewhere", as_json=True, windows=10)
-    assert '"made": 1' in capsys.readouterr().out
+    quality_pages.pages(folder=settings.dagster_home / "elsewhere", as_json=True, windows=10)
+    assert '"refreshed": 1' in capsys.readouterr().out
     assert (settings.dagster_home / "elsewhere" / "index.html").is_file() and not settings.site.exists()
     assert common.out is not None
 
@@ -71,7 +71,7 @@ def test_the_command_makes_the_pages_and_says_how_many(settings, monkeypatch, ca
 def test_the_server_gives_pages_and_neither_folders_nor_its_own_files(settings, monkeypatch):
     monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls, *_: settings))
     write(settings, [passed(1)])
-    pages.pages(folder=None, windows=10)
+    quality_pages.pages(folder=None, windows=10)
     server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *a, **k: PageHandler(*a, directory=str(settings.site), **k))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -48,7 +48,7 @@ def test_from_the_overview_to_the_rows_and_the_file_that_quarantined_a_window(se
     write(settings, [passed(1), passed(2), fault])
     quarantine_rows(settings, fault, ROWS)
     report = make(settings)
-    assert (report.tables, report.made, report.notes) == (1, 1, ())
+    assert (report.tables, report.refreshed, report.notes) == (1, 1, ())
     overview = page(settings, "index.html")
     assert f'href="{windows_page(3)}"' in overview and "value is 3 kPa higher at a" in overview
     assert overview.index("readings") and f'href="{table_path("readings")}"' in overview
@@ -73,7 +73,7 @@ def test_what_is_the_same_is_not_written_again_and_one_new_window_changes_its_ta
     write(settings, [passed(3)])
     report = make(settings)
     after = files_of(settings.site)
-    assert report.made == 1 and {path for path in after if after[path] != before.get(path)} >= {
+    assert report.refreshed == 1 and {path for path in after if after[path] != before.get(path)} >= {
         windows_page(3),
         windows_page(2),
     }
@@ -85,7 +85,7 @@ def test_a_making_that_stops_half_way_goes_on_and_ends_with_the_same_files(setti
     for number in range(4):
         write(settings, [passed(1, f"table_{number}")])
     report = make(settings, seconds=-1.0)
-    assert (report.made, report.waiting) == (0, 4) and "4 tables are not up to date" in page(settings, "index.html")
+    assert (report.refreshed, report.waiting) == (0, 4) and "4 tables are not up to date" in page(settings, "index.html")
     make(settings)
     halves = files_of(settings.site)
     other = settings.model_copy(update={"quality_pages": tmp_path / "other"})

@@ -26,8 +26,8 @@ AT = NOW
 def history(*decisions, extractions=(), **changes) -> History:
     """A history of applied decisions, each with a page."""
     applied = tuple(d if d.applied_at else replace(d, applied_at=AT) for d in decisions)
-    whole = History("readings", applied, tuple(extractions), json.loads(ruleset()), **changes)
-    return replace(whole, pages=frozenset(w.name for w in whole.windows))
+    without_pages = History("readings", applied, tuple(extractions), json.loads(ruleset()), **changes)
+    return replace(without_pages, pages=frozenset(w.name for w in without_pages.windows))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ import typer
 from lakehouse_assets.cli.common import AsJson, err_lines, out, show_json
 from lakehouse_assets.cli.serving import serve_folder
 from lakehouse_assets.errors import LakehouseError
-from lakehouse_assets.settings import PAGES_PORT, Settings
+from lakehouse_assets.settings import Settings
+
+PAGES_PORT = 3080
 
 
 def pages(
@@ -39,7 +41,7 @@ def pages(
     else:
         err_lines(f"warning: {note}" for note in report.notes)
         out.print(
-            f"{report.tables} table(s), {report.made} made anew, {report.written} file(s) written: {report.first_page}",
+            f"{report.tables} table(s), {report.refreshed} made anew, {report.written} file(s) written: {report.first_page}",
             highlight=False,
         )
         if not report.tables:
