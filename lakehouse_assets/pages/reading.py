@@ -79,8 +79,7 @@ class LogSnapshot:
         """Return these decisions with checks and drift."""
         ids = {decision.decision_id for decision in chosen}
         wanted = (field("table") == table) & field("event").isin(["decided", "superseded", "checked"])
-        if len(ids) < 1000:
-            wanted &= field("decision_id").isin(sorted(ids))
+        wanted &= field("decision_id").isin(sorted(ids))
         evidence: dict[str, tuple[list[Any], Any]] = {}
         # A supersession's own row repeats the checks of the decision that it is about.
         for row in self._rows("decisions", ["decision_id", "event", *EVIDENCE], wanted):
