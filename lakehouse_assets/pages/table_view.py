@@ -12,7 +12,7 @@ from lakehouse_assets.pages.history import STATES, History, WindowState, bad_out
 from lakehouse_assets.pages.names import check_path
 
 YEARS, LISTED = 3, 60
-Lineage = Mapping[str, Sequence[tuple[str, Sequence[str]]]]
+Lineage = Mapping[str, Sequence[tuple[str, str, str]]]  # column → gold table, its column, its page
 
 
 def table_view(history: History, lineage: Lineage, checks: Sequence[Mapping[str, Any]], audit: Any) -> dict[str, Any]:
