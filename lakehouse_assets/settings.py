@@ -123,6 +123,9 @@ class Settings(FrozenModel):
     kafka_conf: Path | None = None
     audit_rows: int = Field(default=1000, ge=1)
     audit_pages: Path | None = None
+    quality_pages: Path | None = None
+    pages_url: str | None = None
+    pages_refresh: bool = True
     secrets: Mapping[str, SecretStr] = Field(default={}, repr=False)
     variables: Mapping[str, str] = Field(default={}, repr=False)
     jdbc: Mapping[str, Connection] = Field(default={}, repr=False)
@@ -151,6 +154,8 @@ class Settings(FrozenModel):
         rows = env.get("AUDIT_TOTAL_ROWS") or "1000"
         if not rows.isdecimal() or int(rows) < 1:
             raise EnvironmentMissing(f"AUDIT_TOTAL_ROWS is {rows!r}; a whole number of rows above 0 is wanted")
+        if (pages_url := env.get("LAKEHOUSE_PAGES_URL") or None) and not re.match("https?://", pages_url):
+            raise EnvironmentMissing(f"LAKEHOUSE_PAGES_URL is {pages_url!r}; an address with http:// or https:// is wanted")
         return cls(
             root=location("LAKEHOUSE_ROOT", config.root),
             landing=location("LAKEHOUSE_LANDING", config.landing),
@@ -168,6 +173,9 @@ class Settings(FrozenModel):
             kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
             audit_rows=int(rows),
             audit_pages=file("LAKEHOUSE_AUDIT_PAGES"),
+            quality_pages=file("LAKEHOUSE_PAGES"),
+            pages_url=pages_url,
+            pages_refresh=(env.get("LAKEHOUSE_PAGES_REFRESH") or "on").lower() not in ("off", "false", "no", "0"),
             secrets={k.removeprefix(SECRET_PREFIX): SecretStr(v) for k, v in env.items() if k.startswith(SECRET_PREFIX)},
             variables=template_variables(env),
             jdbc={match[1]: _connection(env, match[1]) for k in env if (match := _JDBC.fullmatch(k)) and env[k]},
@@ -181,6 +189,11 @@ class Settings(FrozenModel):
     def pages(self) -> Path:
         """The folder of the audits' pages, always on a local disk."""
         return self.audit_pages or self.dagster_home / "data" / "audits"
+
+    @property
+    def site(self) -> Path:
+        """The folder of the quality pages, always on a local disk."""
+        return self.quality_pages or self.dagster_home / "data" / "pages"
 
     @property
     def on_s3(self) -> bool:

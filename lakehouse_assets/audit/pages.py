@@ -26,14 +26,19 @@ SHOWN_DRIFT, SHOWN_FEATURES, DRAWN = 10, 10, 3
 
 def write_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> Path:
     """Write the site; return its first page. Each page is replaced atomically."""
-    records = audit_log.read_audits(settings)
-    on_disk = [table for stage in ("silver", "gold") for table in audit_log.find_tables(settings, stage)]
-    contexts = {table: _table_context(settings, table) for table in {record.table for record in records}}
-    for path, html in build_site(records, rules, contexts, made_at, on_disk).items():
+    for path, html in build_pages(settings, rules, made_at).items():
         target = settings.pages / path
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, html.encode())
     return settings.pages / "index.html"
+
+
+def build_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> dict[str, str]:
+    """Return ``{path: HTML}`` of the site."""
+    records = audit_log.read_audits(settings)
+    on_disk = [table for stage in ("silver", "gold") for table in audit_log.find_tables(settings, stage)]
+    contexts = {table: _table_context(settings, table) for table in {record.table for record in records}}
+    return build_site(records, rules, contexts, made_at, on_disk)
 
 
 def page_file(settings: Settings, table: str) -> Path:

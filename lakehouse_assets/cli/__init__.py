@@ -20,6 +20,7 @@ from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
+from lakehouse_assets.cli.quality_pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
@@ -43,6 +44,7 @@ app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command()(audit_docs)
 app.command()(new)
+app.command()(pages)
 app.command("test")(run_tests)
 app.command()(verify)
 

@@ -3,15 +3,14 @@
 Belongs here: arguments → the job, its result on the terminal, serving files. Does not: auditing (audit), pages (reports).
 """
 
-import functools
 from collections.abc import Callable
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, out, run_operation, show, show_json, show_lines
-from lakehouse_assets.errors import CheckFailedError, EnvironmentMissing, RefusedError
+from lakehouse_assets.cli.common import AsJson, run_operation, show, show_json, show_lines
+from lakehouse_assets.cli.serving import serve_folder
+from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import AUDIT_PORT, Settings
 
 Table = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeat for more (default: all on disk).")]
@@ -69,32 +68,4 @@ def audit_docs(
     folder = write_pages(settings, read_rules(own=settings.audits), datetime.now(UTC)).parent
     if not any(folder.glob("tables/*.html")):
         raise RefusedError("nothing has been audited yet; run `lakehouse audit-silver` first")
-    try:
-        server = ThreadingHTTPServer((host, port), functools.partial(_PageHandler, directory=str(folder)))
-    except OSError as error:
-        raise EnvironmentMissing(
-            f"{host}:{port} cannot be listened on ({error.strerror}); choose another with --port"
-        ) from None
-    out.print(f"http://{host}:{server.server_port}/ (Ctrl-C ends it)", highlight=False)
-    with server:
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            out.print("ended")
-
-
-class _PageHandler(SimpleHTTPRequestHandler):
-    """Serves files only: no folders, no log of requests, no caching."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
-
-    def list_directory(self, path: Any) -> None:
-        """Refuse a folder."""
-        self.send_error(404)
-
-    def end_headers(self) -> None:
-        """Forbid guessed types and caching."""
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Cache-Control", "no-cache")
-        super().end_headers()
+    serve_folder(folder, host, port)

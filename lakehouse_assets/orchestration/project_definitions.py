@@ -30,6 +30,7 @@ from lakehouse_assets.orchestration.jobs.maintenance import maintenance_schedule
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
 from lakehouse_assets.orchestration.jobs.operations import operation_definitions
 from lakehouse_assets.orchestration.notify import alert_sensor, decision_event_sensor
+from lakehouse_assets.orchestration.quality_pages import pages_sensor
 from lakehouse_assets.orchestration.spark import SPARK, spark_resource
 from lakehouse_assets.settings import Settings
 
@@ -72,6 +73,7 @@ def project_definitions(
         source_sensor(settings, specs),
         alert_sensor(settings, [*specs, *guarded]),
         decision_event_sensor(settings),
+        pages_sensor(settings),
         automation_sensor(settings, [*of_tables.values(), audits], by_asset),
     ]
     schedules = [sweep_schedule(operations)]

@@ -31,13 +31,20 @@ def quarantine_sample(settings: Settings, spec: TableSpec, start: datetime, limi
     rows: list[dict[str, Any]] = []
     for decision in quarantined:
         sample = delta.head_arrow(path, limit - len(rows), filters=[("decision_id", "=", decision.decision_id)])
-        for row in sample.to_pylist():
-            reasons_of_row = row.pop("reasons") or []
-            reasons = _reason_text(reasons_of_row, row.pop("batch_reasons"))
-            values = _presentable(row, spec, _misplaced(reasons_of_row, spec))
-            rows.append({"reasons": reasons, **{k: v for k, v in values.items() if v is not None}})
+        rows += presentable_rows(sample.to_pylist(), spec)
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def presentable_rows(sample: Sequence[dict[str, Any]], spec: TableSpec) -> list[dict[str, Any]]:
+    """Return rows of `quarantine/<table>` as a person may see them: `reasons` as text, then values that are not NULL."""
+    rows = []
+    for row in sample:
+        reasons_of_row = row.pop("reasons") or []
+        reasons = _reason_text(reasons_of_row, row.pop("batch_reasons"))
+        values = _presentable(row, spec, _misplaced(reasons_of_row, spec))
+        rows.append({"reasons": reasons, **{k: v for k, v in values.items() if v is not None}})
+    return rows
 
 
 def _presentable(row: Mapping[str, Any], spec: TableSpec, misplaced: bool) -> dict[str, Any]:

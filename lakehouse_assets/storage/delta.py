@@ -97,7 +97,7 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written. ``version``: not the newest."""
     if not exists(path):
         return pa.table({})
-    return _dataset(path, version).to_table(columns=list(columns) if columns else None, filter=_as_expression(filters))
+    return open_dataset(path, version).to_table(columns=list(columns) if columns else None, filter=_as_expression(filters))
 
 
 def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
@@ -106,14 +106,22 @@ def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filte
         return pa.table({})
     # By small batches, one after another: a table may be far larger than what is asked for.
     reading = {"batch_size": min(rows, 4096), "batch_readahead": 1, "fragment_readahead": 1}
-    scanner = _dataset(path).scanner(columns=list(columns) if columns else None, filter=_as_expression(filters), **reading)
+    scanner = open_dataset(path).scanner(columns=list(columns) if columns else None, filter=_as_expression(filters), **reading)
     return scanner.head(rows)
 
 
-def _dataset(path: str, version: int | None = None) -> "Dataset":
+def open_dataset(path: str, version: int | None = None) -> "Dataset":
+    """Return one version, or the newest, for several reads of the same rows. No JVM."""
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
     filesystem, base = open_filesystem(path)
     return open_table(path, version).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
+
+
+def partition_files(path: str, column: str) -> tuple[int, list[tuple[str, str]]]:
+    """Return the newest version, and partition value and path of each of its data files, from the log alone. No JVM."""
+    table = open_table(path)
+    actions = pa.table(table.get_add_actions(flatten=True)).select([f"partition.{column}", "path"]).to_pydict()
+    return table.version(), list(zip(*actions.values(), strict=True))
 
 
 def _as_expression(filters: Any) -> Any:

@@ -8,8 +8,6 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.checks.base import Check
-from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
@@ -19,22 +17,15 @@ from lakehouse_assets.decisions.naming import examples_of, first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
+from lakehouse_assets.orchestration.quality_pages import check_link
 from lakehouse_assets.pipeline.gold import GoldPublished
 from lakehouse_assets.queries.drift_evidence import plot_drift
 from lakehouse_assets.queries.quarantine import failing_values
+from lakehouse_assets.reports.check_text import BUILT_IN, DRIFT, describe_check
 from lakehouse_assets.reports.markdown import escape_controls, table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
-BUILT_IN = {
-    "readable_row": "Every record could be read.",
-    "casts": "Every value has its column's declared type.",
-    "key_not_null": "Every row has a complete key.",
-    "delete_when": "The condition that deletes a key can be evaluated in every row.",
-    "source_columns": "The batch has the columns that the contract names.",
-    "supersede": "The batch is plausible beside what it would replace.",
-}
-DRIFT = "The batch is distributed like the accepted windows before it. The gate has already quarantined one that is not."
 # A decision records these only where they fail.
 SILENT = ("source_columns", "supersede", "key", "grain", "calendar")
 SHOWN = 50
@@ -79,9 +70,12 @@ def silver_check_results(
     by_key = {window_at(d.p_extracted_at, spec.extraction.cadence).key: d for d in shown if d.p_extracted_at}
     # A batch that an earlier run quarantined shows its values too.
     samples = {**failing_values(settings, spec, quarantined), **samples}
-    return check_results(
+    results = check_results(
         silver_check_specs(spec), by_key, samples, _silver_advice(spec), lambda d: plot_drift(settings, spec, d)
     )
+    for result in results:
+        link = check_link(settings, spec.name, str(result.check_name))
+        yield result._replace(metadata={**result.metadata, **link}) if link else result
 
 
 def _silver_advice(spec: TableSpec) -> Advice:
@@ -112,18 +106,6 @@ def gold_check_results(gold: GoldSpec, published: GoldPublished, declared_in: st
 
     specs = gold_check_specs(gold)
     return check_results(specs, {"whole table": judged}, published.samples, advice, unit="table as a whole", note=note)
-
-
-def describe_check(check: Check) -> str:
-    """Return its own description, or its rule with its parameters."""
-    if check.description:
-        return check.description
-    if isinstance(check, RowCheck):
-        return f"{check.message()} · {check.check}, {check.severity}"
-    values = check.model_dump(mode="json", exclude_defaults=True, exclude={*Check.model_fields, "check"})
-    values |= {"where": check.where} if check.where else {}
-    parameters = ", ".join(f"{n} {' '.join(map(str, v)) if isinstance(v, list | dict) else v}" for n, v in values.items())
-    return f"{check.summary}{f' ({parameters})' if parameters else ''} · {check.check}, {check.severity}"
 
 
 def check_results(

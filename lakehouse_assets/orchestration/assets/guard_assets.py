@@ -18,9 +18,10 @@ from lakehouse_assets.guards.run import JudgedVersions, judge_versions
 from lakehouse_assets.guards.trial import try_check
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
-from lakehouse_assets.orchestration.assets.checks import BUILT_IN, DRIFT, check_results, describe_check
+from lakehouse_assets.orchestration.assets.checks import check_results
 from lakehouse_assets.orchestration.spark import SPARK, run_values, session_of
 from lakehouse_assets.orchestration.step_boundary import step_of
+from lakehouse_assets.reports.check_text import BUILT_IN, DRIFT, describe_check
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs

@@ -17,6 +17,7 @@ from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.metadata import asset_labels, partitions_of
 from lakehouse_assets.orchestration.healing.automation import heal_windows
+from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
@@ -143,7 +144,7 @@ def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Setti
     windows = _windows(context, spec)
     published = publish(table_run(spec, settings, context, readers), windows)
     by_key = schema_checks.rejected_windows(spec, settings, published.current)
-    _report_windows(context, spec, windows, published, by_key)
+    _report_windows(context, settings, spec, windows, published, by_key)
     results = [
         result
         for result in checks.silver_check_results(spec, settings, windows, published.samples)
@@ -165,6 +166,7 @@ def _windows(context: dg.AssetExecutionContext, spec: TableSpec) -> list[Window]
 
 def _report_windows(
     context: dg.AssetExecutionContext,
+    settings: Settings,
     spec: TableSpec,
     windows: Sequence[Window],
     published: Published,
@@ -177,7 +179,10 @@ def _report_windows(
         decision = published.current.get(window)
         joins_baseline = bool(decision and decision.accepted and decision.teaches)
         metadata = {
-            asset_key(spec, f"silver_{spec.name}"): show.decision_metadata(decision),
+            asset_key(spec, f"silver_{spec.name}"): {
+                **show.decision_metadata(decision),
+                **window_link(settings, spec.name, decision, spec.extraction.cadence),
+            },
             asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
         }
         for asset, values in metadata.items():

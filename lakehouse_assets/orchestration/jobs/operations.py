@@ -24,6 +24,7 @@ from lakehouse_assets.orchestration.assets.evidence_check import report_findings
 from lakehouse_assets.orchestration.assets.schema_checks import CHECK as SCHEMA_CHECK
 from lakehouse_assets.orchestration.assets.schema_checks import silver_schema_result
 from lakehouse_assets.orchestration.jobs import operation_job
+from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.mend import mend
 from lakehouse_assets.pipeline.run import Run
@@ -219,7 +220,8 @@ def _report_decision(context: dg.OpExecutionContext, run: Run, key: str, decisio
     spec = run.spec
     silver = asset_key(spec, f"silver_{spec.name}")
     baseline_key = asset_key(spec, f"baseline_{spec.name}")
-    context.log_event(dg.AssetMaterialization(silver, partition=key, metadata=show.decision_metadata(decision)))
+    link = window_link(run.settings, spec.name, decision, spec.extraction.cadence)
+    context.log_event(dg.AssetMaterialization(silver, partition=key, metadata={**show.decision_metadata(decision), **link}))
     context.log_event(dg.AssetMaterialization(baseline_key, partition=key, metadata={"teaches": decision.teaches}))
     for result in silver_check_results(spec, run.settings, [operation_job.find_window(spec, key)], {}):
         context.instance.report_runless_asset_event(show.evaluation(silver, str(result.check_name), result))

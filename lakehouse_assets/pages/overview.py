@@ -1,0 +1,108 @@
+"""The overview: a summary of each table, and which of them needs a person first.
+
+Belongs here: history → a summary as JSON values; summaries → the order and lateness of a moment. Does not: markup (templates).
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.decisions.gate import group_of
+from lakehouse_assets.pages.history import History, bad_outcomes
+from lakehouse_assets.pages.names import check_path, table_path
+from lakehouse_assets.pages.table_view import why
+
+STRIP = 60
+Summary = dict[str, Any]
+
+
+def summary(history: History) -> Summary:
+    """Return a table's row of the overview, as JSON values: it is stored until the table changes."""
+    timeline = history.timeline[-STRIP:]
+    newest = next((w for w in reversed(history.windows) if w.decision), None)
+    decision = newest.decision if newest else None
+    quarantined = history.quarantined
+    rows = [w.decision.counts.rows_in for w in history.windows[-STRIP:] if w.decision]
+    return {
+        "table": history.table,
+        "path": table_path(history.table),
+        "left_yaml": history.declared is None,
+        "notes": len(history.notes),
+        "strip": [[w.state, w.tip, w.path] for w in timeline],
+        "newest": [newest.name, newest.path, newest.state] if newest else None,
+        "newest_start": newest.start.isoformat() if newest and newest.start else None,
+        "cadence": history.cadence,
+        "end": history.extraction.end.isoformat() if history.extraction and history.extraction.end else None,
+        "rows": [rows[-1], median(rows)] if rows else None,
+        "quarantined": [
+            [w.name, w.path, why(w)] for w in quarantined[:3]
+        ],
+        "quarantined_windows": len(quarantined),
+        "quarantined_rows": sum(w.decision.counts.rows_quarantined for w in quarantined if w.decision),
+        "missing": len(history.missing),
+        "waiting": sum(w.state == "waiting" for w in history.windows),
+        "drift": _worst_drift(history),
+        "failing": [
+            [name, check_path(history.table, name)]
+            for name in dict.fromkeys(group_of(o["check"]) for o in (bad_outcomes(decision) if decision else ()))
+        ][:5],
+    }  # fmt: skip
+
+
+def _worst_drift(history: History) -> list[Any] | None:
+    """Return name, page, p-value and message of the strangest window among the newest."""
+    judged = [w for w in history.shown[-STRIP:] if w.decision and w.decision.drift_p_value is not None]
+    if not judged:
+        return None
+    strangest = min(
+        judged, key=lambda w: w.decision.drift_p_value if w.decision and w.decision.drift_p_value is not None else 2.0
+    )
+    decision = strangest.decision
+    message = (decision.drift or {}).get("message") or "" if decision else ""
+    return [strangest.name, strangest.path, decision.drift_p_value if decision else None, message]
+
+
+def overview(summaries: Sequence[Summary], audits: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the values of the overview: tables that need a person first. ``audits``: the last audit's verdict by table."""
+    rows = [{**each, "late": late_windows(each, now), "audit": _audit_of(each["table"], audits)} for each in summaries]
+    rows.sort(key=lambda row: (*(-figure for figure in _needs(row)), row["table"]))
+    return {
+        "rows": rows,
+        "quarantined": [row for row in rows if row["quarantined_windows"]],
+        "tables": len(rows),
+        "windows_in_quarantine": sum(row["quarantined_windows"] for row in rows),
+        "rows_in_quarantine": sum(row["quarantined_rows"] for row in rows),
+        "late": sum(bool(row["late"]) for row in rows),
+        "missing": sum(row["missing"] for row in rows),
+    }
+
+
+def _needs(row: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return why a table needs a person, the strongest reason first: greater is more urgent."""
+    stopped = (row["audit"] or [""])[0] == "stopped"
+    return (
+        int(bool(row["quarantined_windows"])),
+        int(stopped),
+        row["late"] + row["missing"],
+        row["waiting"],
+        len(row["failing"]),
+    )
+
+
+def _audit_of(table: str, audits: Mapping[str, Any]) -> Any:
+    name = f"gold/{table.removeprefix('gold_')}" if table.startswith("gold_") else f"silver/{table}"
+    return audits.get(name)
+
+
+def late_windows(row: Mapping[str, Any], now: datetime) -> int:
+    """Return how many closed windows after the newest judged one are not judged at a moment; 0 without a calendar."""
+    if not row["newest_start"] or not row["cadence"]:
+        return 0
+    newest = window_at(datetime.fromisoformat(row["newest_start"]), row["cadence"])
+    end = min(now, datetime.fromisoformat(row["end"])) if row["end"] else now
+    if row["cadence"] == "monthly":
+        return max((end.year - newest.end.year) * 12 + end.month - newest.end.month, 0)
+    length = newest.end - newest.start
+    return max(int((end - newest.end) / length), 0) if length > timedelta(0) else 0

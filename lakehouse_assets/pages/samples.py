@@ -1,0 +1,92 @@
+"""Samples of quarantined rows for window pages: those that show why the window is in quarantine come first. No JVM.
+
+Belongs here: choosing and masking rows. Does not: which windows are in quarantine (history).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyarrow import ArrowException
+from pyarrow.dataset import field as column
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.queries.quarantine import presentable_rows
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
+
+READ, SHOWN, MOST_DECISIONS = 2_000, 60, 100
+FILE, REASONS = "_source_file", "reasons"
+HIDDEN = ("outcome", "extraction_seq")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of one decision. ``header``: their columns. ``marked``: how many first rows show the cause. ``cause``: what those
+    rows have in common. ``files``: rows read by file. ``problem``: why there are no rows.
+    """
+
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    marked: int = 0
+    cause: str = ""
+    files: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+
+class SampleReader:
+    """Reads the quarantine of one table, opened once."""
+
+    def __init__(self, settings: Settings, table: str) -> None:
+        self._path, self._dataset, self._left = settings.path("quarantine", table), None, MOST_DECISIONS
+
+    def read(self, decision: Decision, spec: TableSpec | None) -> Sample:
+        """Return the sample of a decision; without rules that can be read, no row is shown."""
+        if spec is None:
+            return Sample(problem="the rules of this decision cannot be read, so that no value can be shown safely")
+        if self._left <= 0:
+            return Sample(problem=f"only the newest {MOST_DECISIONS} windows in quarantine have a sample here")
+        self._left -= 1
+        try:
+            if self._dataset is None:
+                if not delta.exists(self._path):
+                    return Sample(problem="this table has no quarantine folder")
+                self._dataset = delta.open_dataset(self._path)
+            wanted = column("decision_id") == decision.decision_id
+            if decision.p_extracted_at is not None and "p_extracted_at" in self._dataset.schema.names:
+                wanted &= column("p_extracted_at") == decision.p_extracted_at
+            reading = {"batch_size": READ, "batch_readahead": 1, "fragment_readahead": 1}
+            rows = self._dataset.scanner(filter=wanted, **reading).head(READ).to_pylist()
+        except (OSError, ArrowException) as error:
+            return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
+        return choose_rows(presentable_rows(rows, spec), spec, (decision.drift or {}).get("worst"))
+
+
+def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[str, Any] | None) -> Sample:
+    """Return the rows to show: those of the stratum that drifted most first, then by key."""
+    names = list(dict.fromkeys(name for row in rows for name in row if name not in HIDDEN))
+    key = [spec.source_column(name) for name in spec.key if name in spec.columns]
+    feature = next((f for f in spec.features if worst and f.name == worst["feature"]), None)
+    by = feature.by if feature else None
+    of_feature = [spec.source_column(name) for name in sorted(feature.columns_used) if name in spec.columns] if feature else []
+    stratum = worst["stratum"] if worst and by else None
+    source = spec.source_column(by) if by and by in spec.columns else None
+
+    def is_cause(row: Mapping[str, Any]) -> bool:
+        return stratum is not None and source is not None and str(row.get(source)) == stratum
+
+    has_cause = any(map(is_cause, rows))
+    ordered = sorted(rows, key=lambda row: (has_cause and not is_cause(row), *(str(row.get(name) or "") for name in key)))
+    files: dict[str, int] = {}
+    for row in rows:
+        files[str(row.get(FILE) or "unknown")] = files.get(str(row.get(FILE) or "unknown"), 0) + 1
+    # Reasons of the whole window are above the rows already.
+    own_reasons = len({row.get(REASONS) for row in rows}) > 1
+    first = list(dict.fromkeys(n for n in (FILE, *((REASONS,) if own_reasons else ()), *key, *of_feature) if n in names))
+    names = [name for name in names if name != REASONS or own_reasons]
+    header = (*first, *(name for name in names if name not in first))
+    marked = sum(map(is_cause, ordered[:SHOWN])) if has_cause else 0
+    cause = f"{by} {stratum}, whose {worst['feature']} drifted most" if worst and marked else ""
+    cells = tuple(tuple(row.get(name) for name in header) for row in ordered[:SHOWN])
+    return Sample(header, cells, marked, cause, files)

@@ -1,0 +1,142 @@
+"""The pages of one table: its own, its windows' and its checks'.
+
+Belongs here: log rows → history → files of the site. Does not: which tables changed, the overview (site).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold_rules import silver_schemas
+from lakehouse_assets.contracts.lineage import read_gold
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.pages.check_view import check_views
+from lakehouse_assets.pages.declared import DeclaredTable
+from lakehouse_assets.pages.history import History, WindowState
+from lakehouse_assets.pages.masking import Mask, personal_names, rules_of
+from lakehouse_assets.pages.names import check_path, table_path
+from lakehouse_assets.pages.overview import Summary, summary
+from lakehouse_assets.pages.reading import LogSnapshot
+from lakehouse_assets.pages.render import render
+from lakehouse_assets.pages.samples import SampleReader
+from lakehouse_assets.pages.table_view import Lineage, check_list, table_view
+from lakehouse_assets.pages.window_view import window_view
+from lakehouse_assets.settings import Settings
+
+MOST_QUARANTINED = 2_000  # windows in quarantine that have a page, however old
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """What other tables contribute. ``gold_sql``: SQL of each gold table. ``personal``: tables with `pii` columns."""
+
+    gold_sql: Mapping[str, str] = field(default_factory=dict)
+    personal: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TableSite:
+    """A table ready for its pages."""
+
+    history: History
+    mask: Mask
+    spec: TableSpec | None
+
+    def summary(self) -> Summary:
+        """Return the row of the overview."""
+        return summary(self.history)
+
+    def files(self, settings: Settings, neighbours: Neighbours, audit: Any) -> Iterator[tuple[str, bytes]]:
+        """Yield path and content of every page of the table."""
+        history, root = self.history, "../../"
+        views = check_views(history, self.spec)
+        yield from self._windows([window for window in history.windows if window.path], SampleReader(settings, history.table))
+        for check in views:
+            yield check_path(history.table, check["name"]), render("check", f"{root}../", check)
+        # Last, so that each of its links has its page.
+        view = table_view(history, self._lineage(neighbours), check_list(history, views), audit)
+        yield table_path(history.table), render("table", root, view)
+
+    def _windows(self, paged: Sequence[WindowState], samples: SampleReader) -> Iterator[tuple[str, bytes]]:
+        # The newest first: their samples are read before the limit.
+        for index in reversed(range(len(paged))):
+            window = paged[index]
+            around = (paged[index - 1] if index else None, paged[index + 1] if index + 1 < len(paged) else None)
+            is_quarantined = (
+                window.state in ("quarantined", "partly") and window.decision is not None and window.start is not None
+            )
+            sample = (
+                samples.read(window.decision, self.mask.spec(window.decision)) if is_quarantined and window.decision else None
+            )
+            view = window_view(self.history, window, sample, around)
+            assert window.path is not None  # noqa: S101 (`paged` has no other)
+            yield window.path, render("window", "../../../", view)
+
+    def _lineage(self, neighbours: Neighbours) -> Lineage:
+        """Return for each column the gold tables and columns that derive from it; nothing of SQL that cannot be read."""
+        if self.spec is None:
+            return {}
+        name, schema = f"silver_{self.history.table}", silver_schemas([self.spec])
+        by_column: dict[str, list[tuple[str, str, str]]] = {}
+        for gold, sql in sorted(neighbours.gold_sql.items()):
+            if name not in sql:
+                continue
+            try:
+                lineage = read_gold(sql, gold, schema).lineage
+            except LakehouseError:
+                continue  # it joins other tables, whose columns are not known here
+            for target, sources in lineage.items():
+                for table, column in sorted(sources):
+                    if table == name:
+                        by_column.setdefault(column, []).append((gold, target, table_path(gold)))
+        return by_column
+
+
+def facts_of(rulesets: Sequence[str], declared: DeclaredTable | None) -> dict[str, Any]:
+    """Return what other tables' pages need of a table, as JSON values. ``rulesets``: the newest first."""
+    personal = declared.spec.pii_columns if declared and declared.spec else frozenset()
+    rules = [rules_of(ruleset) for ruleset in rulesets]
+    return {
+        "personal": bool(personal or any(map(personal_names, rules))),
+        "sql": rules[0].get("sql") if rules and isinstance(rules[0].get("sql"), str) else None,
+    }
+
+
+def read_table(
+    snapshot: LogSnapshot, table: str, declared: DeclaredTable | None, most_windows: int, neighbours: Neighbours
+) -> TableSite:
+    """Return a table with the evidence of its newest windows, of those in quarantine, and nothing personal."""
+    rows = snapshot.read(table)
+    newest = max(rows.decisions, key=lambda d: d.number, default=None)
+    rules = rules_of(newest.ruleset) if newest else {}
+    names = personal_names(rules)
+    for ruleset in {d.ruleset for d in rows.decisions}:
+        names |= personal_names(rules_of(ruleset))
+    if declared and declared.spec:
+        names |= declared.spec.pii_columns
+    reads_personal = any(f"silver_{each}" in (rules.get("sql") or "") for each in neighbours.personal)
+    mask = Mask(names, all_texts=reads_personal)
+    notes = (*rows.notes, *((f"its YAML cannot be read: {declared.problem}",) if declared and declared.problem else ()))
+    shown = declared.shown if declared else None
+    history = History(table, rows.decisions, rows.extractions, rules, frozenset(), notes, shown)
+    pages = _with_pages(history, most_windows)
+    wanted = [w.decision for w in history.windows if w.decision and w.name in pages]
+    evidence = {(d.decision_id, d.superseded_by): mask.apply(d) for d in snapshot.with_evidence(table, wanted)}
+    decisions = tuple(_masked_light(evidence.get((d.decision_id, d.superseded_by), d), mask) for d in rows.decisions)
+    spec = mask.spec(newest) if newest else None
+    return TableSite(History(table, decisions, rows.extractions, rules, frozenset(pages), notes, shown), mask, spec)
+
+
+def _with_pages(history: History, most: int) -> set[str]:
+    named = [w.name for w in history.windows[-most:]] if most else []
+    return {*named, *(w.name for w in history.quarantined[:MOST_QUARANTINED])}
+
+
+def _masked_light(decision: Decision, mask: Mask) -> Decision:
+    """Return a decision whose reasons quote nothing: a page shows their checks' own messages."""
+    if not (mask.names or mask.all_texts) or not decision.reasons:
+        return decision
+    messages = {each["check"]: each["message"] for each in decision.checks}
+    return replace(decision, reasons=tuple(replace(r, message=messages.get(r.check, "")) for r in decision.reasons))

@@ -1,0 +1,188 @@
+"""The content of a window's page: one decision whole, and what was decided before it.
+
+Belongs here: history → values of the page. Does not: markup (templates), reading (reading, samples).
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from shlex import quote
+from typing import Any
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.drift import VOLUME
+from lakehouse_assets.contracts.path_pattern import PathPattern
+from lakehouse_assets.decisions.gate import group_of
+from lakehouse_assets.pages.history import History, WindowState, bad_outcomes, outcomes_by_check
+from lakehouse_assets.pages.names import check_path
+from lakehouse_assets.pages.samples import Sample
+
+COUNTS = ("published", "superseded", "quarantined", "discarded")
+FIGURES = 6
+WIDTH, MARGIN = 220.0, 6.0
+
+
+def window_view(history: History, window: WindowState, sample: Sample | None, around: tuple[Any, Any]) -> dict[str, Any]:
+    """Return the values of a window's page. ``around``: the windows before and after, or None."""
+    decision = window.decision
+    decisions = history.of_window.get(window.name, [])
+    return {
+        "table": history.table,
+        "window": window,
+        "decision": decision,
+        "around": around,
+        "shares": _shares(decision) if decision else [],
+        "bad": [_check_values(history, o) for o in bad_outcomes(decision)] if decision else [],
+        "good": _passed(history, decision) if decision else [],
+        "skipped": [o for o in decision.checks if o["status"] == "skipped"] if decision else [],
+        "drift": _drift_values(decision.drift) if decision and decision.drift else None,
+        "source": source_text(history.rules, window),
+        "extractions": history.extractions_of.get(window.start, []) if window.start else [],
+        "earlier": list(reversed(decisions)) if len(decisions) > 1 else [],
+        "by_id": {each.decision_id: each for each in history.decisions} if any(d.superseded_by for d in decisions) else {},
+        "sample": sample,
+        "commands": commands(history, window),
+        "left_yaml": history.declared is None,
+    }
+
+
+def _shares(decision: Decision) -> list[tuple[str, int, float]]:
+    """Return name, rows and share of each part of the batch that has rows."""
+    counts = {name: getattr(decision.counts, f"rows_{name}") or 0 for name in COUNTS}
+    total = sum(counts.values())
+    return [(name, rows, round(100 * rows / total, 2)) for name, rows in counts.items() if rows]
+
+
+def _check_values(history: History, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    group = group_of(outcome["check"])
+    return {**outcome, "path": check_path(history.table, group), "figures": figures(outcome.get("observed"))}
+
+
+def _passed(history: History, decision: Decision) -> list[tuple[str, str, str, str]]:
+    """Return name, path, severity and figures of each check that passed; all casts are one."""
+    passed = []
+    for name, outcomes in outcomes_by_check(decision).items():
+        first = outcomes[0]
+        if len(outcomes) == 1:
+            if first["status"] == "passed":
+                passed.append((name, check_path(history.table, name), first["severity"], figures(first.get("observed"))))
+        elif all(o["status"] == "passed" for o in outcomes):
+            passed.append((name, check_path(history.table, name), first["severity"], f"{len(outcomes)} columns"))
+    return passed
+
+
+def figures(observed: Any) -> str:
+    """Return the first figures of an outcome as `name: value` texts.
+
+    >>> figures({"rows": 1200, "share_passed": 0.5, "threshold": None, "examples": ["a", "b"]})
+    'rows: 1,200 · share passed: 50 % · examples: a, b'
+    """
+    if not isinstance(observed, Mapping):
+        return ""
+    items = tuple(observed.items())
+    try:
+        return _figures_of(items)
+    except TypeError:  # a list among them
+        return _figures_of.__wrapped__(items)
+
+
+@lru_cache(maxsize=20_000, typed=True)
+def _figures_of(items: tuple[tuple[Any, Any], ...]) -> str:
+    named = [(str(name), value) for name, value in items if value is not None][:FIGURES]
+    return " · ".join(f"{name.replace('_', ' ')}: {figure(value, name)}" for name, value in named)
+
+
+def figure(value: Any, name: str = "") -> str:
+    """Return a figure as a short text; a share as a percentage."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int | float) and name.startswith("share"):
+        return f"{value:.4g}" if not 0 <= value <= 1 else f"{100 * value:.4g} %"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(figure(each) for each in value[:5]) + (" …" if len(value) > 5 else "")
+    text = str(value)
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _drift_values(drift: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict of drift, and a row for each feature and stratum, the strangest first."""
+    results = sorted(drift.get("results") or (), key=_strangeness)
+    return {
+        "message": drift.get("message") or "",
+        "status": drift.get("status") or "",
+        "p_value": drift.get("p_value"),
+        "windows_known": drift.get("windows_known"),
+        "since": drift.get("since"),
+        "features": [_feature(each) for each in results],
+    }
+
+
+def _strangeness(result: Mapping[str, Any]) -> tuple[float, float]:
+    p = result.get("p_value") if result.get("p_value") is not None else result.get("corrected")
+    return (2.0 if p is None else p, -(result.get("effect") or 0.0))
+
+
+def _feature(result: Mapping[str, Any]) -> dict[str, Any]:
+    now, before = result.get("quantiles"), result.get("baseline_quantiles")
+    return {
+        "name": result.get("feature"),
+        "stratum": result.get("stratum"),
+        "unit": result.get("unit") or "",
+        "p_value": result.get("p_value"),
+        "corrected": result.get("corrected"),
+        "distance": result.get("effect"),
+        "shift": result.get("median_shift"),
+        "missing": result.get("missing"),
+        "before": before,
+        "now": now,
+        "ranges": ranges(before, now) if before and now and result.get("feature") != VOLUME else None,
+        "changed": result.get("changed") or (),
+    }
+
+
+def ranges(before: Sequence[float], now: Sequence[float]) -> dict[str, list[float]] | None:
+    """Return the quantiles (5, 25, 50, 75, 95 %) of baseline and window as coordinates on one line of ``WIDTH``."""
+    values = [*before, *now]
+    if len(before) < 5 or len(now) < 5 or not all(isinstance(value, int | float) for value in values):
+        return None
+    low, high = min(values), max(values)
+    scale = (WIDTH - 2 * MARGIN) / (high - low) if high > low else 0.0
+    return {name: [round(MARGIN + (v - low) * scale, 1) for v in each] for name, each in (("before", before), ("now", now))}
+
+
+def source_text(rules: Mapping[str, Any], window: WindowState) -> str:
+    """Return where a window's rows came from, by the source that the rules name."""
+    source = rules.get("source")
+    if not isinstance(source, Mapping):
+        return ""
+    path = source.get("path")
+    if source.get("kind") == "files" and isinstance(path, str) and window.start:
+        return PathPattern(path).glob(window.start)
+    named = next((source[name] for name in ("topic", "table", "path", "query") if isinstance(source.get(name), str)), "")
+    return f"{source.get('kind', '')} {named}".strip()
+
+
+def commands(history: History, window: WindowState) -> list[tuple[str, str]]:
+    """Return what a person can do with a window in quarantine: a sentence and a command each."""
+    if window.start is None or window.decision is None or window.state not in ("quarantined", "partly"):
+        return []
+    decision, base = window.decision, f"{quote(history.table)} --window {quote(window.name)}"
+    names = dict.fromkeys(group_of(o["check"]) for o in bad_outcomes(decision) if o["effect"] in ("batch", "rows"))
+    override = "".join(f" --override {quote(name)}" for name in names)
+    because = ' --because "…"'
+    if history.cadence is None:  # a guard: its windows are versions of a table, with commands of their own
+        base = f"{quote(history.table)} --version {decision.bronze_version}"
+        return [
+            ("See its checks", f"lakehouse guard show {base}"),
+            ("The data is right: accept it", f"lakehouse guard release {base}{override}{because}"),
+            ("The data is worthless: close it", f"lakehouse guard discard {base}{because}"),
+        ]
+    return [
+        ("See the quarantined rows", f"lakehouse quarantine show {base}"),
+        ("The data is right: publish it", f"lakehouse quarantine release {base}{override}{because}"),
+        ("The rules have changed: judge it again", f"lakehouse run --table {base} --rejudge{because}"),
+        ("The data is worthless: discard it", f"lakehouse quarantine discard {base}{because}"),
+    ]

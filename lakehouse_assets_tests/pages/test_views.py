@@ -1,0 +1,202 @@
+"""The pages' pure functions, by tables of cases: states, order of need, lateness, figures, commands, charts, masking.
+
+Belongs here: one function a test. Does not: files (test_site).
+"""
+
+import json
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.contracts.lineage import read_gold
+from lakehouse_assets.pages import charts, fragments, masking, overview, window_view
+from lakehouse_assets.pages.history import History, WindowState, state_of
+from lakehouse_assets.pages.names import page_url, window_file, window_name, window_path
+from lakehouse_assets.pages.render import figure_json
+from lakehouse_assets.pages.samples import choose_rows
+from lakehouse_assets.pages.table_view import calendar_years
+from lakehouse_assets_tests.logbook import outcome
+from lakehouse_assets_tests.pages.lake import NOW, day, drift, extraction, feature, passed, quarantined, ruleset
+
+AT = NOW
+
+
+def history(*decisions, extractions=(), **changes) -> History:
+    """A history of applied decisions, each with a page."""
+    applied = tuple(d if d.applied_at else replace(d, applied_at=AT) for d in decisions)
+    without_pages = History("readings", applied, tuple(extractions), json.loads(ruleset()), **changes)
+    return replace(without_pages, pages=frozenset(w.name for w in without_pages.windows))
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "published"),
+        ({"verdict": "published_with_warnings"}, "warned"),
+        ({"counts": Counts(3, 2, 0, 1, 0)}, "partly"),
+        ({"verdict": "quarantined", "counts": Counts(3, 0, 0, 3, 0)}, "quarantined"),
+        ({"verdict": "discarded"}, "discarded"),
+        ({"verdict": "later"}, "unknown"),
+        ({"applied_at": None}, "waiting"),
+        ({"superseded_by": "x", "counts": Counts(3, 0, 3, 0, 0)}, "discarded"),
+    ],
+)
+def test_a_decision_gives_its_window_a_state(changes, state):
+    assert state_of(replace(passed(1), **{"applied_at": AT, **changes})) == state
+
+
+def test_windows_that_are_missing_or_only_extracted_are_in_the_timeline():
+    shown = history(passed(1), passed(3), extractions=[extraction(n) for n in (1, 3, 4)])
+    assert [(w.name[-2:], w.state) for w in shown.timeline] == [
+        ("01", "published"),
+        ("02", "missing"),
+        ("03", "published"),
+        ("04", "waiting"),
+    ]
+    redelivered = history(passed(1), extractions=[extraction(1), extraction(1, extraction_seq=2)])
+    assert [w.state for w in redelivered.windows] == ["waiting"]
+
+
+def test_tables_that_need_a_person_come_first():
+    def table(name: str, *decisions) -> dict:
+        return {**overview.summary(history(*decisions)), "table": name}
+
+    late = table("late", passed(1))
+    good = table("good", passed(1), passed(2))
+    bad = table("bad", passed(1), quarantined(2))
+    shown = overview.overview([good, late, bad], {}, day(3))
+    assert [(row["table"], row["late"]) for row in shown["rows"]] == [("bad", 0), ("late", 1), ("good", 0)]
+    assert (shown["windows_in_quarantine"], shown["rows_in_quarantine"], shown["late"]) == (1, 24, 1)
+    assert bad["drift"][2:] == [0.004, "value is 3 kPa higher at a"] and bad["quarantined"][0][0] == "2024-01-02"
+    stopped = overview.overview([good, late], {"silver/good": ["stopped", "2024-01-01", "x.html"]}, day(3))
+    assert [row["table"] for row in stopped["rows"]] == ["good", "late"]
+
+
+@pytest.mark.parametrize(
+    ("cadence", "newest", "end", "now", "late"),
+    [
+        ("daily", "2024-01-01", None, "2024-01-04", 2),
+        ("daily", "2024-01-01", None, "2024-01-02T23:59", 0),
+        ("daily", "2024-01-01", "2024-01-03", "2025-01-01", 1),
+        ("hourly", "2024-01-01", None, "2024-01-01T05:30", 4),
+        ("weekly", "2024-01-01", None, "2024-01-22", 2),
+        ("monthly", "2024-01-01", None, "2024-04-15", 2),
+        (None, "2024-01-01", None, "2024-04-15", 0),
+        ("daily", None, None, "2024-04-15", 0),
+    ],
+)
+def test_lateness_counts_closed_windows(cadence, newest, end, now, late):
+    row = {"cadence": cadence, "newest_start": newest and f"{newest}T00:00:00+00:00", "end": end and f"{end}T00:00:00+00:00"}
+    assert overview.late_windows(row, datetime.fromisoformat(now).replace(tzinfo=NOW.tzinfo)) == late
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "text"),
+    [
+        (1200, "rows", "1,200"),
+        (0.5, "share_passed", "50 %"),
+        (None, "x", "none"),
+        (True, "x", "true"),
+        (0.123456, "x", "0.1235"),
+        (list("abcdef"), "x", "a, b, c, d, e …"),
+        ("x" * 300, "x", "x" * 199 + "…"),
+    ],
+)
+def test_figures_are_short(value, name, text):
+    assert window_view.figure(value, name) == text
+
+
+def test_commands_are_quoted_for_a_shell_and_only_where_something_is_in_quarantine():
+    bad = quarantined(1)
+    shown = history(bad)
+    commands = dict(window_view.commands(replace(shown, table="a; rm -rf /"), shown.windows[0]))
+    assert commands["See the quarantined rows"] == "lakehouse quarantine show 'a; rm -rf /' --window 2024-01-01"
+    assert window_view.commands(shown, history(passed(1)).windows[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "cadence", "seq", "file"),
+    [
+        (day(1), "daily", 1, "2024-01-01.html"),
+        (day(1).replace(hour=5), "hourly", 1, "2024-01-01-05-00.html"),
+        (day(1).replace(second=5), None, 1, "2024-01-01-00-00-05-000000.html"),
+        (None, None, 3, "version-3.html"),
+    ],
+)
+def test_a_window_has_a_file_of_its_own(start, cadence, seq, file):
+    assert window_file(window_name(start, cadence, seq)) == file
+    assert page_url("http://h/pages/", window_path("a b", window_name(start, cadence, seq))).endswith(f"/windows/{file}")
+
+
+def test_charts_have_one_value_a_window_and_no_tag_that_plotly_reads():
+    failed = outcome("<b>x", status="failed", effect="rows", failed_rows=6)
+    shown = history(passed(1), passed(2, checks=(failed,)), quarantined(3))
+    assert [trace["y"] for trace in charts.rows_chart(shown)["data"]] == [[24, 24, 0], [0, 0, 24]]
+    assert [(t["name"], t["y"]) for t in charts.failing_chart(shown)["data"]] == [
+        ("drift", [None, None, 1.0]),
+        ("&lt;b&gt;x", [None, 0.25, None]),
+    ]
+    assert charts.p_value_chart(shown)["data"][0]["y"] == [0.5, 0.5, 0.004]
+    (name, chart), *_ = charts.feature_charts(shown)
+    assert name == "value · a" and chart["data"][2]["y"] == [3.0, 3.0, 3.0]
+    assert charts.missing_chart(history(passed(1, drift=None))) is None
+    assert "<" not in figure_json({"a": "</script>"}) and json.loads(figure_json({"a": "</script>"})) == {"a": "</script>"}
+
+
+def test_changes_of_columns_and_rules_are_marks():
+    records = [extraction(1), extraction(2, columns=("id", "value", "new"))]
+    shown = history(passed(1), passed(2, ruleset_hash="other"), extractions=records)
+    assert charts.schema_marks(shown) == [("2024-01-02", "new column new; column name is gone; the rules changed")]
+
+
+def test_a_day_has_the_worst_state_of_its_windows():
+    states = [
+        WindowState(f"h{hour}", day(1).replace(hour=hour), state) for hour, state in enumerate(["published", "quarantined"])
+    ]
+    (year,) = calendar_years(states)
+    assert [(cell["state"], cell["week"], cell["weekday"]) for cell in year["cells"]] == [("quarantined", 1, 1)]
+
+
+def test_rows_of_the_stratum_that_drifted_come_first():
+    spec = masking.Mask().spec(passed(1))
+    rows = [{"reasons": "drift", "_source_file": "f", "id": id, "value": "1", "name": "n"} for id in "cab"]
+    sample = choose_rows(rows, spec, {"feature": "value", "stratum": "b"})
+    assert sample.header == ("_source_file", "id", "value", "name") and [row[1] for row in sample.rows] == ["b", "a", "c"]
+    assert (sample.marked, sample.cause, sample.files) == (1, "id b, whose value drifted most", {"f": 3})
+
+
+def test_rules_that_cannot_be_read_hide_every_text():
+    mask = masking.Mask(frozenset({"name"}))
+    bad = quarantined(
+        1,
+        rules='{"name": "readings", "checks": [{"check": "of the future"}]}',
+        checks=(outcome("x", message="Ann", observed={"a": "Ann", "n": 1}),),
+    )
+    shown = mask.apply(bad)
+    assert "Ann" not in str(shown.checks) and shown.checks[0]["observed"]["n"] == 1
+    assert shown.drift["message"] == "(masked: pii)" and shown.drift["results"][0]["quantiles"] is None
+
+
+def test_fragments_are_escaped():
+    html = str(fragments.passed_rows([("<b>", "p", "<i>", "<u>")], "../")) + str(
+        fragments.feature_rows([window_view._feature(feature("<b>", "<i>", unit="<u>", changed=["<s>"], quantiles=None))])
+    )
+    assert not any(f"<{tag}>" in html for tag in "bius") and "&lt;s&gt;" in html
+    assert "NaN" not in str(fragments.feature_rows([window_view._feature(feature(p_value=None, quantiles=["NaN"] * 5))]))
+
+
+def test_lineage_reads_the_sql_of_a_gold_rule_set():
+    query = read_gold(
+        "SELECT id, max(value) AS most FROM silver_readings GROUP BY id",
+        "g",
+        {"silver_readings": {"id": "string", "value": "double"}},
+    )
+    assert query.lineage["most"] == {("silver_readings", "value")}
+
+
+def test_a_drift_that_is_like_before_has_no_marks():
+    values = window_view._drift_values(drift([feature(p_value=0.2), feature(stratum="b", p_value=0.001)]))
+    assert [f["stratum"] for f in values["features"]] == ["b", "a"]
+    assert str(fragments.feature_rows(values["features"])).count('class="marked"') == 1
