@@ -3,6 +3,7 @@
 Belongs here: `[tool.lakehouse]`, `LAKEHOUSE_PROJECT`, commands with and without a project. Does not: an installed wheel (e2e).
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def test_the_page_on_configuration_lists_each_key_with_its_default():
         name: "required" if field.is_required() else field.default for name, field in ProjectConfig.model_fields.items()
     }
     assert {name: text.strip("`") for name, text in written.items()} == {
-        name: "none" if value is None else str(value) for name, value in defaults.items()
+        name: "none" if value is None else json.dumps(value).strip('"') for name, value in defaults.items()
     }
 
 

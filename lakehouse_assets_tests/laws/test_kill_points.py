@@ -35,6 +35,8 @@ EXCEPTIONS = {
     "newest_of": "writes nothing",
     "suggest": "writes nothing",
     "maintain_gold": "the steps of `maintain`, on another table",
+    "apply_once": "a part of `pin`, `unpin`, `reset` and `seed`",
+    "forget": "`reset`, of a guard",
     "restore_extractions": "a part of `restore_logs`",
     "restore_positions": "a part of `restore_logs`",
     "mend_bronze": "a part of `mend`",

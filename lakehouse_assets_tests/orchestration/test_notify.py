@@ -219,6 +219,7 @@ def test_properties_take_secrets_from_the_environment(on, tmp_path):
         "SASL_SSL",
     )
     assert (properties["enable.idempotence"], properties["acks"]) == (True, "all")
+    assert properties["max.in.flight.requests.per.connection"] == 1, "e2e/test_kafka shows what is lost with more"
     assert properties["bootstrap.servers"] == on.kafka_bootstrap
 
 

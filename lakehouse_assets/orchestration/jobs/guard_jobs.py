@@ -93,8 +93,8 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
     return [
         job("release_guarded_version", "release_version", release_version),
         job("discard_guarded_version", "discard_version", discard_version),
-        job("pin_guard_baseline", "pin_baseline", pin_baseline),
-        job("reset_guard_baseline", "reset_baseline", reset_baseline),
+        job("pin_guard_baseline", "pin_guard", pin_baseline),
+        job("reset_guard_baseline", "reset_guard", reset_baseline),
     ]
 
 

@@ -1,0 +1,29 @@
+"""The jobs on a guard's baseline, beside those on a table's: one project has both.
+
+Belongs here: the jobs as Dagster runs them. Does not: what a request does (guards/test_guard_baseline).
+"""
+
+import dagster as dg
+
+from lakehouse_assets.definitions import build_definitions
+from lakehouse_assets.orchestration.assets.component import find_tables
+from lakehouse_assets.orchestration.jobs.operation_job import run_job
+from lakehouse_assets.orchestration.spark import SPARK
+from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge
+from lakehouse_assets_tests.orchestration.test_guards import GUARD, SparkOfTests, project
+
+SIGNED = {"table": "orders", "by": "ann", "because": "the shop moved"}
+
+
+def test_a_guard_s_baseline_is_pinned_and_reset_by_jobs(spark, tmp_path, monkeypatch):
+    drift = "  drift: {features: [amount]}"
+    settings = project(tmp_path, monkeypatch, orders=GUARD.format(name="orders", path="theirs", more=drift))
+    ForeignOrders(spark, tmp_path / "theirs").append((1, 10.0, "DE"))
+    loaded = find_tables(settings)
+    judge(spark, settings, loaded.guards[0].spec)
+    definitions = build_definitions(settings, None, {SPARK: SparkOfTests()})
+    dg.Definitions.validate_loadable(definitions)
+    (tmp_path / "dagster").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+        assert run_job(definitions, instance, "pin_guard_baseline", {**SIGNED, "clear": False})["windows"] == 1
+        assert run_job(definitions, instance, "reset_guard_baseline", SIGNED)["windows"] == 1
