@@ -154,7 +154,7 @@ def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, bat
     try:
         rows = require_frame(read_batch(run.spark, path, batch, f"{folder.path}/added"))
         target = GuardTarget(
-            run, list(state.decisions), rows=rows, batch=record.batch, number=last_number(state.decisions) + 1,
+            run, list(state.decisions), rows=rows, batch=record.batch, number=ledger.last_number(state.decisions) + 1,
             knowledge=knowledge_of(run.settings, run.guard, state, record), folder=folder, guard=run.guard,
             version_batch=batch, rows_logged=added_row_count(path, batch), history=state.decisions,
         )  # fmt: skip
@@ -165,16 +165,11 @@ def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, bat
         folder.remove()
 
 
-def last_number(decisions: Sequence[Decision]) -> int:
-    """Return the number of the last decision; 0 before the first."""
-    return max((decision.number for decision in decisions), default=0)
-
-
 def knowledge_of(settings: Settings, guard: GuardSpec, state: GuardState, record: ExtractionRecord) -> Knowledge:
     """Return what a version is judged by: accepted versions of its kind, since a whole table is not like an appended part."""
     rows = json.loads(record.position or "{}")["rows"]
     alike = [d for d in state.decisions if is_of_kind(state.records.get(d.batch), rows)]
-    of_kind, number = FrameLog(settings, guard, alike), last_number(state.decisions)
+    of_kind, number = FrameLog(settings, guard, alike), ledger.last_number(state.decisions)
     # A request on the baseline counts from the decision after it, of whatever kind.
     baseline = read_baseline(settings, guard, of_kind.current, number) if guard.drift else None
     return of_kind.knowledge(record.p_extracted_at, baseline)

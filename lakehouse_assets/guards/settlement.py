@@ -14,7 +14,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.guard_run import GuardRun, located_run, writer_of
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.guards.recorded_version import target_of_decision
-from lakehouse_assets.guards.run import APPLYING, apply, last_number, locked
+from lakehouse_assets.guards.run import APPLYING, apply, locked
 from lakehouse_assets.pipeline.gate import log, measure, run_steps, stage
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.check_results import project_check_results
@@ -34,7 +34,7 @@ def settle_version(run: GuardRun, version: int, request: JudgementRequest) -> De
         if request.operation and current.operation == request.operation:
             return current
         (evidence,) = logs.with_evidence(run.settings, run.table, [current])
-        number = last_number(decisions) + 1
+        number = ledger.last_number(decisions) + 1
         settled = partial(settle, evidence, request, number=number, run_id=run.run_id, at=run.clock())
         if run.guard.publish is None or request.kind == "discarded":
             decision = settled()
