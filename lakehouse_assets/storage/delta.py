@@ -21,7 +21,7 @@ from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
-from lakehouse_assets.storage.session import set_session_property
+from lakehouse_assets.storage.session_properties import set_session_property
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset

@@ -22,7 +22,7 @@ from lakehouse_assets.contracts.silver import silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.session import set_session_property
+from lakehouse_assets.storage.session_properties import set_session_property
 
 # The columns that silver was made with and no source brought, as JSON.
 COMPUTED = "lakehouse.computed"
