@@ -57,7 +57,10 @@ def test_the_bounds_of_a_merge_are_true_of_its_rows_and_of_few_others(spark, mon
     assert bounds_of(frame, laid_out({"cluster_by": ["updated"]}, columns=columns, key=["s"])) == []
 
 
-@pytest.mark.parametrize("layout", [BY_DAY, NEAR], ids=["partitioned", "clustered"])
+@pytest.mark.parametrize(
+    "layout",
+    [pytest.param(BY_DAY, id="partitioned", marks=pytest.mark.exhaustive(seconds=8)), pytest.param(NEAR, id="clustered")],
+)
 def test_a_merge_reads_no_file_of_another_day(spark, tmp_path, layout):
     path, spec = str(tmp_path / "t"), laid_out(layout)
     schema = "sensor string, hour int, value double, updated timestamp, event_date date"
