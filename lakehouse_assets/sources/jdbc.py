@@ -106,11 +106,7 @@ class JdbcReader:
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Return nothing: a database has no parts. Raises SourceError, without any address, if reading fails."""
-        try:
-            self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
-        except base.SCAN_ERRORS as error:
-            raise self._as_source_error(error) from None
-        return {}
+        return base.probe_whole(lambda: self.read(spark, windows), self._as_source_error)
 
     def _spans(self, windows: Iterable[Window]) -> Spans:
         if self._source.history == "window":
