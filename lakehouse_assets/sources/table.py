@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.spark_table import SparkTableSource
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.errors import SourceError
+from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import is_url
 from lakehouse_assets.sources import base
 from lakehouse_assets.sources.base import Extraction
@@ -22,8 +22,10 @@ from lakehouse_assets.sources.snapshots import snapshot_fingerprints, snapshot_r
 from lakehouse_assets.sources.table_poll import poll_by_own_spark
 from lakehouse_assets.sources.table_scan import TableScan
 
-# By source and lake: when Spark answered, for which windows, and what.
-_ANSWERS: dict[str, tuple[float, frozenset[str], dict[str, list[str]]]] = {}
+Answer = dict[str, list[str]] | SourceError | EnvironmentMissing
+# By source and lake: when Spark answered, for which windows, and what. An error counts as long: Spark would be started for it
+# at every poll.
+_ANSWERS: dict[str, tuple[float, frozenset[str], Answer]] = {}
 
 
 class TableReader:
@@ -92,14 +94,22 @@ class TableReader:
             return self._scan(SparkSession.builder.getOrCreate()).numbers(windows)
         keys = frozenset(window.key for window in windows)
         cache_key = base.hash_parts(self._opening.settings.root, self._source.model_dump_json())
-        at, answered_keys, numbers = _ANSWERS.get(cache_key, (0.0, frozenset(), {}))
+        at, answered_keys, answer = _ANSWERS.get(cache_key, (0.0, frozenset(), {}))
         if not keys <= answered_keys or time.monotonic() - at > self._source.poll_minutes * 60:
-            opening = self._opening
-            numbers = poll_by_own_spark(
+            answer = self._ask(windows)
+            _ANSWERS[cache_key] = time.monotonic(), keys, answer
+        if isinstance(answer, Exception):
+            raise type(answer)(str(answer))
+        return answer
+
+    def _ask(self, windows: Sequence[Window]) -> Answer:
+        opening = self._opening
+        try:
+            return poll_by_own_spark(
                 self._source, *self._address(), opening.settings, windows, opening.personal, opening.timeout_seconds
             )
-            _ANSWERS[cache_key] = time.monotonic(), keys, numbers
-        return numbers
+        except (SourceError, EnvironmentMissing) as error:
+            return error
 
     def _scan(self, spark: SparkSession) -> TableScan:
         return TableScan(spark, self._source, *self._address(), self._opening.personal)

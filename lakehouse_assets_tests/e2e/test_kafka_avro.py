@@ -33,7 +33,8 @@ def broker(tmp_path_factory):
 @pytest.mark.exhaustive(seconds=60)
 def test_a_schema_grows_within_a_window_and_a_registry_that_is_down_heals(spark, broker, settings, monkeypatch):
     monkeypatch.setattr(schema_registry, "_CACHE", {})
-    AdminClient({"bootstrap.servers": broker.address}).create_topics([NewTopic("avro-orders", 2, 1)])["avro-orders"].result()
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic("avro-orders", 2, 1)])["avro-orders"].result()
     producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
 
     def send(day: int, n: int, value: bytes | None) -> None:

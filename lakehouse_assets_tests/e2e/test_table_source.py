@@ -122,9 +122,9 @@ from lakehouse_assets.settings import Settings
 settings = Settings(root={settings.root!r}, landing={settings.landing!r}, dagster_home={str(settings.dagster_home)!r})
 spec = TableSpec.model_validate_json(sys.stdin.read())
 windows = spec.extraction.windows(datetime(2024, 2, 1, tzinfo=UTC))
-first = source_of(spec, settings, 30).fingerprints(windows)
+first = source_of(spec, settings).fingerprints(windows)
 from pyspark import SparkContext
-print(json.dumps([[w.key for w in first], source_of(spec, settings, 30).fingerprints(windows) == first,
+print(json.dumps([[w.key for w in first], source_of(spec, settings).fingerprints(windows) == first,
                   SparkContext._active_spark_context is None and SparkContext._gateway is None]))
 """
     table = spec(format="orc", path="theirs", modified="at")

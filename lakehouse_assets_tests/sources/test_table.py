@@ -208,6 +208,22 @@ def test_refused_modes():
         present.refuse_extraction("daily", "upsert", None)
 
 
+def test_an_error_of_a_poll_counts_as_long_as_an_answer(settings, monkeypatch):
+    questions: list[str] = []
+
+    def refuse(source, *_):
+        questions.append(source.location)
+        raise SourceError("t: source.table: Spark's catalog has no table of this name")
+
+    monkeypatch.setattr(table.SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(table, "poll_by_own_spark", refuse)
+    monkeypatch.setattr(table, "_ANSWERS", {})
+    for windows in ([day(1)], [day(1)], [day(1), day(2)]):
+        with pytest.raises(SourceError, match="no table of this name"):
+            reader(settings, table="t").fingerprints(windows)
+    assert questions == ["t", "t"], "the third has a window that nobody has asked for"
+
+
 def test_an_answer_counts_for_its_minutes_and_for_its_windows(settings, monkeypatch):
     questions: list[list[str]] = []
 
