@@ -73,11 +73,12 @@ def _fetch(url: str, number: int, options: Mapping[str, object]) -> RegisteredSc
         with requests.Session() as session:
             session.trust_env = False
             response = session.get(f"{url}/schemas/ids/{number}", **options)  # type: ignore[arg-type]
-        answer = response.json() if response.content else None
-    except requests.exceptions.JSONDecodeError:
-        answer = None
     except requests.exceptions.RequestException as error:
         raise SourceError(f"the schema registry {url} does not answer ({type(error).__name__}): schema {number}") from None
+    try:
+        answer = response.json()
+    except requests.exceptions.JSONDecodeError:
+        answer = None
     if isinstance(answer, dict) and response.status_code == 404 and answer.get("error_code") == UNKNOWN_ID:
         return RegisteredSchema(problem=f"the registry has no schema {number}")
     if response.status_code != 200 or not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
