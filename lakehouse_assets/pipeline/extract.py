@@ -40,6 +40,8 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         # Without the logs, what is decided would be written over. Other damage may be mended by what arrives; but where the
         # source cannot give a window twice, a bronze that is put back later would write over the new one.
         refuse_damaged(run, mending=[p for p in TABLES if p != "bronze" or not remembers(run.spec)])
+        if run.spec.source.polled_by_spark:
+            run.spark  # noqa: B018 (the session that its fingerprints then use)
         source, settled = settled_source(run, windows)
         arrived = source.fingerprints(settled)
         records = logs.extractions(run.settings, run.table)
