@@ -137,7 +137,7 @@ def test_snapshots_arrive_by_the_calendar_and_have_the_whole_table(spark, settin
     [
         ({"table": "no_orders"}, SourceError, "no_orders: source.table: Spark's catalog has no table of this name"),
         ({"table": "nowhere.orders"}, SourceError, "nowhere.orders: source.table: Spark's catalog has no table"),
-        ({"table": "far.shop.orders"}, SourceError, "far.shop.orders: the catalog cannot be questions: .*NoSuchCatalog"),
+        ({"table": "far.shop.orders"}, SourceError, "far.shop.orders: the catalog cannot be asked: .*NoSuchCatalog"),
         ({"format": "no_such"}, EnvironmentMissing, "source.format: Spark has no data source 'no_such': put its jar"),
         ({"format": "parquet", "path": "gone"}, SourceError, "parquet gone: source.path: there is nothing"),
         ({"table": "shop_22.t", "modified": "when"}, SourceError, "source.modified: there is no column 'when'; it has n, at"),
