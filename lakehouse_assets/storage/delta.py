@@ -88,6 +88,13 @@ def read_commit(path: str, number: int) -> Commit | None:
     return None
 
 
+def was_restored_after(path: str, number: int) -> bool:
+    """Whether a commit after this version brought back an earlier one. Only commits that are still in the log count. No JVM."""
+    table = open_table(path)
+    later = table.version() - number
+    return later > 0 and any(entry.get("operation") == "RESTORE" for entry in table.history(later))
+
+
 def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None, version: int | None = None) -> pa.Table:
     """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written. ``version``: not the newest."""
     if not exists(path):
