@@ -3,6 +3,7 @@
 Belongs here: the one import. Does not: any reading.
 """
 
+import importlib
 import sys
 from typing import Any
 
@@ -26,6 +27,6 @@ def load_arrow_alone() -> None:
         return
     sys.meta_path.insert(0, _PandasAbsent)
     try:
-        import pyarrow.dataset  # noqa: F401, PLC0415 (it must not be loaded before)
+        importlib.import_module("pyarrow.dataset")
     finally:
         sys.meta_path.remove(_PandasAbsent)
