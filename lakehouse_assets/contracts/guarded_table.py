@@ -111,8 +111,8 @@ class GuardSpec(FrameRules):
             return
         column = self.columns.get(windows.column)
         if column is None or column.type not in TIMES:
-            found = "it is not declared there" if column is None else f"it is declared as {column.type}"
-            raise ValueError(f"windows.column: {windows.column}: declare it in `columns` as {' or '.join(TIMES)}; {found}")
+            problem = "it is not declared there" if column is None else f"it is declared as {column.type}"
+            raise ValueError(f"windows.column: {windows.column}: declare it in `columns` as {' or '.join(TIMES)}; {problem}")
         if column.type == "date" and windows.cadence == "hourly":
             raise ValueError(f"windows.cadence: hourly: the date {windows.column} has no hours; choose daily or longer")
         if self.start is not None:

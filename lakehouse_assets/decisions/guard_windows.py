@@ -97,10 +97,10 @@ def covered_windows(low: Any, high: Any, cadence: Cadence) -> set[datetime] | No
     return starts if len(starts) <= ONE_WINDOW else None
 
 
-def moment_of_table(at: datetime, taken: Collection[datetime]) -> datetime:
+def moment_of_table(at: datetime, used_moments: Collection[datetime]) -> datetime:
     """Return the name of a batch of the table as a whole: the time of its version in milliseconds, which no window has."""
     moment = at.astimezone(UTC).replace(microsecond=at.microsecond // 1000 * 1000)
-    while moment in taken or may_be_window(moment):
+    while moment in used_moments or may_be_window(moment):
         moment += timedelta(milliseconds=1)
     return moment
 

@@ -187,8 +187,8 @@ def at_newest_version(run: GuardRun, windows: GuardWindows, record: ExtractionRe
         return record
     position = json.loads(record.position or "{}")
     position["of_window"] = rows_of_window(windows, time_type(newest.schema, windows), record.p_extracted_at)
-    kept = {name: position[name] for name in ("rows", "event", "text", "of_window")}
-    moved = _record(run, newest, record.p_extracted_at, record.extraction_seq, kept)
+    fields = {name: position[name] for name in ("rows", "event", "text", "of_window")}
+    moved = _record(run, newest, record.p_extracted_at, record.extraction_seq, fields)
     # Versions that appeared since the scan are scanned by the next run.
     of_scan = {name: position[name] for name in ("scanned", "digest")}
     scanned = {**json.loads(moved.position or "{}"), **of_scan}

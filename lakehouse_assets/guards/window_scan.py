@@ -131,8 +131,8 @@ def _touched(
 
 def _as_added(file: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the action that adds a file, also for one that was removed."""
-    known = {key: file[key] for key in ("path", "partitionValues", "size", "deletionVector") if file.get(key) is not None}
-    return {"partitionValues": {}, "size": 0, **known, "modificationTime": 0, "dataChange": True}
+    fields = {key: file[key] for key in ("path", "partitionValues", "size", "deletionVector") if file.get(key) is not None}
+    return {"partitionValues": {}, "size": 0, **fields, "modificationTime": 0, "dataChange": True}
 
 
 def _by_feed(run: GuardRun, windows: GuardWindows, path: str, commit: Commit) -> set[datetime] | None:

@@ -151,10 +151,10 @@ def test_windows_are_what_an_oracle_makes_of_random_versions(seed, feed, spark, 
         state = GuardState.read(settings, guard)
         assert {d.p_extracted_at.day for d in state.quarantined} == oracle.quarantined
         assert clean_rows(clean) == sorted(row for rows in oracle.published.values() for row in rows)
-        said = [
+        on_table = [
             d for d in logs.decisions(settings, "orders", checks=True) if any(c["check"] == "table_windows" for c in d.checks)
         ]
-        assert (outside(max(said, key=lambda d: d.number)) if said else 0) == oracle.outside()
+        assert (outside(max(on_table, key=lambda d: d.number)) if on_table else 0) == oracle.outside()
         for decision in state.decisions:
             c = decision.counts
             assert c.rows_in == c.rows_published + c.rows_superseded + c.rows_quarantined + c.rows_discarded
@@ -179,7 +179,7 @@ def test_windows_are_what_an_oracle_makes_of_random_versions(seed, feed, spark, 
 
 
 @pytest.mark.exhaustive(seconds=90)
-def test_what_happens_to_the_table_as_a_whole_is_said_once_and_no_window_is_lost(spark, settings, tmp_path):
+def test_changes_of_the_whole_table_are_reported_once_and_no_window_is_lost(spark, settings, tmp_path):
     path, clean = tmp_path / "theirs", tmp_path / "clean"
     guard = windows_guard(path, publish={"to": str(clean)}, windows={"start": date(2024, 5, 2), "outside": "quarantine"})
     write(path, (1, 1.0, at(1)), (2, 2.0, at(2)), (3, 3.0, at(3)))
