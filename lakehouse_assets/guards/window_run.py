@@ -97,7 +97,7 @@ def _uncut(run: GuardRun, state: GuardState, newest: TableState) -> list[Extract
 
 
 def _unpublished(
-    run: GuardRun, windows: GuardWindows, state: GuardState, newest: TableState, taken: set[datetime]
+    run: GuardRun, windows: GuardWindows, state: GuardState, newest: TableState, recorded_starts: set[datetime]
 ) -> list[ExtractionRecord]:
     """Return the windows to be judged again since the clean table lacks their rows. Raises RefusedError for a clean table that
     has rows of another log.
@@ -113,7 +113,7 @@ def _unpublished(
             f"{run.table}: publish.to: {clean.gap}, or was rewound; delete it, and the guard publishes its windows anew"
         )
     text = "the window, whose accepted rows are not in the clean table"
-    return [_window_record(run, windows, state, newest, start, text) for start in sorted(starts - taken)]
+    return [_window_record(run, windows, state, newest, start, text) for start in sorted(starts - recorded_starts)]
 
 
 def _window_record(
