@@ -3,13 +3,13 @@
 Belongs here: the keys, and the calendar of such windows. Does not: which windows a version touched (guards/window_scan).
 """
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from lakehouse_assets.checks.strict_model import StrictModel
-from lakehouse_assets.contracts.windows import Cadence, as_utc
+from lakehouse_assets.contracts.windows import Cadence, as_utc, window_start
 
 # Spark's types of a column that windows can be cut by.
 TIMES = ("date", "timestamp", "timestamp_ntz")
@@ -34,18 +34,3 @@ class GuardWindows(StrictModel):
     def first(self) -> datetime | None:
         """The start of the first window; None without one."""
         return None if self.start is None else window_start(as_utc(self.start), self.cadence)
-
-
-def window_start(moment: datetime, cadence: Cadence) -> datetime:
-    """Return the start of the window that a moment lies in.
-
-    >>> window_start(datetime(2024, 5, 2, 7, 30, tzinfo=UTC), "weekly").isoformat()
-    '2024-04-29T00:00:00+00:00'
-    """
-    hour = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    if cadence == "hourly":
-        return hour
-    day = hour.replace(hour=0)
-    if cadence == "weekly":
-        return day - timedelta(days=day.weekday())
-    return day.replace(day=1) if cadence == "monthly" else day

@@ -11,14 +11,11 @@ from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.contracts.guard_windows import window_start
-from lakehouse_assets.contracts.windows import Cadence, as_utc, next_start
+from lakehouse_assets.contracts.windows import Cadence, as_utc, next_start, window_start
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.guard_decision import may_be_window, rows_of
 
 Records = Mapping[Batch, ExtractionRecord]
-# A file whose statistics span more windows is read.
-ONE_WINDOW = 1
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ def covered_windows(low: Any, high: Any, cadence: Cadence) -> set[datetime] | No
         starts = {window_start(as_utc(datetime.fromisoformat(str(each))), cadence) for each in (low, high)}
     except (ValueError, OverflowError):
         return None
-    return starts if len(starts) <= ONE_WINDOW else None
+    return starts if len(starts) == 1 else None  # more: the file is read
 
 
 def moment_of_table(at: datetime, used_moments: Collection[datetime]) -> datetime:

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier, literal
-from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows, window_start
-from lakehouse_assets.contracts.windows import Cadence, next_start
+from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
+from lakehouse_assets.contracts.windows import Cadence, next_start, window_start
 from lakehouse_assets.decisions.guard import Event
 from lakehouse_assets.decisions.guard_windows import Scanned, covered_windows
 from lakehouse_assets.errors import SourceError, java_causes

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 import pytest
 from pydantic import ValidationError
 
-from lakehouse_assets.contracts.guard_windows import window_start
 from lakehouse_assets.contracts.guarded_table import GuardSpec
+from lakehouse_assets.contracts.windows import window_start
 from lakehouse_assets.decisions.guard_windows import covered_windows, moment_of_table
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)

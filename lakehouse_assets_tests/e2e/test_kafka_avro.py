@@ -10,7 +10,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.sources import schema_registry
-from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
 from lakehouse_assets_tests.e2e.test_kafka_source import at, table
 from lakehouse_assets_tests.sources.registry_server import frame, number, optional, registry_server, text
 from lakehouse_assets_tests.support import heal, rows_of, runner, window
@@ -18,16 +17,6 @@ from lakehouse_assets_tests.support import heal, rows_of, runner, window
 ID, STATE = {"name": "id", "type": "long"}, {"name": "state", "type": "string"}
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 AMOUNT = {"name": "amount", "type": ["null", PRICE], "default": None}
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    try:
-        kafka_jars()
-    except (RuntimeError, OSError) as error:
-        pytest.skip(str(error))
-    with Broker(tmp_path_factory.mktemp("kafka")).up() as broker:
-        yield broker
 
 
 @pytest.mark.exhaustive(seconds=60)
