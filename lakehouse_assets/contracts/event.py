@@ -87,9 +87,9 @@ class DecisionEvent(_EventModel):
     layer: Literal["silver", "gold"]
     """The layer that the batch was judged for."""
     window_start: datetime | None
-    """The start of the window, UTC. Empty for gold."""
+    """The start of the window, UTC: of a guarded table's version, its commit. Empty for gold."""
     window_end: datetime | None
-    """The end of the window, UTC, exclusive. Empty for gold."""
+    """The end of the window, UTC, exclusive. Empty for gold, and for a version of a guarded table."""
     extraction_seq: int
     """Which extraction of the window; for gold, which run of the SQL."""
     number: int
@@ -154,6 +154,10 @@ def event_of(decision: Decision) -> DecisionEvent:
 def _bounds(decision: Decision) -> tuple[datetime | None, datetime | None]:
     if decision.p_extracted_at is None:
         return None, None
-    # By the cadence of its rule set: the table may have another one today, or be gone.
-    window = window_at(decision.p_extracted_at, json.loads(decision.ruleset)["extraction"]["cadence"])
+    # By the cadence of its rule set: the table may have another one today, or be gone. A guard has no extraction.
+    rules = json.loads(decision.ruleset)
+    cadence = rules.get("extraction", rules).get("cadence")
+    if cadence is None:
+        return decision.p_extracted_at, None
+    window = window_at(decision.p_extracted_at, cadence)
     return window.start, window.end

@@ -34,6 +34,20 @@ def read_event(decision) -> dict:
     return event
 
 
+@pytest.mark.parametrize(
+    ("ruleset", "end"),
+    [
+        ({"columns": {}}, None),
+        ({"columns": {}, "cadence": None}, None),
+        ({"columns": {}, "cadence": "daily", "windows": {"cadence": "daily"}}, "2024-01-03T00:00:00Z"),
+    ],
+)
+def test_a_guards_decision_has_an_event(ruleset, end):
+    """Its rules have no extraction. A version is a moment; a window by a column of time has a length."""
+    event = read_event(applied_decision(2, ruleset=json.dumps(ruleset)))
+    assert (event["window_start"], event["window_end"]) == ("2024-01-02T00:00:00Z", end)
+
+
 def test_an_event_contains_the_decision_and_every_check():
     event = read_event(
         applied_decision(2, waived=("drift",), by="ann", because="the barometer is right", inputs={"sensors": 4})
