@@ -17,6 +17,7 @@ from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.project import FrozenModel, locate_project, read_config
 
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
+OPENLINEAGE_SECRET = "OPENLINEAGE"  # noqa: S105 (as above)
 REGISTRY_PREFIX = "schema.registry."
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 JDBC_PREFIX = "LAKEHOUSE_JDBC_"
@@ -122,6 +123,8 @@ class Settings(FrozenModel):
     kafka_bootstrap: str | None = None
     kafka_topic: str = "lakehouse.decisions"
     kafka_conf: Path | None = None
+    openlineage_url: SecretStr | None = None
+    openlineage_namespace: str = "lakehouse"
     audit_rows: int = Field(default=1000, ge=1)
     audit_pages: Path | None = None
     quality_pages: Path | None = None
@@ -157,6 +160,9 @@ class Settings(FrozenModel):
             raise EnvironmentMissing(f"AUDIT_TOTAL_ROWS is {rows!r}; a whole number of rows above 0 is wanted")
         if (pages_url := env.get("LAKEHOUSE_PAGES_URL") or None) and not re.match("https?://", pages_url):
             raise EnvironmentMissing(f"LAKEHOUSE_PAGES_URL is {pages_url!r}; an address with http:// or https:// is wanted")
+        # It may have a password, and is not shown.
+        if (lineage_url := env.get("LAKEHOUSE_OPENLINEAGE_URL") or None) and not re.match("https?://[^/]", lineage_url):
+            raise EnvironmentMissing("LAKEHOUSE_OPENLINEAGE_URL: an address with http:// or https:// is wanted")
         return cls(
             root=location("LAKEHOUSE_ROOT", config.root),
             landing=location("LAKEHOUSE_LANDING", config.landing),
@@ -172,6 +178,8 @@ class Settings(FrozenModel):
             kafka_bootstrap=env.get("LAKEHOUSE_KAFKA_BOOTSTRAP") or None,
             kafka_topic=env.get("LAKEHOUSE_KAFKA_TOPIC") or "lakehouse.decisions",
             kafka_conf=file("LAKEHOUSE_KAFKA_CONF"),
+            openlineage_url=SecretStr(lineage_url) if lineage_url else None,
+            openlineage_namespace=env.get("LAKEHOUSE_OPENLINEAGE_NAMESPACE") or "lakehouse",
             audit_rows=int(rows),
             audit_pages=file("LAKEHOUSE_AUDIT_PAGES"),
             quality_pages=file("LAKEHOUSE_PAGES"),

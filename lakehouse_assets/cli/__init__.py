@@ -75,7 +75,9 @@ def run(
         start, end = common.window_range(window, [each.spec for each in tables])
         selected = lambda w: start <= w.start < end  # noqa: E731
     with common.open_dagster(settings) as opened, common.err.status("starting") as status:
-        report = ForegroundRun(*opened, settings, tables, selected, lambda text: status.update(escape(text))).run()
+        progress = lambda text: status.update(escape(text))  # noqa: E731
+        datasets = common.project_datasets(settings)
+        report = ForegroundRun(*opened, settings, tables, selected, progress, datasets).run()
     for name, first_key, last_key, count in report.ranges:
         common.out.print(f"{name}: {first_key} to {last_key}, {count} window(s) in one run")
     for name in report.gold:

@@ -235,10 +235,23 @@ def run_decision(job: str, config: Mapping[str, Any], start: datetime, end: date
     with open_dagster(settings) as (definitions, instance), err.status(_doing(job, config)) as status:
         run_job(definitions, instance, job, config)
         # Gold follows at once: nobody has to wait for the daemon.
-        ForegroundRun(definitions, instance, settings, tables, lambda _: False, lambda text: status.update(escape(text))).run()
+        report = lambda text: status.update(escape(text))  # noqa: E731
+        ForegroundRun(definitions, instance, settings, tables, lambda _: False, report, project_datasets(settings)).run()
     decisions = logs.decisions(settings, config["table"])
     listed = [d for d in decisions if d.p_extracted_at and start <= d.p_extracted_at < end]
     show(verdict_rows(listed, full=False))
+
+
+def project_datasets(settings: Settings) -> Mapping[str, Any]:
+    """Return the datasets of all tables of the project, for lineage: a command may run only one of them. None where none is
+    sent.
+    """
+    from lakehouse_assets.orchestration.lineage import project_lineage
+
+    if settings.openlineage_url is None:
+        return {}
+    loaded = load_all_tables()
+    return project_lineage(loaded.tables, loaded.guards)
 
 
 def _doing(job: str, config: Mapping[str, Any]) -> str:

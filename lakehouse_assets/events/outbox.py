@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.event import DecisionEvent, event_of
@@ -32,12 +32,14 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Message:
-    """One decision's event as it is sent: the key decides the order, readers deduplicate by the id."""
+    """One decision's event as it is sent: the key decides the order, readers deduplicate by the id. ``value``: as the sender
+    takes it.
+    """
 
     table: str
     event_id: str
     event_type: str
-    value: bytes
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class Delivery:
 
     accepted: dict[str, list[Decision]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+
+
+Forms = Callable[[Decision], Iterator[Message]]
+"""The whole message of a decision, then shorter ones: each is tried only if the one before was too large."""
 
 
 def find_due(decisions: Sequence[Decision], cursor: Cursor) -> list[Decision]:
@@ -94,18 +100,21 @@ def deliver(
     waiting: Mapping[str, Sequence[Decision]],
     sender: Sender,
     *,
+    forms: Forms | None = None,
     at_most: int,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Delivery:
     """Send due decisions, each table in order, until all are delivered, ``at_most`` events were sent, or the time is over.
+    ``forms``: default Kafka's.
 
     One message of a table is in flight at a time, so nothing can overtake. A table that fails waits for the next poll, and
     holds up no other.
     """
+    forms = forms or event_forms
     end = clock() + seconds
     delivery = Delivery({table: [] for table in waiting})
-    pending = {table: _event_forms(decisions[0]) for table, decisions in waiting.items() if decisions}
+    pending = {table: forms(decisions[0]) for table, decisions in waiting.items() if decisions}
     count = 0
     while pending and count < at_most and clock() < end:
         messages: dict[str, Message] = {}
@@ -113,9 +122,9 @@ def deliver(
             try:
                 messages[table] = next(pending[table])
             except StopIteration:
-                delivery.errors[table] = "an event is larger than the broker takes, even without its checks"
+                delivery.errors[table] = "an event is larger than the receiver takes, even without its checks"
                 del pending[table]
-            except (ValueError, KeyError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
                 number = waiting[table][len(delivery.accepted[table])].number
                 delivery.errors[table] = f"decision {number} cannot be serialized: {type(error).__name__}"
                 del pending[table]
@@ -130,15 +139,15 @@ def deliver(
                 delivered.append(waiting[table][len(delivered)])
                 pending.pop(table)
                 if len(delivered) < len(waiting[table]):
-                    pending[table] = _event_forms(waiting[table][len(delivered)])
+                    pending[table] = forms(waiting[table][len(delivered)])
             elif not answer.too_large:
                 delivery.errors[table] = answer.error
                 del pending[table]
     return delivery
 
 
-def _event_forms(decision: Decision) -> Iterator[Message]:
-    """Yield the whole event, then shorter forms: each is tried only if the one before was too large."""
+def event_forms(decision: Decision) -> Iterator[Message]:
+    """Yield the whole event for Kafka, then shorter forms."""
     for event in shorten(event_of(decision)):
         yield Message(event.table, event.event_id, event.event_type, event.model_dump_json().encode())
 

@@ -1,34 +1,35 @@
 """Messages about decisions, sent at least once, from the decision log itself: alerts of critical failures by the sensor
 `announce_quarantined`, and an event in Kafka for each applied decision, in order, by `publish_decisions`.
 
-Belongs here: how far each recipient was sent the log (stored by the instance), and the sensors. Does not: a message's text, an
-event's fields and order, or Kafka (events).
+Belongs here: how far each recipient of alerts was sent the log (stored by the instance), and the sensors. Does not: a message's
+text, an event's fields and order, or Kafka (events); how far an outlet was sent the log (outlets).
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass, field
 
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.errors import LakehouseError, LockedError
+from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.events.alerts import AlertingTable, Channel, alert_channels, format_message, select_new, send_message
 from lakehouse_assets.events.kafka import open_sender
-from lakehouse_assets.events.outbox import Cursor, Sender, advance_cursor, deliver, find_due
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
+from lakehouse_assets.orchestration.outlets import (
+    MAX_EVENTS,
+    SECONDS,
+    DeliveryReport,
+    OpenSender,
+    Outlet,
+    log_sensor,
+    send_due,
+)
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import find_lagging_tables, project_check_results
-from lakehouse_assets.storage.lock import table_lock
 
-# Limits of one tick of `publish_decisions`: the next one, half a minute later, sends the rest.
-MAX_EVENTS = 1000
-SECONDS = 10.0
 OFF = "LAKEHOUSE_KAFKA_BOOTSTRAP is not set: no events are sent; decisions stay in the log"
-OpenSender = Callable[[Settings], AbstractContextManager[Sender]]
 
 
 def send_alerts(instance: dg.DagsterInstance, settings: Settings, specs: Sequence[AlertingTable]) -> tuple[int, list[str]]:
@@ -100,45 +101,7 @@ def alert_sensor(settings: Settings, specs: Sequence[AlertingTable]) -> dg.Senso
         return "; ".join([text, *warnings]), warnings, not warnings
 
     description = "Sends an alert when a critical check quarantines something, where a table names recipients."
-    return _log_sensor("announce_quarantined", description, state, send)
-
-
-def _log_sensor(
-    name: str,
-    description: str,
-    state: Callable[[], str],
-    send: Callable[[dg.DagsterInstance], tuple[str, list[str], bool]],
-) -> dg.SensorDefinition:
-    """Return a sensor that calls ``send`` where ``state`` has changed: reading the logs of a year takes seconds. No JVM.
-
-    ``send`` returns what it did, warnings, and whether nothing is left to send.
-    """
-
-    @dg.sensor(name=name, description=description, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
-    def tick(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        cursor = state()
-        if context.cursor == cursor:
-            return dg.SkipReason("no new decisions")
-        text, warnings, is_complete = send(context.instance)
-        for warning in warnings:
-            context.log.warning(warning)
-        context.update_cursor(cursor if is_complete else "")
-        return dg.SkipReason(text)
-
-    return tick
-
-
-@dataclass
-class DeliveryReport:
-    """Events that were sent, events that wait, and warnings: what failed is sent again."""
-
-    sent: int = 0
-    waiting: int = 0
-    warnings: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        sent = f"{self.sent} event(s) sent" if self.sent or not self.waiting else "nothing sent"
-        return "; ".join([sent, *([f"{self.waiting} wait"] if self.waiting else []), *self.warnings])
+    return log_sensor("announce_quarantined", description, state, send)
 
 
 def publish_decisions(
@@ -150,55 +113,12 @@ def publish_decisions(
     seconds: float = SECONDS,
     step: Callable[[str], None] = lambda _: None,
 ) -> DeliveryReport:
-    """Send events that were not sent before, for at most ``seconds`` after the log is read. Without a broker's address, nothing
-    is read.
-
-    ``step``: called with `events_sent` between the brokers' answers and the cursor's update: a crash there sends them again.
-    """
+    """Send Kafka what it was not sent before (`send_due`). Without a broker's address, nothing is read."""
     if settings.kafka_bootstrap is None:
         return DeliveryReport()
-    with ExitStack() as stack:
-        try:
-            # Two processes at once would send every event twice: allowed, but useless.
-            stack.enter_context(table_lock(settings, "ops_outbox", wait_seconds=0))
-        except LockedError:
-            return DeliveryReport(warnings=["another process is sending"])
-        by_table: dict[str, list[Decision]] = {}
-        for decision in logs.decisions(settings):
-            by_table.setdefault(decision.table, []).append(decision)
-        cursors = {table: _read_event_cursor(instance, settings, table) for table in by_table}
-        behind = [table for table in sorted(by_table) if find_due(by_table[table], cursors[table])]
-        if not behind:
-            return DeliveryReport()
-        # Checks are read only now, and only of these tables: most ticks have nothing to send.
-        by_table = {table: logs.decisions(settings, table, checks=True) for table in behind}
-        waiting = {table: find_due(by_table[table], cursors[table]) for table in behind}
-        report = DeliveryReport(waiting=sum(map(len, waiting.values())))
-        try:
-            with open_sender(settings) as sender:
-                delivered = deliver(waiting, sender, at_most=max_events, seconds=seconds)
-        except (LakehouseError, ConnectionError) as error:
-            report.warnings.append(str(error))
-            return report
-        step("events_sent")
-        for table, sent in delivered.accepted.items():
-            if sent:
-                cursor = advance_cursor(by_table[table], sent, cursors[table])
-                write_cursors(instance, {_event_key(settings, table): json.dumps(asdict(cursor))})
-                report.sent += len(sent)
-        report.waiting -= report.sent
-        report.warnings += [f"{table}: {text}" for table, text in sorted(delivered.errors.items())]
-        return report
-
-
-def _event_key(settings: Settings, table: str) -> str:
     # A new topic has received nothing yet, and receives everything.
-    return f"lakehouse_published/{settings.kafka_topic}/{table}"
-
-
-def _read_event_cursor(instance: dg.DagsterInstance, settings: Settings, table: str) -> Cursor:
-    values = json.loads(read_cursor(instance, _event_key(settings, table)) or "{}")
-    return Cursor(**{**values, "passed": tuple(values.get("passed", ()))})
+    outlet = Outlet("ops_outbox", f"lakehouse_published/{settings.kafka_topic}", open_sender)
+    return send_due(instance, settings, outlet, max_events=max_events, seconds=seconds, step=step)
 
 
 def decision_event_sensor(settings: Settings) -> dg.SensorDefinition:
@@ -211,7 +131,7 @@ def decision_event_sensor(settings: Settings) -> dg.SensorDefinition:
         return str(report), report.warnings, not report.warnings and not report.waiting
 
     description = "Sends each applied decision to Kafka as an event, where LAKEHOUSE_KAFKA_BOOTSTRAP names a broker."
-    return _log_sensor("publish_decisions", description, lambda: log_state(settings), send)
+    return log_sensor("publish_decisions", description, lambda: log_state(settings), send)
 
 
 def log_state(settings: Settings) -> str:

@@ -29,6 +29,7 @@ from lakehouse_assets.orchestration.jobs.guard_jobs import guard_jobs
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_schedule, sweep_schedule
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
 from lakehouse_assets.orchestration.jobs.operations import operation_definitions
+from lakehouse_assets.orchestration.lineage import lineage_sensor, project_lineage
 from lakehouse_assets.orchestration.notify import alert_sensor, decision_event_sensor
 from lakehouse_assets.orchestration.quality_pages import pages_sensor
 from lakehouse_assets.orchestration.spark import SPARK, spark_resource
@@ -73,6 +74,7 @@ def project_definitions(
         source_sensor(settings, specs),
         alert_sensor(settings, [*specs, *guarded]),
         decision_event_sensor(settings),
+        lineage_sensor(settings, project_lineage(tables, guards)),
         pages_sensor(settings),
         automation_sensor(settings, [*of_tables.values(), audits], by_asset),
     ]

@@ -220,7 +220,7 @@ def commands() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def alerts() -> Iterator[tuple[str, list[str]]]:
-    """The address of somebody who takes alerts, and what came there."""
+    """The address of somebody who takes alerts and lineage, and what came there."""
     alerts_received: list[str] = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -280,7 +280,7 @@ def test_a_personal_value_is_in_nothing_that_is_written_but_the_tables(tmp_path,
     environment = {
         "LAKEHOUSE_ROOT": str(lake), "LAKEHOUSE_LANDING": str(landing), "DAGSTER_HOME": str(home), "PYTHONPATH": str(home),
         "LAKEHOUSE_SPARK_CONF": str(home / "spark.conf"), "LAKEHOUSE_SPARK_MASTER": "local[2]",
-        "LAKEHOUSE_SECRET_HOOK": hook, "COLUMNS": "300",
+        "LAKEHOUSE_SECRET_HOOK": hook, "LAKEHOUSE_OPENLINEAGE_URL": hook, "COLUMNS": "300",
     }  # fmt: skip
     process = subprocess.run(
         [sys.executable, "-c", DRIVER, json.dumps(commands())],
@@ -308,7 +308,8 @@ def test_a_personal_value_is_in_nothing_that_is_written_but_the_tables(tmp_path,
     missing = {(f"{day:02d}", check, status) for day, check, status in FAILS} - failures
     assert not missing, process.stderr[-3000:]
     assert ("gold_contacts", "gold_throws", "error") in failures
-    assert alerts_received
+    lineage = [text for text in alerts_received if '"lakehouse_decision"' in text]
+    assert any("silver_people__checks" in text for text in lineage) and len(lineage) < len(alerts_received)
     output = process.stdout + process.stderr
     assert "gold_numbers: [CAST_INVALID_INPUT] (masked: pii)" in output
     codes = [line.rpartition(" ")[2] for line in output.splitlines() if line.startswith("### ended with")]

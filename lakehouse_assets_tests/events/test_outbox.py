@@ -209,10 +209,11 @@ def test_an_event_that_is_too_large_goes_shorter_and_blocks_nothing():
     assert "even without its checks" in never.errors["readings"]
 
 
-def test_a_decision_that_cannot_be_serialized_is_named_and_delays_no_other():
-    broken = applied_decision(1, "a", ruleset="{}")
+@pytest.mark.parametrize(("ruleset", "error"), [("{", "JSONDecodeError"), ("[]", "AttributeError")])
+def test_a_decision_that_cannot_be_serialized_is_named_and_delays_no_other(ruleset, error):
+    broken = applied_decision(1, "a", ruleset=ruleset)
     delivery = deliver({"a": [broken], "b": [applied_decision(1, "b")]}, Fickle(iter(())), at_most=100, seconds=60)
-    assert delivery.errors == {"a": "decision 1 cannot be serialized: KeyError"}
+    assert delivery.errors == {"a": f"decision 1 cannot be serialized: {error}"}
     assert len(delivery.accepted["b"]) == 1
 
 

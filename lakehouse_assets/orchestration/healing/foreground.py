@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions.failure_isolation import FailureIsolation
 from lakehouse_assets.decisions.healing import WindowStatus, plan_ranges, settled_windows, split_range
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError, LockedError, RunFailedError
+from lakehouse_assets.events.lineage_tables import LineageTable
 from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
@@ -29,6 +30,7 @@ from lakehouse_assets.orchestration.healing.source_state import Fingerprints, po
 from lakehouse_assets.orchestration.healing.window_state import ONE_TRY, read_statuses, window_assets
 from lakehouse_assets.orchestration.jobs.audits import CHECK as AUDIT_CHECK
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET
+from lakehouse_assets.orchestration.lineage import publish_lineage
 from lakehouse_assets.orchestration.notify import publish_decisions, send_alerts
 from lakehouse_assets.settings import Settings
 
@@ -54,7 +56,9 @@ class RunReport:
 
 @dataclass
 class ForegroundRun:
-    """One run. ``selected``: whether a window was requested, where not all are. ``progress``: receives what is being done."""
+    """One run. ``selected``: whether a window was requested, where not all are. ``progress``: receives what is being done.
+    ``lineage``: the datasets of the whole project, also of tables that do not run; without them, no lineage is sent.
+    """
 
     definitions: dg.Definitions
     instance: dg.DagsterInstance
@@ -62,11 +66,12 @@ class ForegroundRun:
     tables: Sequence[LakehouseTable]
     selected: Callable[[Window], bool] | None = None
     progress: Callable[[str], Any] = lambda _: None
+    lineage: Mapping[str, LineageTable] | None = None
     report: RunReport = field(default_factory=RunReport)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
 
     def run(self) -> RunReport:
-        """Poll the sources, run every pending window of these tables, rewrite stale gold, send alerts and publish decisions.
+        """Poll the sources, run every pending window of these tables, rewrite stale gold, send alerts, decisions and lineage.
 
         A range that fails does not stop the others; raises RunFailedError at the end, naming each that did.
         """
@@ -80,8 +85,11 @@ class ForegroundRun:
             self._rewrite_gold(table, specs)
         _, warnings = send_alerts(self.instance, self.settings, specs)
         self.report.warnings += warnings
-        delivery = publish_decisions(self.instance, self.settings)
-        self.report.warnings += [f"{warning}; `lakehouse run` or the daemon tries again" for warning in delivery.warnings]
+        deliveries = [publish_decisions(self.instance, self.settings)]
+        if self.lineage is not None:
+            deliveries.append(publish_lineage(self.instance, self.settings, self.lineage))
+        for warning in (warning for delivery in deliveries for warning in delivery.warnings):
+            self.report.warnings.append(f"{warning}; `lakehouse run` or the daemon tries again")
         if self.failures:
             raise _joined_error(self.failures, self.report.unreachable)
         return self.report
