@@ -6,7 +6,7 @@ Belongs here: the library's events and facets of one decision. Does not: sending
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 import attr
@@ -20,7 +20,7 @@ from openlineage.client.facet_v2 import (
     output_statistics_output_dataset,
     schema_dataset,
 )
-from openlineage.client.generated.base import RunFacet
+from openlineage.client.generated.base import BaseFacet, RunFacet
 
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.contracts.event import DecisionEvent, EventCheck, event_of
@@ -32,6 +32,7 @@ from lakehouse_assets.events.recorded_contract import RecordedContract, recorded
 PRODUCER = "urn:lakehouse-assets"
 FORMS = ("whole", "without texts", "without columns and passed checks")
 Facets = dict[str, Any]
+Facet = TypeVar("Facet", bound=BaseFacet)
 
 
 @attr.define
@@ -114,7 +115,7 @@ class _Events:
             output.facets = {**(output.facets or {}), **_version(self.event.silver_version)}
         rows = self.event.counts.rows_published if self.event.verdict in ACCEPTED else 0
         statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
-        output.outputFacets = {"outputStatistics": statistics}
+        output.outputFacets = {"outputStatistics": _own(statistics)}
         yield self._complete(self.table.name, self.event.event_id, inputs, [output], self._decision_facet())
 
     def _complete(
@@ -146,15 +147,14 @@ class _Events:
         start, end = self.event.window_start, self.event.window_end
         if start is None:
             return {}
-        facet = nominal_time_run.NominalTimeRunFacet(_iso(start), _iso(end) if end else None, producer=PRODUCER)
-        return {"nominalTime": facet}
+        return {"nominalTime": _own(nominal_time_run.NominalTimeRunFacet(_iso(start), _iso(end) if end else None))}
 
     def _decision_facet(self) -> Facets:
         event = self.event
         own = {name: getattr(event, name) for name in ("table", "kind", "verdict", "extraction_seq", "number", "ruleset_hash")}
         rows = event.counts.model_dump()
-        facet = DecisionRunFacet(decision_id=event.event_id, dagster_run_id=event.run_id, rows=rows, producer=PRODUCER, **own)
-        return {"lakehouse_decision": facet}
+        facet = DecisionRunFacet(decision_id=event.event_id, dagster_run_id=event.run_id, rows=rows, **own)
+        return {"lakehouse_decision": _own(facet)}
 
     def _schema(self) -> Facets:
         if not self.contract.types or self.form == FORMS[-1]:
@@ -164,11 +164,10 @@ class _Events:
             schema_dataset.SchemaDatasetFacetFields(name=name, type=kind, description=texts.get(name))
             for name, kind in self.contract.types.items()
         ]
-        facets: Facets = {"schema": schema_dataset.SchemaDatasetFacet(fields=fields, producer=PRODUCER)}
+        facets: Facets = {"schema": _own(schema_dataset.SchemaDatasetFacet(fields=fields))}
         if self.contract.origins:
-            facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(
-                {name: self._origins(origins) for name, origins in self.contract.origins.items()}, producer=PRODUCER
-            )
+            lineage = {name: self._origins(origins) for name, origins in self.contract.origins.items()}
+            facets["columnLineage"] = _own(column_lineage_dataset.ColumnLineageDatasetFacet(lineage))
         return facets
 
     def _origins(self, origins: tuple[tuple[str, str], ...]) -> column_lineage_dataset.Fields:
@@ -186,13 +185,11 @@ class _Events:
             if check.check in self.contract.null_counts and check.status in ("passed", "failed")
         }
         shown = ran if self.form != FORMS[-1] else [check for check in ran if check.status != "passed"]
+        assertions = [self._assertion(check) for check in shown]
+        figures = metrics.DataQualityMetricsInputDatasetFacet(nulls, rowCount=self.event.counts.rows_in)
         return {
-            "dataQualityMetrics": metrics.DataQualityMetricsInputDatasetFacet(
-                nulls, rowCount=self.event.counts.rows_in, producer=PRODUCER
-            ),
-            "dataQualityAssertions": data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
-                [self._assertion(check) for check in shown], producer=PRODUCER
-            ),
+            "dataQualityMetrics": _own(figures),
+            "dataQualityAssertions": _own(data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions)),
         }
 
     def _assertion(self, check: EventCheck) -> data_quality_assertions_dataset.Assertion:
@@ -209,7 +206,13 @@ class _Events:
 
 
 def _version(version: int) -> Facets:
-    return {"version": dataset_version_dataset.DatasetVersionDatasetFacet(str(version), producer=PRODUCER)}
+    return {"version": _own(dataset_version_dataset.DatasetVersionDatasetFacet(str(version)))}
+
+
+def _own(facet: Facet) -> Facet:
+    """Return a facet that names this code: the library's own setting is one for the whole process."""
+    facet._producer = PRODUCER
+    return facet
 
 
 def _iso(moment: datetime) -> str:

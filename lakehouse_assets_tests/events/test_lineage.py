@@ -79,7 +79,7 @@ def fits_library(body: dict) -> None:
     for holder in [body["run"], *body["inputs"], *body["outputs"]]:
         for kind in ("facets", "inputFacets", "outputFacets"):
             for name, values in holder.get(kind, {}).items():
-                assert values["_schemaURL"] and values["_producer"]
+                assert values["_schemaURL"] and values["_producer"] == "urn:lakehouse-assets"
                 if name in FACETS:
                     FACETS[name](**{key: value for key, value in values.items() if not key.startswith("_")})
                 else:
