@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lakehouse_assets.audit.run import GUARDED, STAGES
 from lakehouse_assets.contracts.audit import AuditRules
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
@@ -36,7 +37,9 @@ def write_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> Pat
 def build_pages(settings: Settings, rules: AuditRules, made_at: datetime) -> dict[str, str]:
     """Return ``{path: HTML}`` of the site."""
     records = audit_log.read_audits(settings)
-    on_disk = [table for stage in ("silver", "gold") for table in audit_log.find_tables(settings, stage)]
+    on_disk = [table for stage in STAGES for table in audit_log.find_tables(settings, stage)]
+    # Where a guarded table lies is known to the project only; its guard is what may go.
+    on_disk += sorted({record.table for record in records if record.stage == GUARDED})
     contexts = {table: _table_context(settings, table) for table in {record.table for record in records}}
     return build_site(records, rules, contexts, made_at, on_disk)
 

@@ -22,29 +22,34 @@ from lakehouse_assets.contracts.audit_binding import Binding, bind
 from lakehouse_assets.decisions.audit import verdict as judging
 from lakehouse_assets.decisions.audit.share import CONFIDENCE, exact_share, uniform_share, weighted_share
 from lakehouse_assets.decisions.personal import MASKED, masked
-from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.errors import RefusedError, SourceError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audit_log, delta
 from lakehouse_assets.storage.session_properties import limit_codegen
 
 STAGES = ("silver", "gold")
+# Tables that others write, where a guard names them. They are declared, and not found on disk.
+GUARDED = "guarded"
 REPEATED = "rows that nothing tells apart are in the table: the seed does not fix this sample"
 
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table's facts from its `defs.yaml`. ``asset``: Dagster's name of it."""
+    """A table's facts from its `defs.yaml`. ``asset``: Dagster's name of it. ``location``: finds a guarded table, by a session
+    where only its catalog knows. Raises SourceError.
+    """
 
     key: tuple[str, ...] = ()
     pii: frozenset[str] = frozenset()
     asset: str | None = None
+    location: Callable[[Callable[[], SparkSession]], str] | None = None
 
 
 @dataclass(frozen=True)
 class AuditRun:
-    """One run. ``declared``: tables by path, as `silver/weather`. ``seed``: None takes the run's second. ``escalate``: the
-    whole table is read if the sample leaves a rule open.
+    """One run. ``declared``: tables by path, as `silver/weather` or `guarded/orders`. ``seed``: None takes the run's second.
+    ``escalate``: the whole table is read if the sample leaves a rule open.
     """
 
     settings: Settings
@@ -57,6 +62,17 @@ class AuditRun:
     as_of: int | None = None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     step: Callable[[str], None] = lambda _: None
+
+    def tables(self, stage: str) -> list[str]:
+        """Return the tables of a layer that are on disk, or those that guards name."""
+        if stage == GUARDED:
+            return sorted(table for table, each in self.declared.items() if each.location is not None)
+        return audit_log.find_tables(self.settings, stage)
+
+    def path(self, table: str) -> str:
+        """Return where a table lies. Raises SourceError for a guarded one that cannot be found."""
+        location = self.declared.get(table, DeclaredTable()).location
+        return location(self.session) if location else self.settings.path(*table.split("/"))
 
 
 @dataclass(frozen=True)
@@ -73,11 +89,14 @@ class AuditReport:
 
 
 def audit_layer(run: AuditRun, stage: str, tables: Sequence[str] = ()) -> AuditReport:
-    """Audit every table of a layer, or those of these names. Raises RefusedError for a name that is not on disk."""
-    on_disk = audit_log.find_tables(run.settings, stage)
+    """Audit every table of a layer, or those of these names. ``stage``: `silver`, `gold` or `guarded`. Raises RefusedError for
+    a name that is not on disk, or that no guard has.
+    """
+    on_disk = run.tables(stage)
     requested = [f"{stage}/{name.removeprefix(f'{stage}/')}" for name in tables]
     if missing := sorted(set(requested) - set(on_disk)):
-        raise RefusedError(f"there is no Delta table {', '.join(missing)}; there are {', '.join(on_disk) or 'none'}")
+        kind = "guard" if stage == GUARDED else "Delta table"
+        raise RefusedError(f"there is no {kind} {', '.join(missing)}; there are {', '.join(on_disk) or 'none'}")
     if run.as_of is not None and len(requested) != 1:
         raise RefusedError("--as-of names a version of one table: name it with --table")
     before = audit_log.latest_audits(audit_log.read_audits(run.settings))
@@ -92,12 +111,12 @@ def audit_layer(run: AuditRun, stage: str, tables: Sequence[str] = ()) -> AuditR
 
 
 def _unmatched(run: AuditRun, audited: Mapping[str, AuditRecord]) -> list[judging.Unmatched]:
-    """Return unmatched rules over both layers, since a pattern without match in silver may be meant for gold."""
+    """Return unmatched rules over all layers, since a pattern without match in silver may be meant for gold."""
     columns: dict[str, tuple[str, ...]] = {}
     bound: set[str] = set()
     year = run.clock().year
-    for stage in STAGES:
-        for table in audit_log.find_tables(run.settings, stage):
+    for stage in (*STAGES, GUARDED):
+        for table in run.tables(stage):
             schema = audited[table].schema if table in audited else _schema_of(run, table)
             columns[table] = tuple(schema)
             bound |= {b.rule.name for b in bind(run.rules.rules, table, schema, _key(run, table), year).bound}
@@ -114,7 +133,7 @@ def _schema_of(run: AuditRun, table: str) -> Mapping[str, str]:
 
 def _read(run: AuditRun, table: str, version: int | None) -> DataFrame:
     reader = run.session().read.format("delta")
-    path = run.settings.path(*table.split("/"))
+    path = run.path(table)
     return (reader.option("versionAsOf", version) if version is not None else reader).load(path)
 
 
@@ -127,15 +146,20 @@ def audit_table(run: AuditRun, table: str, before: AuditRecord | None = None) ->
     """Audit one table; any failure is its *exception*. ``before``: its last audit. Writes nothing."""
     started, clock = run.clock(), time.monotonic()
     seed = run.seed if run.seed is not None else int(started.timestamp())
-    path = run.settings.path(*table.split("/"))
+    try:
+        path, problem = run.path(table), None
+    except SourceError as error:
+        path, problem = "", error
     record = AuditRecord(
-        audit_id=audit_id(run.run_id, path), run_id=run.run_id, path=path, stage=table.partition("/")[0], table=table,
+        audit_id=audit_id(run.run_id, path or table), run_id=run.run_id, path=path, stage=table.partition("/")[0], table=table,
         version=run.as_of, as_of=run.as_of is not None, verdict="stopped", total_raw_records=None, total_sampled_records=None,
         target_rows=run.rules.setting(table).rows or run.settings.audit_rows, weight_column=None, distribution_column=None,
         raw_data_distribution={}, sample_data_distribution={}, audit_columns=(), seed=seed, confidence=CONFIDENCE,
         ruleset_hash=run.rules.ruleset_hash, started_at=started, duration=0.0,
     )  # fmt: skip
     try:
+        if problem is not None:
+            raise problem
         record = _audit(run, record, before, started)
     except Exception as error:  # the table's own exception: recorded, a hard stop for it, and for no other
         hidden = bool(_personal_columns(run, table, record.schema))

@@ -1,4 +1,4 @@
-"""`lakehouse audit-silver|audit-gold|audit-docs`: audit published tables, and serve the pages.
+"""`lakehouse audit-silver|audit-gold|audit-guarded|audit-docs`: audit published tables, and serve the pages.
 
 Belongs here: arguments → the job, its result on the terminal, serving files. Does not: auditing (audit), pages (reports).
 """
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, run_operation, show, show_json, show_lines
+from lakehouse_assets.cli.common import AsJson, load_all_tables, run_operation, show, show_json, show_lines
 from lakehouse_assets.cli.serving import serve_folder
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import AUDIT_PORT, Settings
@@ -30,6 +30,8 @@ def audit_command(layer: str) -> Callable[..., None]:
         from lakehouse_assets.contracts.audit import read_rules
 
         read_rules(own=Settings.from_environment().audits)  # reports a mistake in a pack before anything starts
+        if layer == "guarded" and not load_all_tables().guards:
+            raise RefusedError("this project guards no table; a defs.yaml with `type: lakehouse_assets.GuardedTable` does")
         config: dict[str, Any] = {"tables": table or [], "escalate": not no_escalate}
         config |= {name: value for name, value in {"as_of": as_of, "seed": seed}.items() if value is not None}
         summary = run_operation(f"audit_{layer}", config)

@@ -21,11 +21,12 @@ from lakehouse_assets.cli.common import (
     show,
     show_json,
 )
+from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
 # The same requests on a guard, whose baseline has no asset of its own.
-OF_GUARDS = {"pin_baseline": "pin_guard_baseline", "reset_baseline": "reset_guard_baseline"}
+OF_GUARDS = {f"{request}_baseline": f"{request}_guard_baseline" for request in ("pin", "reset", "seed")}
 baseline_app = typer.Typer(no_args_is_help=True, help="What is normal to the drift check: show, pin, reset and seed it.")
 
 
@@ -91,22 +92,30 @@ def baseline_seed(
     source: Annotated[str, typer.Option("--from", help="A Delta table: a folder or a URL.")],
     because: Because,
     window_column: Annotated[
-        str, typer.Option("--window-column", help="The timestamp or date of a row's window (default: p_extracted_at).")
+        str,
+        typer.Option(
+            "--window-column",
+            help="The timestamp or date of a row's window (default: p_extracted_at, or a guard's own column).",
+        ),
     ] = "",
+    cadence: Annotated[
+        Cadence | None, typer.Option(help="For a guard of versions: the length of what is like one appended version.")
+    ] = None,
     by: By = None,
 ) -> None:
     """Learn from an existing Delta table, window by window, oldest first."""
     # Dagster's paths are relative to the project's folder, a person's to the current one.
     path = source if "://" in source else str(Path(source).expanduser().resolve())
-    _run("seed_baseline", table, because, by, source=path, window_column=window_column)
+    options = {"source": path, "window_column": window_column} | ({"cadence": cadence} if cadence else {})
+    _run("seed_baseline", table, because, by, **options)
 
 
 def _run(job: str, table: str, because: str, by: str | None, **options: Any) -> None:
     if table in {guard.spec.name for guard in load_all_tables().guards}:
-        if job not in OF_GUARDS:
-            raise RefusedError(f"{table} guards a table: it learns from accepted versions; `start: 0` judges the oldest ones")
         job = OF_GUARDS[job]
     else:
         select_tables(table)
+        if "cadence" in options:
+            raise RefusedError(f"{table} has windows of its own; leave out --cadence")
     config = {"table": table, "by": author(by), "because": because, **options}
     show([{"table": table, **run_operation(job, config)}])

@@ -200,8 +200,9 @@ def knowledge_of(settings: Settings, guard: GuardSpec, state: GuardState, record
     rows = json.loads(record.position or "{}")["rows"]
     alike = [d for d in state.decisions if is_of_kind(state.records.get(d.batch), rows)]
     of_kind, number = FrameLog(settings, guard, alike), ledger.last_number(state.decisions)
-    # A request on the baseline counts from the decision after it, of whatever kind.
-    baseline = read_baseline(settings, guard, of_kind.current, number) if guard.drift else None
+    # A request on the baseline counts from the decision after it, of whatever kind. A seed's windows are parts of a table.
+    seeds = rows != "table"
+    baseline = read_baseline(settings, guard, of_kind.current, number, seeds=seeds) if guard.drift else None
     return of_kind.knowledge(record.p_extracted_at, baseline)
 
 

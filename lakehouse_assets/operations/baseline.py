@@ -4,7 +4,7 @@ Belongs here: what concerns a table's files and windows. Does not: the request i
 windows join the baseline.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.batch import start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Cadence, Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
@@ -26,9 +27,9 @@ from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.measures.profile import TOO_MANY_STRATA, measure_profiles
-from lakehouse_assets.operations.baseline_request import apply_once, drift_of, forget
+from lakehouse_assets.operations.baseline_request import Completing, apply_once, drift_of, forget
 from lakehouse_assets.pipeline.evidence import restore_profiles
-from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.run import Run, TableRun
 from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -50,6 +51,22 @@ class BaselineVersion:
     entries: list[Entry]
     events: list[BaselineEvent]
     version: int
+
+
+@dataclass(frozen=True)
+class SeedWindows:
+    """How the rows of a seed are cut into windows. ``column``: says which window a row is of. ``first``: any window, from which
+    the others are counted.
+    """
+
+    column: str
+    cadence: Cadence
+    first: Window
+
+    @classmethod
+    def of_table(cls, spec: TableSpec, column: str | None) -> "SeedWindows":
+        """Return a table's own windows."""
+        return cls(column or "p_extracted_at", spec.extraction.cadence, spec.extraction.first)
 
 
 def read_baseline_version(settings: Settings, spec: TableSpec, version: int | None) -> BaselineVersion:
@@ -76,15 +93,24 @@ def reset(run: Run, *, by: str, because: str) -> BaselineEvent:
         return forget(run, by=by, because=because)
 
 
-def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> BaselineEvent:
-    """Learn from an existing Delta table, window by window of this table's cadence, oldest first: at most the newest
-    `remember` windows. No check looks at its rows.
+def seed(
+    run: TableRun[Any],
+    path: str,
+    windows: SeedWindows,
+    *,
+    by: str,
+    because: str,
+    completing: Completing = completed_before,
+    comparable: Callable[[Sequence[Decision]], Sequence[Decision]] = lambda decisions: decisions,
+) -> BaselineEvent:
+    """Learn from an existing Delta table, window by window, oldest first: at most the newest `remember` windows. No check looks
+    at its rows.
 
-    ``path``: a folder or a URL; ``column``: the timestamp that says which window a row is of (default: `p_extracted_at`).
-    Raises RefusedError if there is no such table, if it lacks a column that the features use, if a feature cannot be measured
-    in it, and if the baseline was seeded since the last reset.
+    ``path``: a folder or a URL. ``completing``: as in `apply_once`. ``comparable``: the decisions whose batches are like these
+    windows. Raises RefusedError if there is no such table, if it lacks a column that the features use, if a feature cannot be
+    measured in it, and if the baseline was seeded since the last reset.
     """
-    spec, drift, column = run.spec, drift_of(run.spec), column or "p_extracted_at"
+    spec, drift, column = run.spec, drift_of(run.spec), windows.column
 
     def details(decisions: Sequence[Decision], after: int) -> dict[str, Any]:
         events = baseline_events(run.settings, spec.name)
@@ -97,16 +123,18 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
             raise RefusedError(f"{path} is no Delta table (a folder or a URL that holds a `_delta_log`)")
         version = delta.version(path)
         rows = run.spark.read.format("delta").option("versionAsOf", version).load(path)
-        windows = _to_windows(rows, spec, drift, column, path)
-        starts = windows.select(F.unix_micros("p_extracted_at").alias("start")).distinct()
+        cut = _to_windows(rows, windows, drift, path)
+        starts = cut.select(F.unix_micros("p_extracted_at").alias("start")).distinct()
         newest = [row["start"] for row in starts.orderBy(F.desc("start")).limit(drift.remember).collect()]
         if not newest:
             raise RefusedError(f"{path} has no row with a {column}: there is nothing to learn from")
-        windows = windows.where(F.unix_micros("p_extracted_at") >= min(newest))
-        measured = measure_windows(windows, drift, path, name_mask(spec), personal=bool(spec.pii_columns))
-        entries.extend(judge_in_order(read_baseline(run.settings, spec, decisions, after), measured, after))
+        cut = cut.where(F.unix_micros("p_extracted_at") >= min(newest))
+        measured = measure_windows(cut, drift, path, name_mask(spec), personal=bool(spec.pii_columns))
+        entries.extend(judge_in_order(read_baseline(run.settings, spec, comparable(decisions), after), measured, after))
         rows_in = sum(max(m.rows for m in entry.measured) for entry in entries)
         origin = {"source": path, "version": version, "column": column}
+        if content.get("cadence"):
+            origin["cadence"] = windows.cadence
         return {**origin, "windows": len(entries), "rows": rows_in, "ruleset": spec.ruleset()}
 
     def write(event: BaselineEvent) -> None:
@@ -116,10 +144,13 @@ def seed(run: Run, path: str, column: str | None, *, by: str, because: str) -> B
     entries: list[Entry] = []
     content = {"source": path, "version": delta.version(path) if delta.exists(path) else None}
     content |= {"column": column, "rules": spec.ruleset_hash}
-    return apply_once(run, completed_before, "seed", by, because, details, content, write)
+    if not isinstance(spec, TableSpec):
+        content["cadence"] = windows.cadence  # a table has only one
+    return apply_once(run, completing, "seed", by, because, details, content, write)
 
 
-def _to_windows(rows: DataFrame, spec: TableSpec, drift: DriftSpec, column: str, path: str) -> DataFrame:
+def _to_windows(rows: DataFrame, windows: SeedWindows, drift: DriftSpec, path: str) -> DataFrame:
+    column = windows.column
     fields = {field.name.lower(): field for field in rows.schema}
     used = set().union(*(feature.columns_used for feature in drift.features))
     if missing := sorted(name for name in {*used, column} if name.lower() not in fields):
@@ -130,18 +161,18 @@ def _to_windows(rows: DataFrame, spec: TableSpec, drift: DriftSpec, column: str,
         kind = fields[column.lower()].dataType.simpleString()
         raise RefusedError(f"{path}: {column} is a {kind}, and the column of the windows must be a timestamp or a date")
     at = F.col(identifier(column)).cast("timestamp")
-    start = _window_start(at, spec).alias("p_extracted_at")
+    start = _window_start(at, windows).alias("p_extracted_at")
     plain_columns = [F.col(identifier(name)) for name in sorted(used - {"p_extracted_at"})]
     return rows.where(at.isNotNull()).select(
         start, F.lit(0).alias("extraction_seq"), F.lit(True).alias("_newest"), *plain_columns
     )
 
 
-def _window_start(at: Column, spec: TableSpec) -> Column:
+def _window_start(at: Column, windows: SeedWindows) -> Column:
     """The start of the window that a moment is in. Months are of unequal length; other windows are counted from the first."""
-    if spec.extraction.cadence == "monthly":
+    if windows.cadence == "monthly":
         return F.date_trunc("MONTH", at)
-    first = spec.extraction.first
+    first = windows.first
     micros = F.lit(int((first.end - first.start).total_seconds() * 1_000_000))
     begin = F.unix_micros(F.lit(first.start.isoformat()).cast("timestamp"))
     since = F.unix_micros(at) - begin

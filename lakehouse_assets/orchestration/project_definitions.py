@@ -68,7 +68,7 @@ def project_definitions(
     of_tables = {spec.name: table_definitions(spec, golds, settings, specs) for spec in specs}
     guarded = [guard.spec for guard in guards]
     of_guards = {spec.name: guard_definitions(spec, settings) for spec in guarded}
-    audits = audit_definitions(operations, golds)
+    audits = audit_definitions(operations, golds, guarded)
     by_asset = {key: spec for spec in specs for key in window_assets(spec)}
     sensors = [
         source_sensor(settings, specs),

@@ -44,19 +44,20 @@ class _Window(NamedTuple):
 
 
 def read_baseline(
-    settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int, spare: int = 1
+    settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int, spare: int = 1, *, seeds: bool = True
 ) -> BaselineState:
     """The state after decision number ``version``, with all requests up to then (pin, unpin, reset, seed). No JVM; reads the
     counts of every accepted window, and the distributions of the newest (`needed_windows`).
 
     A feature whose meaning has changed since (`contracts.drift.feature_meanings`) is learnt anew: its earlier measurements are
-    left out. ``spare``: so many windows can be forgotten, and the state is still right.
+    left out. ``spare``: so many windows can be forgotten, and the state is still right. ``seeds``: whether seeded windows
+    count.
     Raises ConfigError for a table without `drift:`.
     """
     drift = spec.drift_in_units
     if drift is None:
         raise ConfigError(f"{spec.name} declares no drift: it has no baseline")
-    events = baseline_events(settings, spec.name, version)
+    events = [event for event in baseline_events(settings, spec.name, version) if seeds or event.kind != "seed"]
     path, most = settings.path("baseline", spec.name), needed_windows(drift) + spare
     is_short = len(decisions) <= most and not any(event.kind == "seed" for event in events)
     rows = _group_by_source(delta.read_arrow(path, None if is_short else COUNTS)) if decisions or events else {}

@@ -12,10 +12,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from lakehouse_assets.audit.pages import page_file, write_pages
+from lakehouse_assets.audit.pages import build_pages, page_file, write_pages
 from lakehouse_assets.audit.run import MASKED, AuditRun, DeclaredTable, audit_layer
 from lakehouse_assets.contracts.audit import read_rules
-from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.errors import RefusedError, SourceError
+from lakehouse_assets.reports.audit_site import page_path
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audit_log
 from lakehouse_assets_tests.support import rows_of
@@ -78,6 +79,28 @@ def test_every_table_on_disk_is_audited_and_one_that_is_torn_stops_itself_alone(
     assert audits["silver/empty"].verdict == "passed"
     assert audits["silver/empty"].results[0]["status"] == "pass"
     assert report.stops
+
+
+def test_a_guarded_table_is_audited_where_it_lies_and_a_lost_one_stops_alone(spark, lake):
+    def lost(_):
+        raise SourceError("lost: the catalog has no table of this name")
+
+    def lies_elsewhere(session):
+        assert session() is spark
+        return lake.path("gold", "deep", "tens")
+
+    declared = {
+        "guarded/orders": DeclaredTable(("id",), frozenset(), "raw/orders", lies_elsewhere),
+        "guarded/lost": DeclaredTable(location=lost),
+    }
+    run = runs(spark, lake, declared=declared)
+    lost_one, orders = audit_layer(run, "guarded", ["lost", "orders"]).audits
+    assert (lost_one.verdict, lost_one.error_message) == ("stopped", "SourceError: lost: the catalog has no table of this name")
+    assert (orders.stage, orders.path, orders.total_raw_records) == ("guarded", lake.path("gold", "deep", "tens"), 10)
+    assert of(orders, "key_unique")["status"] == "pass"
+    with pytest.raises(RefusedError, match="there is no guard guarded/firms; there are guarded/lost, guarded/orders"):
+        audit_layer(run, "guarded", ["firms"])
+    assert page_path("guarded/orders") in build_pages(lake, run.rules, AT)
 
 
 def test_each_rule_has_its_answer(report):

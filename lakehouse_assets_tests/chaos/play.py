@@ -113,7 +113,7 @@ def run_operation(run: Run, name: str) -> None:
         "maintain": lambda: maintain(run),
         "rebuild": lambda: rebuild(run),
         "migrate": lambda: migrate(replace(run, spec=WIDER)),
-        "seed": lambda: baseline.seed(run, table, None, **request),
+        "seed": lambda: baseline.seed(run, table, baseline.SeedWindows.of_table(run.spec, None), **request),
         "pin": lambda: baseline_request.pin(run, **request),
         "unpin": lambda: baseline_request.unpin(run, **request),
         "reset": lambda: baseline.reset(run, **request),

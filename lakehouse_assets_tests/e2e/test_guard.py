@@ -201,6 +201,52 @@ def records_read(spark, action):
     return sum(store.lastStageAttempt(stage).inputRecords() for stage in stages)
 
 
+def bytes_scanned(spark, action):
+    """The sizes of the files that each scan of Parquet files read during an action, in bytes, by Spark's own metric `size of files
+    read`; and where they were.
+    """
+    context, store = spark.sparkContext._jsc.sc(), spark._jsparkSession.sharedState().statusStore()
+
+    def executions():
+        context.listenerBus().waitUntilEmpty()
+        listed = store.executionsList()
+        return [listed.apply(index).executionId() for index in range(listed.size())]
+
+    before = executions()
+    action()
+    scans = []
+    for execution in set(executions()) - set(before):
+        values, nodes = store.executionMetrics(execution), store.planGraph(execution).allNodes()
+        for node in (nodes.apply(index) for index in range(nodes.size())):
+            metrics = [node.metrics().apply(index) for index in range(node.metrics().size())]
+            for metric in metrics:
+                if metric.name() == "size of files read" and node.name().startswith("Scan parquet"):
+                    number, unit = values.get(metric.accumulatorId()).get().split()
+                    size = float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit]
+                    scans.append((size, "/staging/" not in node.desc() and "/ops/" not in node.desc()))
+    return scans
+
+
+@pytest.mark.exhaustive(seconds=60)
+def test_a_version_that_added_one_percent_of_the_rows_reads_one_percent_of_the_bytes(spark, settings, tmp_path):
+    spark.conf.set("spark.sql.ui.retainedExecutions", "1000")
+    table, guard = ForeignOrders(spark, tmp_path / "theirs"), orders_guard(tmp_path / "theirs", start=None)
+    rows = spark.range(200_000).selectExpr("id", "id / 1000 amount", "'DE' country")
+    rows.repartition(4).write.format("delta").save(str(table.path))
+    whole = bytes_scanned(spark, lambda: judge(spark, settings, guard))
+    size = sum(file.stat().st_size for file in table.path.glob("*.parquet"))
+    assert max(of for of, is_theirs in whole if is_theirs) == pytest.approx(size, rel=0.01)
+    rows.selectExpr("id + 200000 id", "amount", "country").limit(2_000).write.format("delta").mode("append").save(
+        str(table.path)
+    )
+    part = bytes_scanned(spark, lambda: judge(spark, settings, guard))
+    added = sum(file.stat().st_size for file in table.path.glob("*.parquet")) - size
+    # Their file once, by a log of the guard's own, then its staged copy: no scan is of their folder.
+    assert not [of for of, is_theirs in part if is_theirs and of > 2 * added]
+    assert [of for of, _ in part if of == pytest.approx(added, rel=0.01)]
+    assert sum(of for of, _ in part) < size / 20
+
+
 @pytest.mark.exhaustive(seconds=60)
 def test_a_version_that_added_one_percent_of_the_rows_is_read_alone(spark, settings, tmp_path):
     table, guard = ForeignOrders(spark, tmp_path / "theirs"), orders_guard(tmp_path / "theirs", start=None)

@@ -1,12 +1,14 @@
-"""A person's requests on the baseline of a guard: pin, unpin and reset, and what later versions are compared with.
+"""A person's requests on the baseline of a guard: pin, unpin, reset and seed, and what later versions are compared with.
 
 Belongs here: the requests on a guard. Does not: the same on a table (operations/test_baseline), or statistics.
 """
 
 import pytest
+from pyspark.sql import functions as F
 
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.run import locked
+from lakehouse_assets.guards.seed import seed_guard, seed_windows
 from lakehouse_assets.operations import baseline_request
 from lakehouse_assets.operations.baseline import read_baseline_version
 from lakehouse_assets.storage import logs
@@ -46,3 +48,69 @@ def test_a_guard_s_baseline_is_pinned_and_reset_once(spark, settings, tmp_path):
     assert ([event.kind for event in current.events], len(current.entries)) == (["pin", "reset"], 1)
     baseline_request.unpin(guard_run(spark, settings, guard), locked, **REQUEST)
     assert not read_baseline_version(settings, guard, None).state.baseline.pinned
+
+
+WINDOWS = {"column": "ordered_at", "cadence": "weekly"}
+BY_TIME = {
+    "columns": {"id": "bigint", "amount": "double", "ordered_at": "date"},
+    "checks": [],
+    "start": None,
+    "windows": WINDOWS,
+}
+
+
+def test_a_person_says_what_is_like_one_version(tmp_path):
+    versions = orders_guard(tmp_path)
+    for column, cadence, named in [
+        (None, None, "--window-column and --cadence"), ("at", None, "by --cadence"), (None, "daily", "by --window-column")
+    ]:  # fmt: skip
+        with pytest.raises(RefusedError, match=named):
+            seed_windows(versions, column, cadence)
+    assert seed_windows(versions, "at", "daily").first.key == "1970-01-01"
+    by_time = orders_guard(tmp_path, **BY_TIME)
+    weekly = seed_windows(by_time, None, None)
+    assert (weekly.column, weekly.cadence, weekly.first.start.weekday()) == ("ordered_at", "weekly", 0)
+    assert seed_windows(by_time, "other", "weekly").column == "other"
+    with pytest.raises(RefusedError, match="leave out --cadence daily"):
+        seed_windows(by_time, None, "daily")
+
+
+def other_table(spark, path, days: int) -> str:
+    """Orders of so many days, a table of somebody else."""
+    rows = spark.range(days * 10).select("id", (F.col("id") % 10).cast("double").alias("amount"))
+    day = F.date_add(F.lit("2024-01-01").cast("date"), (F.col("id") / 10).cast("int"))
+    rows.withColumn("ordered_at", day).coalesce(1).write.format("delta").save(str(path))
+    return str(path)
+
+
+def test_a_seed_counts_for_appended_versions_and_for_no_whole_table(spark, settings, tmp_path):
+    elsewhere = other_table(spark, tmp_path / "elsewhere", 3)
+    table = ForeignOrders(spark, tmp_path / "theirs")
+    guard = orders_guard(tmp_path / "theirs", drift={"features": ["amount"]})
+    run = guard_run(spark, settings, guard)
+    with pytest.raises(RefusedError, match=r"elsewhere has no column taken; it has id, amount, ordered_at"):
+        seed_guard(run, elsewhere, "taken", "daily", **REQUEST)
+    events = [seed_guard(run, elsewhere, "ordered_at", "daily", **REQUEST) for _ in range(2)]
+    assert events[0] == events[1]
+    assert (events[0].extra["windows"], events[0].extra["rows"], events[0].extra["cadence"]) == (3, 30, "daily")
+    with pytest.raises(RefusedError, match="seeded already"):
+        seed_guard(run, elsewhere, "ordered_at", "weekly", **REQUEST)
+    table.append((1, 5.0, "DE"))
+    table.run("UPDATE {T} SET amount = 6 WHERE id = 1")
+    judge(spark, settings, guard)
+    assert windows_known(settings) == [3, 0]
+    assert [entry.seeded for entry in read_baseline_version(settings, guard, None).entries].count(True) == 3
+
+
+@pytest.mark.exhaustive(seconds=60)
+def test_a_guard_of_windows_is_seeded_by_its_own_weeks(spark, settings, tmp_path):
+    elsewhere = other_table(spark, tmp_path / "elsewhere", 21)
+    guard = orders_guard(other_table(spark, tmp_path / "theirs", 28), drift={"features": ["amount"]}, **BY_TIME)
+    event = seed_guard(guard_run(spark, settings, guard), elsewhere, None, None, **REQUEST)
+    assert (event.extra["windows"], event.extra["rows"], event.extra["column"]) == (3, 210, "ordered_at")
+    judged = judge(spark, settings, guard)
+    assert [(d.p_extracted_at.date().isoformat(), d.counts.rows_in) for d in judged.new if d.p_extracted_at.hour == 0][:4] == [
+        ("2024-01-01", 70), ("2024-01-08", 70), ("2024-01-15", 70), ("2024-01-22", 70)
+    ]  # fmt: skip
+    # A week that is accepted takes the place of its seed.
+    assert len(read_baseline_version(settings, guard, None).entries) == 4

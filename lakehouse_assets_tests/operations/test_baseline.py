@@ -11,6 +11,7 @@ import pytest
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations import baseline, baseline_request
+from lakehouse_assets.operations.baseline import SeedWindows
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.reports.baselines import feature_rows
 from lakehouse_assets.storage import delta, logs
@@ -73,8 +74,8 @@ def test_a_seeded_table_judges_its_first_window_by_the_seed(spark, settings, els
     arrives(settings, [1])
     arrives(settings, [2], shift=5)
     with pytest.raises(RefusedError, match="no column p_extracted_at; it has sensor, value, taken; name the column"):
-        baseline.seed(runner(spark, settings, table), elsewhere, None, **REQUEST)
-    decision = baseline.seed(runner(spark, settings, table), elsewhere, "taken", **REQUEST)
+        baseline.seed(runner(spark, settings, table), elsewhere, SeedWindows.of_table(table, None), **REQUEST)
+    decision = baseline.seed(runner(spark, settings, table), elsewhere, SeedWindows.of_table(table, "taken"), **REQUEST)
     assert {name: decision.extra[name] for name in ("windows", "rows", "column")} == {
         "windows": 24,
         "rows": 4800,
@@ -84,7 +85,7 @@ def test_a_seeded_table_judges_its_first_window_by_the_seed(spark, settings, els
     assert [of(settings, day).verdict for day in (1, 2)] == ["published", "quarantined"]
     assert of(settings, 1).drift["windows_known"] == 24
     with pytest.raises(RefusedError, match="seeded already"):
-        baseline.seed(runner(spark, settings, table), elsewhere, "taken", **REQUEST)
+        baseline.seed(runner(spark, settings, table), elsewhere, SeedWindows.of_table(table, "taken"), **REQUEST)
     assert find_replay_differences(spark, settings, table, 1, 2) == []
     shown = baseline.read_baseline_version(settings, table, None)
     assert (len(shown.entries), sum(entry.seeded for entry in shown.entries), shown.version) == (25, 24, 2)
@@ -95,7 +96,7 @@ def test_a_seeded_table_judges_its_first_window_by_the_seed(spark, settings, els
     baseline.reset(runner(spark, settings, table), **REQUEST)
     assert baseline.read_baseline_version(settings, table, None).entries == []
     assert len(baseline.read_baseline_version(settings, table, 1).entries) == 25
-    baseline.seed(runner(spark, settings, table), elsewhere, "taken", **REQUEST)
+    baseline.seed(runner(spark, settings, table), elsewhere, SeedWindows.of_table(table, "taken"), **REQUEST)
     assert find_replay_differences(spark, settings, table, 1, 2) == []
 
 
@@ -103,13 +104,13 @@ def test_a_seed_keeps_the_newest_windows_of_the_tables_own_cadence(spark, settin
     drift = {**DRIFT, "features": ["value"]}
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d-%H}.csv", "format": "csv"}
     hourly = readings(drift=drift, source=source, extraction={"cadence": "hourly", "start": datetime(2024, 1, 1, tzinfo=UTC)})
-    decision = baseline.seed(runner(spark, settings, hourly), elsewhere, "taken", **REQUEST)
+    decision = baseline.seed(runner(spark, settings, hourly), elsewhere, SeedWindows.of_table(hourly, "taken"), **REQUEST)
     assert decision.extra["windows"] == 40
     entries = baseline.read_baseline_version(settings, hourly, None).entries
     assert entries[-1].window == datetime(2023, 12, 25, 23, tzinfo=UTC)
     start = datetime(2024, 1, 3, tzinfo=UTC)
     weekly = readings(name="weekly", drift=drift, extraction={"cadence": "weekly", "start": start})
-    baseline.seed(runner(spark, settings, weekly), elsewhere, "taken", **REQUEST)
+    baseline.seed(runner(spark, settings, weekly), elsewhere, SeedWindows.of_table(weekly, "taken"), **REQUEST)
     starts = [entry.window for entry in baseline.read_baseline_version(settings, weekly, None).entries]
     assert starts == [datetime(2023, *day, tzinfo=UTC) for day in ((11, 29), (12, 6), (12, 13), (12, 20))]
 
@@ -127,7 +128,7 @@ def test_a_seed_keeps_the_newest_windows_of_the_tables_own_cadence(spark, settin
 def test_invalid_seeds_are_refused(spark, settings, elsewhere, features, source, column, message):
     table = spec(features=features)
     with pytest.raises(RefusedError, match=message):
-        baseline.seed(runner(spark, settings, table), source or elsewhere, column, **REQUEST)
+        baseline.seed(runner(spark, settings, table), source or elsewhere, SeedWindows.of_table(table, column), **REQUEST)
     assert not delta.exists(settings.path("ops", "baselines"))
 
 

@@ -9,7 +9,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.rebuild import migrate, plan_of, rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.queries.schema_status import read_schema_status
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.silver_contract import apply_declarations
 from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, rows_of, runner, silver, window
 
@@ -168,3 +168,22 @@ def test_a_constraint_of_somebody_else_is_not_taken_over_and_stops_rows_with_a_c
     spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT cold")
     heal(spark, settings, [2], spec)
     assert len(silver(settings)) == 3
+
+
+def test_a_constraint_that_a_kept_value_violates_stops_the_write_until_it_is_removed(spark, settings, path):
+    """Neither batch violates it: the mix of a new row and the value that it keeps does."""
+    columns = {**COLUMNS, "most": "double"}
+    spec = declared(columns=columns, constraints={"warm": "value > 5", "bounded": "value <= most"})
+    migrate(runner(spark, settings, spec))
+    assert set(constraints(path)) == {"warm", "bounded"}
+    land(settings, 2, ["a,1,5,2024-01-02T00:00:00Z", "d,2,7,2024-01-02T00:00:00Z"], header="sensor,hour,most,updated")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="violate silver's constraint bounded") as error:
+            heal(spark, settings, [2], spec)
+        assert "10" not in str(error.value).replace("2024", "")
+    assert {row["sensor"]: row["value"] for row in silver(settings)} == {"a": 10.0, "b": None}, "nothing is published in part"
+    heal(spark, settings, [2], declared(columns=columns))
+    rows = {row["sensor"]: (row["value"], row["most"]) for row in rows_of(path, ["sensor", "value", "most"])}
+    assert rows == {"a": (10.0, 5.0), "b": (None, None), "d": (None, 7.0)}
+    assert list(constraints(path)) == ["warm"]
+    assert logs.decisions(settings, "readings")[-1].counts.rows_published == 2

@@ -1,9 +1,10 @@
-"""Audits in Dagster: a job and a weekly schedule each for silver and gold, and an asset check of each declared table.
+"""Audits in Dagster: a job and a weekly schedule each for silver, gold and guarded tables, and an asset check of each declared
+table.
 
 Belongs here: what `defs.yaml` says of the tables, the ops, what the UI shows. Does not: how a table is audited (audit).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,13 +12,17 @@ import dagster as dg
 from pydantic import Field
 
 from lakehouse_assets.audit.pages import page_file, write_pages
-from lakehouse_assets.audit.run import AuditReport, AuditRun, DeclaredTable, audit_layer
+from lakehouse_assets.audit.run import GUARDED, AuditReport, AuditRun, DeclaredTable, audit_layer
 from lakehouse_assets.contracts.audit import AuditRecord, read_rules
 from lakehouse_assets.contracts.gold_rules import personal_columns
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.decisions.audit.verdict import format_percent
 from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.guards.catalog import located
+from lakehouse_assets.guards.observed_table import table_path
 from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.assets.guard_assets import guarded_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs
 from lakehouse_assets.orchestration.spark import SPARK, session_of
@@ -30,20 +35,22 @@ from lakehouse_assets.settings import AUDIT_PORT, Settings
 CHECK = "audit"
 SERVED = f"http://127.0.0.1:{AUDIT_PORT}"
 NEVER = dg.AutomationCondition.in_progress() & ~dg.AutomationCondition.in_progress()
-WEEKLY = {"silver": "0 5 * * 1", "gold": "30 5 * * 1"}
+WEEKLY = {"silver": "0 5 * * 1", "gold": "30 5 * * 1", GUARDED: "0 6 * * 1"}
 
 
 class AuditRequest(dg.Config):
     """What to audit."""
 
-    tables: list[str] = Field(default=[], description="names; none: every table on disk")
+    tables: list[str] = Field(default=[], description="names; none: every table on disk, or every guard's")
     as_of: int | None = Field(default=None, description="a Delta version of the one table that is named")
     seed: int | None = Field(default=None, description="draws the same sample again")
     escalate: bool = Field(default=True, description="read the whole table where the sample leaves a rule open")
 
 
-def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery]) -> dg.Definitions:
-    """Return the jobs `audit_silver` and `audit_gold`, their schedules, and the check `audit` of every table's asset."""
+def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery], guards: Sequence[GuardSpec] = ()) -> dg.Definitions:
+    """Return the jobs `audit_silver`, `audit_gold` and, where there are guards, `audit_guarded`; their schedules; and the check
+    `audit` of every table's asset.
+    """
     declared: dict[str, DeclaredTable] = {}  # by path in the lake
     for spec in jobs.specs:
         asset = asset_key(spec, f"silver_{spec.name}")
@@ -52,7 +59,8 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery]) -> dg
             personal = personal_columns(golds[gold.name], jobs.specs)
             asset = asset_key(gold, f"gold_{gold.name}")
             declared[f"gold/{gold.name}"] = DeclaredTable(tuple(gold.key), personal, asset.to_user_string())
-    audit_jobs = {layer: _job(jobs, declared, layer) for layer in WEEKLY}
+    declared |= {f"{GUARDED}/{guard.name}": _guarded(guard, jobs.settings) for guard in guards}
+    audit_jobs = {layer: _job(jobs, declared, layer) for layer in WEEKLY if guards or layer != GUARDED}
     schedules = [
         dg.ScheduleDefinition(
             name=f"{job.name}_weekly",
@@ -64,6 +72,13 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery]) -> dg
     ]
     checks = [_check(jobs.settings, declared, table) for table in declared]
     return dg.Definitions(jobs=[*audit_jobs.values()], schedules=schedules, asset_checks=checks)
+
+
+def _guarded(guard: GuardSpec, settings: Settings) -> DeclaredTable:
+    def location(session: Callable[[], Any]) -> str:
+        return table_path(located(guard, session()) if guard.table else guard, settings)
+
+    return DeclaredTable(tuple(guard.key), guard.pii_columns, guarded_key(guard).to_user_string(), location)
 
 
 def _run(settings: Settings, declared: Mapping[str, DeclaredTable], context: Any, request: AuditRequest) -> AuditRun:
@@ -94,7 +109,8 @@ def _job(jobs: OperationJobs, declared: Mapping[str, DeclaredTable], layer: str)
         context.add_output_metadata({"pages": dg.MetadataValue.url(SERVED), "stops": len(values["stops"])})
         return values
 
-    audit.__doc__ = f"Audit every {layer} table that is on disk, by sample, and write the pages."
+    those = "guarded table" if layer == GUARDED else f"{layer} table that is on disk"
+    audit.__doc__ = f"Audit every {those}, by sample, and write the pages."
     return jobs.job(f"audit_{layer}", f"audit_{layer}_tables", audit)
 
 

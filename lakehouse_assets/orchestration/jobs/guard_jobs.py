@@ -1,11 +1,11 @@
-"""Jobs that a person starts on a guarded table: release and discard a version, pin and reset its baseline.
+"""Jobs that a person starts on a guarded table: release and discard a version, pin, reset and seed its baseline.
 
 Belongs here: their requests, and reporting the effect to the instance. Does not: how it is done (guards).
 """
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
@@ -14,13 +14,14 @@ from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.run import JudgedVersions, locked
+from lakehouse_assets.guards.seed import seed_guard
 from lakehouse_assets.guards.settlement import chosen_batch, settle_version
 from lakehouse_assets.operations import baseline_request
 from lakehouse_assets.orchestration.assets.guard_assets import guard_check_results, guard_run, guarded_key, job_name
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import BlockingCheckFailed
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET, SignedRequest
-from lakehouse_assets.orchestration.jobs.operations import PinRequest
+from lakehouse_assets.orchestration.jobs.operations import PinRequest, SeedRequest
 from lakehouse_assets.orchestration.spark import SPARK, failed_attempts
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.settings import Settings
@@ -37,6 +38,15 @@ class VersionRelease(VersionRequest):
     """``override``: checks that lose their effect (``*``: all that can)."""
 
     override: list[str]
+
+
+class GuardSeedRequest(SeedRequest):
+    """Which data to learn from, and which part of it is like one batch of the guard."""
+
+    window_column: str = Field(default="", description="its timestamp that names the window; empty: that of `windows`")
+    cadence: Literal["", "hourly", "daily", "weekly", "monthly"] = Field(
+        default="", description="of a guard of versions: the length of what is like one appended version"
+    )
 
 
 def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinition]:
@@ -80,6 +90,14 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
         """Forget the versions of a guard's baseline; a pinned baseline stays."""
         return request_baseline(context, config, baseline_request.forget)
 
+    def seed_baseline(context: dg.OpExecutionContext, config: GuardSeedRequest) -> dict[str, Any]:
+        """Learn a guard's baseline from an existing Delta table."""
+
+        def request(run: Any, _: Any, **signed: str) -> Any:
+            return seed_guard(run, config.source, config.window_column or None, config.cadence or None, **signed)
+
+        return request_baseline(context, config, request)
+
     personal = any(spec.pii_columns for spec in specs)
 
     def job(name: str, op: str, function: Any) -> dg.JobDefinition:
@@ -96,6 +114,7 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
         job("discard_guarded_version", "discard_version", discard_version),
         job("pin_guard_baseline", "pin_guard", pin_baseline),
         job("reset_guard_baseline", "reset_guard", reset_baseline),
+        job("seed_guard_baseline", "seed_guard", seed_baseline),
     ]
 
 

@@ -143,8 +143,9 @@ def _baseline_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
 
     def seed(context: dg.OpExecutionContext, config: SeedRequest) -> dict[str, Any]:
         """Learn a table's baseline from an existing Delta table."""
-        run, column = jobs.run(context, config.table), config.window_column or None
-        return report(context, baseline.seed(run, config.source, column, by=config.by, because=config.because))
+        run = jobs.run(context, config.table)
+        windows = baseline.SeedWindows.of_table(run.spec, config.window_column or None)
+        return report(context, baseline.seed(run, config.source, windows, by=config.by, because=config.because))
 
     def report(context: dg.OpExecutionContext, event: BaselineEvent) -> dict[str, Any]:
         values = {"event": event.kind, "after_decision": event.after, "by": event.by, "because": event.because, **event.details}
