@@ -170,6 +170,7 @@ def test_a_constraint_of_somebody_else_is_not_taken_over_and_stops_rows_with_a_c
     assert len(silver(settings)) == 3
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_a_constraint_that_a_kept_value_violates_stops_the_write_until_it_is_removed(spark, settings, path):
     """Neither batch violates it: the mix of a new row and the value that it keeps does."""
     columns = {**COLUMNS, "most": "double"}
