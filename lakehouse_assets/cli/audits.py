@@ -30,8 +30,8 @@ def audit_command(layer: str) -> Callable[..., None]:
         from lakehouse_assets.contracts.audit import read_rules
 
         read_rules(own=Settings.from_environment().audits)  # reports a mistake in a pack before anything starts
-        if layer == "guarded" and not load_all_tables().guards:
-            raise RefusedError("this project guards no table; a defs.yaml with `type: lakehouse_assets.GuardedTable` does")
+        if layer == "guarded" and all(guard.spec.format != "delta" for guard in load_all_tables().guards):
+            raise RefusedError("this project guards no Delta table; `type: lakehouse_assets.GuardedTable` makes a guard")
         config: dict[str, Any] = {"tables": table or [], "escalate": not no_escalate}
         config |= {name: value for name, value in {"as_of": as_of, "seed": seed}.items() if value is not None}
         summary = run_operation(f"audit_{layer}", config)

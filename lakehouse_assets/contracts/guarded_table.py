@@ -53,6 +53,8 @@ class GuardSpec(FrameRules):
     """The Delta table: a folder or a URL. A relative path starts at the project's folder. This or `table` is required."""
     table: Annotated[str, Field(pattern=r"^[^/\\\s]+$")] | None = None
     """The same by its name in Spark's catalog, such as `db.orders`. Each run asks the catalog where the table lies."""
+    format: Literal["delta", "iceberg"] = "delta"
+    """The table's format. Of Iceberg, tables whose versions are in their own folder, by `path`."""
     start: int | None = Field(default=None, ge=0)
     """The first version to judge; each one after it is judged too. By default the newest version when the guard first runs,
     as the whole table."""
@@ -95,6 +97,9 @@ class GuardSpec(FrameRules):
     def _guard_consistent(self) -> "GuardSpec":
         if bool(self.path) == bool(self.table):
             raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
+        if self.format == "iceberg" and (self.table or self.windows):
+            key = "table" if self.table else "windows"
+            raise ValueError(f"{key}: an Iceberg table is guarded by `path`, and its windows are its snapshots; remove `{key}`")
         if self.cadence != (self.windows.cadence if self.windows else None):
             raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
         self._refuse_unfit_windows()
@@ -158,6 +163,7 @@ class GuardSpec(FrameRules):
             "start",
             "path",
             "table",
+            "format",
             "publish",
         )
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)

@@ -19,6 +19,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.foreign_commit import Commit, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
+from lakehouse_assets.storage.foreign_iceberg import IcebergTable
 
 # Versions whose commits are read at once. A table may grow by thousands between two polls.
 MOST_COMMITS = 200
@@ -112,11 +113,10 @@ class Observation:
 
 
 def foreign_table(spec: GuardSpec, settings: Settings) -> ForeignTable:
-    """Return the guarded table's log."""
-    return ForeignTable(
-        table_path(spec, settings),
-        f"{spec.name}: the table {spec.table}" if spec.table else f"{spec.name}: the table at `path`",
-    )
+    """Return the guarded table's log. That of an Iceberg table answers as Delta's does."""
+    kind = IcebergTable if spec.format == "iceberg" else ForeignTable
+    label = f"{spec.name}: the table {spec.table}" if spec.table else f"{spec.name}: the table at `path`"
+    return kind(table_path(spec, settings), label)
 
 
 def observe(

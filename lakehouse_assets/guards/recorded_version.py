@@ -39,7 +39,7 @@ def recorded_batch(record: ExtractionRecord) -> VersionBatch:
 
 def rules_without(guard: GuardSpec, ruleset: str, waived: Collection[str]) -> GuardSpec:
     """Return the guard with the rules of a decision, without the checks that an override names."""
-    rules = GuardSpec.model_validate({**json.loads(ruleset), "path": guard.path})
+    rules = GuardSpec.model_validate({**json.loads(ruleset), "path": guard.path, "format": guard.format})
     chosen = [check for check in rules.checks if not is_waived(check.id, waived)]
     ids = {check.id for check in chosen}
     checks = tuple(
@@ -71,11 +71,11 @@ def target_of_decision(run: GuardRun, state: GuardState, decision: Decision, wai
     path = table_path(run.guard, run.settings)
     folder = StagingFolder(run.spark, run.settings.path("staging", run.table))
     try:
-        rows = require_frame(read_batch(run.spark, path, batch, f"{folder.path}/added"))
+        rows = require_frame(read_batch(run.spark, run.guard, path, batch, f"{folder.path}/added"))
         target = GuardTarget(
             replace(run, spec=guard, guard=guard), list(state.decisions), again=True, rows=rows, batch=decision.batch,
             number=decision.number, knowledge=empty_knowledge(guard, None), folder=folder, guard=guard, version_batch=batch,
-            rows_logged=added_row_count(path, batch), history=state.decisions,
+            rows_logged=added_row_count(run.guard, path, batch), history=state.decisions,
         )  # fmt: skip
         target.decisions = [decision]
         yield target

@@ -182,11 +182,11 @@ def _judge_record(run: GuardRun, state: GuardState, record: ExtractionRecord, ba
     path = table_path(run.guard, run.settings)
     folder = StagingFolder(run.spark, run.settings.path("staging", run.table))
     try:
-        rows = require_frame(read_batch(run.spark, path, batch, f"{folder.path}/added"))
+        rows = require_frame(read_batch(run.spark, run.guard, path, batch, f"{folder.path}/added"))
         target = GuardTarget(
             run, list(state.decisions), rows=rows, batch=record.batch, number=ledger.last_number(state.decisions) + 1,
             knowledge=knowledge_of(run.settings, run.guard, state, record), folder=folder, guard=run.guard,
-            version_batch=batch, rows_logged=added_row_count(path, batch), history=state.decisions,
+            version_batch=batch, rows_logged=added_row_count(run.guard, path, batch), history=state.decisions,
         )  # fmt: skip
         target.publish = writer_of(run, target)
         run_steps(target, STEPS)

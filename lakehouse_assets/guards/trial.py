@@ -33,7 +33,7 @@ def try_check(spec: GuardSpec, settings: Settings, spark: SparkSession, check: s
     )  # fmt: skip
     spec = located(spec, spark)
     foreign_table(spec, settings).log()
-    rows = spark.read.format("delta").load(table_path(spec, settings))
+    rows = spark.read.format(spec.format).load(table_path(spec, settings))
     if mistakes := [f"{dotted(keys)}: {text}" for keys, text in frame_mistakes(rules, dict(rows.dtypes))]:
         raise RefusedError(f"{spec.name}: " + "; ".join(mistakes))
     with judge(FrameDocument(rules), rows, Options()) as result:

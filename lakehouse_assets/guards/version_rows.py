@@ -12,22 +12,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.guard import VersionBatch
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import is_url
+from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.foreign_commit import FEED
+from lakehouse_assets.storage.foreign_iceberg import IcebergTable
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 # Properties that say how a log is written: the one that is made here has a single commit.
 OF_WRITERS = (FEED, "delta.enableInCommitTimestamps", "delta.checkpointPolicy")
 
 
-def read_batch(spark: SparkSession, path: str, batch: VersionBatch, folder: str) -> DataFrame:
+def read_batch(spark: SparkSession, guard: GuardSpec, path: str, batch: VersionBatch, folder: str) -> DataFrame:
     """Return the rows of a batch. ``folder``: takes a log of the added files, which stay where they are.
 
     Raises SourceError where the version's commit cannot be read.
     """
+    if guard.format == "iceberg":
+        return _read_snapshot(spark, guard, path, batch)
     if batch.rows == "changed":
         changes = read_feed(spark, path, batch.version)
         return changes.where(F.col("_change_type").isin("insert", "update_postimage")).drop(*FEED_COLUMNS)
@@ -38,6 +43,29 @@ def read_batch(spark: SparkSession, path: str, batch: VersionBatch, folder: str)
     if batch.rows in ("window", "outside"):
         return rows.where(batch.of_window)
     return rows.limit(0) if batch.rows == "none" else rows
+
+
+def _read_snapshot(spark: SparkSession, guard: GuardSpec, path: str, batch: VersionBatch) -> DataFrame:
+    snapshot, before = _iceberg(guard, path).snapshot(batch.version)
+    reader = spark.read.format("iceberg")
+    if batch.rows == "added" and before is not None:
+        reader = reader.option("start-snapshot-id", before).option("end-snapshot-id", snapshot)
+    else:
+        reader = reader.option("snapshot-id", snapshot)
+    try:
+        rows = reader.load(path)
+    except SCAN_ERRORS as error:
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+        raise SourceError(
+            f"{guard.name}: Spark cannot read Iceberg: name the jar iceberg-spark-runtime-4.1_2.13 in `spark.jars` of the file"
+            " that LAKEHOUSE_SPARK_CONF names"
+        ) from None
+    return rows.limit(0) if batch.rows == "none" else rows
+
+
+def _iceberg(guard: GuardSpec, path: str) -> IcebergTable:
+    return IcebergTable(path, f"{guard.name}: the table at `path`")
 
 
 def removed_keys(spark: SparkSession, path: str, batch: VersionBatch, key: Sequence[str]) -> DataFrame:
@@ -81,8 +109,11 @@ def write_log_of_files(path: str, version: int, added: Sequence[Mapping[str, Any
         file.write(("\n".join(json.dumps(line) for line in lines) + "\n").encode())
 
 
-def added_row_count(path: str, batch: VersionBatch) -> int:
+def added_row_count(guard: GuardSpec, path: str, batch: VersionBatch) -> int:
     """Return the rows of a batch by the statistics of its files; 0 where they are not known. No JVM."""
+    if guard.format == "iceberg":
+        counts = batch.rows in ("table", "added")
+        return _iceberg(guard, path).row_count(batch.version, added=batch.rows == "added") if counts else 0
     if batch.rows == "table":
         return delta.snapshot(path, batch.version).rows or 0
     if batch.rows in ("none", "window", "outside"):

@@ -62,7 +62,10 @@ class ForeignTable:
             if (match := delta.COMMIT.fullmatch(info.base_name))
         }
         if not entries:
-            raise SourceError(f"{self.label}: there is no Delta table: it has no commit in `_delta_log`")
+            metadata = filesystem.get_file_info(fs.FileSelector(f"{base}/metadata", allow_not_found=True))
+            is_iceberg = any(info.base_name.endswith(".metadata.json") for info in metadata)
+            hint = "; it is an Iceberg table: a guard of it has `format: iceberg`" if is_iceberg else ""
+            raise SourceError(f"{self.label}: there is no Delta table: it has no commit in `_delta_log`{hint}")
         return Log(entries)
 
     def commits(self, log: Log, first: int, last: int | None = None) -> list[Commit]:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.settings import ObjectStore, Settings
+from lakehouse_assets.storage.jar_names import join_jars
 from lakehouse_assets.storage.sql_functions import register_functions
 
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
@@ -91,7 +92,9 @@ def require_java() -> None:
 
 
 def spark_properties(settings: Settings) -> dict[str, str]:
-    """Return Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win."""
+    """Return Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win. Its
+    `spark.jars` are added to ours.
+    """
     own_properties = _read_properties(settings.spark_conf) if settings.spark_conf else {}
     # Small, and unused without such a source.
     jars = [*_jars(JARS), *_jars(JARS_FOR_JDBC), *_jars(JARS_FOR_KAFKA), *_jars(JARS_FOR_AVRO)]
@@ -148,6 +151,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
             )
         if for_s3:
             properties["spark.jars"] = ",".join([*jars, *for_s3])
+    if own_jars := own_properties.get("spark.jars"):
+        own_properties["spark.jars"] = ",".join(join_jars(properties.get("spark.jars", ""), own_jars))
     return properties | own_properties
 
 

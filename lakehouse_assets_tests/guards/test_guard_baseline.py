@@ -59,7 +59,7 @@ BY_TIME = {
 }
 
 
-def test_a_person_says_what_is_like_one_version(tmp_path):
+def test_options_name_the_rows_that_are_like_one_version(tmp_path):
     versions = orders_guard(tmp_path)
     for column, cadence, named in [
         (None, None, "--window-column and --cadence"), ("at", None, "by --cadence"), (None, "daily", "by --window-column")

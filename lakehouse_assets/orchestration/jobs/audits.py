@@ -48,8 +48,8 @@ class AuditRequest(dg.Config):
 
 
 def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery], guards: Sequence[GuardSpec] = ()) -> dg.Definitions:
-    """Return the jobs `audit_silver`, `audit_gold` and, where there are guards, `audit_guarded`; their schedules; and the check
-    `audit` of every table's asset.
+    """Return the jobs `audit_silver`, `audit_gold` and, where there are guards of Delta tables, `audit_guarded`; their
+    schedules; and the check `audit` of every table's asset.
     """
     declared: dict[str, DeclaredTable] = {}  # by path in the lake
     for spec in jobs.specs:
@@ -59,6 +59,7 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery], guard
             personal = personal_columns(golds[gold.name], jobs.specs)
             asset = asset_key(gold, f"gold_{gold.name}")
             declared[f"gold/{gold.name}"] = DeclaredTable(tuple(gold.key), personal, asset.to_user_string())
+    guards = [guard for guard in guards if guard.format == "delta"]
     declared |= {f"{GUARDED}/{guard.name}": _guarded(guard, jobs.settings) for guard in guards}
     audit_jobs = {layer: _job(jobs, declared, layer) for layer in WEEKLY if guards or layer != GUARDED}
     schedules = [

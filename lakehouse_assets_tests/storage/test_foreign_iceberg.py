@@ -1,0 +1,189 @@
+"""An Iceberg table's metadata, made by hand, as versions: which snapshots count, what they did, what is refused. No JVM.
+
+Belongs here: metadata files → commits and schemas. Does not: a real table, or reading its rows (e2e/test_guard_iceberg).
+"""
+
+import doctest
+import json
+
+import pytest
+
+from lakehouse_assets.contracts.guarded_table import GuardSpec
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.guards.observed_table import GuardState, observe
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import foreign_iceberg, jar_names, session
+from lakehouse_assets.storage.foreign_delta import ForeignTable
+from lakehouse_assets.storage.foreign_iceberg import IcebergTable
+
+MAP = {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value": "timestamptz", "value-required": False}
+FIELDS = [
+    {"id": 1, "name": "id", "required": True, "type": "long"},
+    {"id": 2, "name": "amount", "required": False, "type": "decimal(9, 2)"},
+    {"id": 3, "name": "seen", "required": False, "type": MAP},
+]
+RENAMED = [FIELDS[0], FIELDS[1] | {"name": "price"}, FIELDS[2]]
+
+
+def snapshot(number, parent=None, operation="append", schema=0, **summary):
+    counts = {"added-records": "1", "total-records": str(number)} | {
+        key.replace("_", "-"): str(n) for key, n in summary.items()
+    }
+    before = {} if parent is None else {"parent-snapshot-id": parent * 100}
+    return before | {
+        "snapshot-id": number * 100, "sequence-number": number, "timestamp-ms": 1_700_000_000_000 + number,
+        "summary": {"operation": operation, **counts}, "manifest-list": f"snap-{number}.avro", "schema-id": schema,
+    }  # fmt: skip
+
+
+def write(folder, snapshots, current=None, version=1, **changes):
+    """A version of the table's metadata, and the hint that names it."""
+    schemas = [{"schema-id": 0, "fields": FIELDS}, {"schema-id": 1, "fields": RENAMED}]
+    metadata = {
+        "format-version": 2, "table-uuid": "u-1", "schemas": schemas, "current-schema-id": 0, "snapshots": snapshots,
+        "current-snapshot-id": (current or (snapshots[-1]["sequence-number"] if snapshots else 0)) * 100, **changes,
+    }  # fmt: skip
+    (folder / "metadata").mkdir(parents=True, exist_ok=True)
+    (folder / "metadata" / f"v{version}.metadata.json").write_text(json.dumps(metadata))
+    hint = folder / "metadata" / "version-hint.text"
+    if not hint.exists():
+        hint.write_text(str(version))
+    return IcebergTable(str(folder), "orders")
+
+
+def commits(table):
+    log = table.log()
+    return {commit.version: commit for commit in table.commits(log, log.oldest)}
+
+
+def test_each_operation_is_what_it_did_to_the_rows(tmp_path):
+    snapshots = [
+        snapshot(1),
+        snapshot(2, 1, added_records=0),
+        snapshot(3, 2, "replace"),
+        snapshot(4, 3, "overwrite", added_records=2, total_records=9),
+        snapshot(5, 4, "overwrite", added_records=9, total_records=9),
+        snapshot(6, 5, "delete"),
+        snapshot(7, 6, "overwrite", added_records=0, total_records=0),
+    ]
+    by_version = commits(write(tmp_path, snapshots))
+    expected = ["append", "none", "none", "rewrite", "overwrite", "rewrite", "overwrite"]
+    assert [commit.kind for commit in by_version.values()] == expected
+    assert [version for version, commit in by_version.items() if commit.states_schema] == [1]
+    assert len({commit.digest for commit in by_version.values()}) == 7
+    assert by_version[4].describe() == "version 4 (overwrite, 2023-11-14 22:13 UTC)"
+
+
+def test_snapshots_of_other_branches_are_no_versions_and_expired_ones_are_gone(tmp_path):
+    table = write(tmp_path, [snapshot(3, 2), snapshot(4, 3), snapshot(5, 4), snapshot(6, 4)], current=6)
+    assert table.log().oldest == 3
+    by_version = commits(table)
+    assert [(version, commit.kind) for version, commit in by_version.items()] == [
+        (3, "rewrite"), (4, "append"), (5, "none"), (6, "append")
+    ]  # fmt: skip
+    assert "after a snapshot that has expired" in by_version[3].describe()
+    assert (by_version[5].digest, table.snapshot(6)) == ("", ("600", "400"))
+    with pytest.raises(SourceError, match="the snapshot of version 5 has expired"):
+        table.snapshot(5)
+    assert (table.row_count(6, added=True), table.row_count(6, added=False), table.row_count(5, added=True)) == (1, 6, 0)
+
+
+def test_a_newer_file_than_the_hint_names_is_read_once_the_log_is_asked_for(tmp_path):
+    table = write(tmp_path, [snapshot(1)])
+    assert table.log().newest == 1
+    write(tmp_path, [snapshot(1), snapshot(2, 1, schema=1)], version=2)
+    assert table.log().newest == 2
+    assert table.schema().types == {"id": "bigint", "price": "decimal(9,2)", "seen": "map<string, timestamp>"}
+    assert list(table.schema(1).types) == ["id", "amount", "seen"]
+    assert commits(table)[2].states_schema
+
+
+def test_the_types_of_columns():
+    assert doctest.testmod(foreign_iceberg).failed == 0
+    names = {
+        "timestamp": "timestamp_ntz",
+        "timestamptz": "timestamp",
+        "uuid": "string",
+        "fixed[16]": "binary",
+        "int": "integer",
+    }
+    assert {name: foreign_iceberg._type(name) for name in names} == names
+    assert doctest.testmod(jar_names).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format-version": 1}, "format version 1 does not number its snapshots"),
+        ({"current-snapshot-id": -1}, "has no snapshot yet"),
+    ],
+)
+def test_a_table_that_cannot_be_guarded_is_refused_with_the_reason(tmp_path, changes, message):
+    with pytest.raises(SourceError, match=message):
+        write(tmp_path, [snapshot(1)], **changes).log()
+
+
+def test_no_table_a_damaged_one_and_one_of_a_catalog_are_refused(tmp_path):
+    with pytest.raises(SourceError, match=r"no metadata/version-hint\.text.*a catalog keeps.*`kind: table`"):
+        IcebergTable(str(tmp_path / "none"), "orders").log()
+    table = write(tmp_path, [snapshot(1)])
+    (tmp_path / "metadata" / "v1.metadata.json").write_bytes(b"\x1f\x8b")
+    with pytest.raises(SourceError, match="damaged or compressed"):
+        table.log()
+    with pytest.raises(SourceError, match=r"no Delta table.*it is an Iceberg table: a guard of it has `format: iceberg`"):
+        ForeignTable(str(tmp_path), "orders").log()
+
+
+def guard(path, /, **changes):
+    return GuardSpec.model_validate({"name": "orders", "path": str(path), "format": "iceberg", "start": 0} | changes)
+
+
+def test_a_guard_observes_it_as_it_does_a_delta_table(tmp_path):
+    write(tmp_path, [snapshot(1), snapshot(2, 1)])
+    settings, state = Settings(root=str(tmp_path / "lake"), landing="/", dagster_home=tmp_path), GuardState([], {})
+    observation = observe(guard(tmp_path), settings, state, passed=1)
+    assert observation.batch is not None
+    assert (observation.batch.version, observation.batch.rows) == (2, "added")
+    assert observation.schema.types["amount"] == "decimal(9,2)"
+    newest = observe(guard(tmp_path, start=None), settings, state)
+    assert newest.batch is not None and (newest.batch.version, newest.batch.rows) == (2, "table")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"path": "", "table": "db.orders"}, "table"),
+        ({"windows": {"column": "at", "cadence": "daily"}, "columns": {"at": "date"}, "start": None}, "windows"),
+    ],
+)
+def test_a_name_in_a_catalog_and_windows_by_time_are_refused(tmp_path, changes, key):
+    with pytest.raises(ValueError, match=f"{key}: an Iceberg table is guarded by `path`"):
+        guard(tmp_path, **changes)
+
+
+def test_the_format_is_no_rule(tmp_path):
+    delta = GuardSpec.model_validate({"name": "orders", "path": "theirs"})
+    assert guard(tmp_path).ruleset() == delta.ruleset()
+
+
+def test_jars_of_a_person_are_added_to_ours():
+    ours = "/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar,/jars/io.delta_delta-storage-4.4.0.jar"
+    theirs = "/opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar, /opt/delta-spark_4.1_2.13-4.4.1.jar"
+    assert jar_names.join_jars(ours, theirs) == [
+        "/jars/io.delta_delta-storage-4.4.0.jar",
+        "/opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
+        "/opt/delta-spark_4.1_2.13-4.4.1.jar",
+    ]
+    assert jar_names.join_jars("", "/opt/a-1.0.jar") == ["/opt/a-1.0.jar"]
+
+
+def test_a_session_has_a_persons_jars_beside_ours(settings, tmp_path, monkeypatch):
+    (tmp_path / "io.delta_delta-spark_4.1_2.13-4.4.0.jar").touch()
+    monkeypatch.setattr(session, "JARS", tmp_path)
+    conf = tmp_path / "spark.conf"
+    conf.write_text("spark.jars /opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar\n")
+    jars = session.spark_properties(settings.model_copy(update={"spark_conf": conf}))["spark.jars"].split(",")
+    assert (jars[0], jars[-1]) == (
+        str(tmp_path / "io.delta_delta-spark_4.1_2.13-4.4.0.jar"),
+        "/opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
+    )
