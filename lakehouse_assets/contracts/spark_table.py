@@ -48,7 +48,7 @@ class SparkTableSource(SourceKind):
     """How a change is detected, in one aggregation over all windows. `modified`: by the number of rows and their times, which
     reads that column alone. `content`: by every value, for rows that change without a new time."""
     poll_minutes: int = Field(default=15, ge=0, le=10_080)
-    """How long a poll's answer, or its error, counts: each poll starts a Spark of its own. A window that ended since then is
+    """How long an answer, or its error, counts: a Spark of its own is started for each. A window that ended since then is
     asked for at once."""
     nulls: tuple[str, ...] = ()
     """Texts that mean "no value". Bronze keeps them; silver has NULL."""

@@ -26,6 +26,10 @@ MAX_COLUMNS = 5_000
 FETCH_JARS = "python -m lakehouse_assets.storage.session"
 
 
+class AnswerPending(Exception):
+    """A poll has no answer yet. The message says what it waits for."""
+
+
 @dataclass(frozen=True)
 class Extraction:
     """``frame``: ``p_extracted_at``, ``_source_file``, ``_columns``, ``_corrupt_record``, then the source's columns as strings.

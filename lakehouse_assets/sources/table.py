@@ -18,14 +18,16 @@ from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import is_url
 from lakehouse_assets.sources import base
 from lakehouse_assets.sources.base import Extraction
+from lakehouse_assets.sources.poll_queue import PollQueue
 from lakehouse_assets.sources.snapshots import snapshot_fingerprints, snapshot_rows
-from lakehouse_assets.sources.table_poll import poll_by_own_spark
+from lakehouse_assets.sources.table_poll import LIMIT_SECONDS, SparkPoll, start_poll
 from lakehouse_assets.sources.table_scan import TableScan
 
 Answer = dict[str, list[str]] | SourceError | EnvironmentMissing
 # By source and lake: when Spark answered, for which windows, and what. An error counts as long: Spark would be started for it
 # at every poll.
 _ANSWERS: dict[str, tuple[float, frozenset[str], Answer]] = {}
+_QUEUE = PollQueue()
 
 
 class TableReader:
@@ -40,15 +42,17 @@ class TableReader:
         window arrives when it is over, and nothing is asked.
 
         In a process with a session, that session answers now. In any other, a Spark of its own answers and ends; its answer
-        counts for `poll_minutes`.
+        counts for `poll_minutes`. Whoever allows only some seconds for an answer does not wait for it: raises AnswerPending,
+        and a later call has it.
         """
         windows = list(windows)
         if self._source.history == "none":
             return snapshot_fingerprints(windows, self._recorded, self._source.location)
-        numbers = self._numbers(windows) if windows else {}
-        by_key = {window.key: window for window in windows}
+        answered_keys, numbers = self._numbers(windows) if windows else (frozenset[str](), {})
+        by_key = {window.key: window for window in windows if window.key in answered_keys}
         # A window that had rows, and has none now, has changed; one that never had any has not arrived.
-        emptied = {w.key: ["0"] for w in windows if w.start in self._opening.recorded_positions and w.key not in numbers}
+        recorded = self._opening.recorded_positions
+        emptied = {key: ["0"] for key, window in by_key.items() if window.start in recorded and key not in numbers}
         return {by_key[key]: base.hash_parts(*parts) for key, parts in (numbers | emptied).items() if key in by_key}
 
     def columns(self, window: Window) -> tuple[str, ...]:
@@ -88,28 +92,37 @@ class TableReader:
         """Return nothing: a table has no parts. Raises SourceError if reading fails."""
         return base.probe_whole(lambda: self.read(spark, windows), self._scan(spark).as_source_error)
 
-    def _numbers(self, windows: Sequence[Window]) -> dict[str, list[str]]:
+    def _numbers(self, windows: Sequence[Window]) -> tuple[frozenset[str], dict[str, list[str]]]:
+        """Return the keys of the windows that were asked for, and the numbers of those that have rows."""
+        keys = frozenset(window.key for window in windows)
         # A process has one context. Another thread's session is found by it.
         if SparkContext._active_spark_context is not None:
-            return self._scan(SparkSession.builder.getOrCreate()).numbers(windows)
-        keys = frozenset(window.key for window in windows)
+            return keys, self._scan(SparkSession.builder.getOrCreate()).numbers(windows)
         cache_key = base.hash_parts(self._opening.settings.root, self._source.model_dump_json())
         at, answered_keys, answer = _ANSWERS.get(cache_key, (0.0, frozenset(), {}))
         if not keys <= answered_keys or time.monotonic() - at > self._source.poll_minutes * 60:
-            answer = self._ask(windows)
-            _ANSWERS[cache_key] = time.monotonic(), keys, answer
+            answered_keys, answer = self._ask(cache_key, windows)
+            _ANSWERS[cache_key] = time.monotonic(), answered_keys, answer
         if isinstance(answer, Exception):
             raise type(answer)(str(answer))
-        return answer
+        return answered_keys, answer
 
-    def _ask(self, windows: Sequence[Window]) -> Answer:
-        opening = self._opening
+    def _ask(self, cache_key: str, windows: Sequence[Window]) -> tuple[frozenset[str], Answer]:
+        keys = frozenset(window.key for window in windows)
         try:
-            return poll_by_own_spark(
-                self._source, *self._address(), opening.settings, windows, opening.personal, opening.timeout_seconds
-            )
+            if self._opening.timeout_seconds is None:
+                return keys, self._start(windows, None).wait()
+            poll = _QUEUE.next_answer(cache_key, lambda: self._start(windows, LIMIT_SECONDS))
         except (SourceError, EnvironmentMissing) as error:
-            return error
+            return keys, error
+        try:
+            return poll.keys, poll.numbers()
+        except (SourceError, EnvironmentMissing) as error:
+            return poll.keys, error
+
+    def _start(self, windows: Sequence[Window], limit_seconds: float | None) -> SparkPoll:
+        opening = self._opening
+        return start_poll(self._source, *self._address(), opening.settings, windows, opening.personal, limit_seconds)
 
     def _scan(self, spark: SparkSession) -> TableScan:
         return TableScan(spark, self._source, *self._address(), self._opening.personal)

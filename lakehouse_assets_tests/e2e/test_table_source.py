@@ -4,8 +4,12 @@ Belongs here: whole runs, and a poll by a Spark of its own. Does not: reading an
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ from lakehouse_assets.contracts.spark_table import SparkTableSource
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.sources.table_poll import poll_by_own_spark
+from lakehouse_assets.sources.table_poll import start_poll
 from lakehouse_assets.sources.table_scan import TableScan
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.world import World
@@ -53,7 +57,7 @@ def shop(spark):
     spark.sql("DROP SCHEMA shop_22 CASCADE")
 
 
-@pytest.mark.exhaustive(seconds=40)
+@pytest.mark.exhaustive(seconds=120)
 def test_rows_are_read_by_their_time_and_changes_heal(spark, shop, tmp_path):
     late = [(4, "2024-01-01 23:00", "new"), (5, "2024-01-02 01:00", "new")]
     first = [(1, "2024-01-01 05:00", "new"), (2, "2024-01-03 00:00", "new"), (3, "2024-01-03 00:00", "?")]
@@ -71,7 +75,7 @@ def test_rows_are_read_by_their_time_and_changes_heal(spark, shop, tmp_path):
     assert extractions == {(1, 1): 1, (1, 2): 2, (2, 1): 1, (3, 1): 2, (3, 2): 1, (4, 1): 1}
 
 
-@pytest.mark.exhaustive(seconds=30)
+@pytest.mark.exhaustive(seconds=90)
 def test_snapshots_of_a_table_without_history(spark, shop, tmp_path):
     spark.sql(f"INSERT INTO {shop} VALUES {rows(*((n, '2024-01-01', 'new') for n in range(1, 6)))}")
     table = spec("snapshot", table=shop, history="none")
@@ -91,7 +95,7 @@ def test_snapshots_of_a_table_without_history(spark, shop, tmp_path):
     assert world.run().ranges == []
 
 
-@pytest.mark.exhaustive(seconds=40)
+@pytest.mark.exhaustive(seconds=90)
 def test_a_poll_by_a_spark_of_its_own_answers_as_this_one_does(spark, settings):
     folder = Path(settings.landing) / "theirs"
     spark.sql("SELECT id AS n, timestamp'2024-01-01 05:00:00' + make_interval(0,0,0,0,id) AS at FROM range(40)").write.orc(
@@ -100,36 +104,81 @@ def test_a_poll_by_a_spark_of_its_own_answers_as_this_one_does(spark, settings):
     source = SparkTableSource.model_validate({"kind": "table", "format": "orc", "path": str(folder), "modified": "at"})
     windows = [window(1), window(2), window(3)]
     ours = TableScan(spark, source, str(folder), {}, False).numbers(windows)
-    theirs = poll_by_own_spark(source, str(folder), {}, settings, windows, False, None)
+    theirs = start_poll(source, str(folder), {}, settings, windows, False, None).wait()
     assert theirs == ours and sorted(theirs) == ["2024-01-01", "2024-01-02"]
     with pytest.raises(SourceError, match=r"source\.modified: there is no column 'none'; it has n, at"):
         wrong = source.model_copy(update={"modified": "none"})
-        poll_by_own_spark(wrong, str(folder), {}, settings, windows, False, None)
+        start_poll(wrong, str(folder), {}, settings, windows, False, None).wait()
     with pytest.raises(SourceError, match=r"Spark took longer than 0.2 s to start and to answer the poll"):
-        poll_by_own_spark(source, str(folder), {}, settings, windows, False, 0.2)  # type: ignore[arg-type]
+        start_poll(source, str(folder), {}, settings, windows, False, 0.2).wait()
+    late = start_poll(source, str(folder), {}, settings, windows, False, 0.2)
+    time.sleep(0.3)
+    assert late.is_over(), "it is ended by whoever asks for it"
+    with pytest.raises(SourceError, match=r"Spark took longer than 0.2 s"):
+        late.numbers()
 
 
-@pytest.mark.exhaustive(seconds=40)
-def test_a_process_that_polls_keeps_no_java(settings, spark):
-    folder = Path(settings.landing) / "theirs"
-    spark.sql("SELECT 1 AS n, timestamp'2024-01-01 05:00:00' AS at").write.orc(str(folder))
-    program = f"""
-import json, sys
+PROGRAM = """
+import json, os, signal, sys, time
 from datetime import UTC, datetime
+from pyspark import SparkContext
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
-settings = Settings(root={settings.root!r}, landing={settings.landing!r}, dagster_home={str(settings.dagster_home)!r})
-spec = TableSpec.model_validate_json(sys.stdin.read())
+from lakehouse_assets.sources import table
+from lakehouse_assets.sources.base import AnswerPending
+killed_at, settings, spec = sys.argv[1], Settings(**json.loads(sys.argv[2])), TableSpec.model_validate_json(sys.stdin.read())
 windows = spec.extraction.windows(datetime(2024, 2, 1, tzinfo=UTC))
-first = source_of(spec, settings).fingerprints(windows)
-from pyspark import SparkContext
-print(json.dumps([[w.key for w in first], source_of(spec, settings).fingerprints(windows) == first,
-                  SparkContext._active_spark_context is None and SparkContext._gateway is None]))
+
+def kill_at(step):
+    if killed_at == step:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+longest, keys = 0.0, None
+while keys is None:
+    began = time.monotonic()
+    try:
+        keys = [window.key for window in source_of(spec, settings, 30).fingerprints(windows)]
+    except AnswerPending:
+        kill_at("asked")
+    longest = max(longest, time.monotonic() - began)
+    time.sleep(0.2)
+    if keys is None and all(question.is_over() for question in table._QUEUE._running.values()):
+        kill_at("answered")
+kill_at("fetched")
+again = [window.key for window in source_of(spec, settings, 30).fingerprints(windows)] == keys
+print(json.dumps([keys, again, SparkContext._active_spark_context is None and SparkContext._gateway is None, longest]))
 """
-    table = spec(format="orc", path="theirs", modified="at")
-    process = subprocess.run(
-        [sys.executable, "-c", program], input=table.model_dump_json(by_alias=True), capture_output=True, text=True, check=True,
-        cwd=PROJECT_ROOT,
-    )  # fmt: skip
-    assert json.loads(process.stdout.splitlines()[-1]) == [["2024-01-01"], True, True]
+
+
+def processes_that_answer(folder: Path) -> list[int]:
+    """Processes of `table_poll` that were asked by a program in this folder."""
+    ids = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_bytes()
+            if b"lakehouse_assets.sources.table_poll" in command and (process / "cwd").resolve() == folder.resolve():
+                ids.append(int(process.name))
+    return ids
+
+
+@pytest.mark.exhaustive(seconds=240)
+def test_a_process_that_polls_never_waits_keeps_no_java_and_may_be_killed_at_each_step(settings, spark, tmp_path):
+    folder = Path(settings.landing) / "theirs"
+    spark.sql("SELECT 1 AS n, timestamp'2024-01-01 05:00:00' AS at").write.orc(str(folder))
+    own = json.dumps({"root": settings.root, "landing": settings.landing, "dagster_home": str(settings.dagster_home)})
+    contract = spec(format="orc", path="theirs", modified="at").model_dump_json(by_alias=True)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
+    for step in ("asked", "answered", "fetched", ""):
+        process = subprocess.run(
+            [sys.executable, "-c", PROGRAM, step, own], input=contract, capture_output=True, text=True, check=False,
+            cwd=tmp_path, env=environment,
+        )  # fmt: skip
+        assert process.returncode == (-signal.SIGKILL if step else 0), process.stderr[-2000:]
+    keys, again, no_java, longest = json.loads(process.stdout.splitlines()[-1])
+    assert (keys, again, no_java) == (["2024-01-01"], True, True)
+    assert longest < 10, "a tick has 60 s"
+    deadline = time.monotonic() + 120
+    while (left := processes_that_answer(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(1)
+    assert not left, "a process that nobody waits for ends by itself"

@@ -4,6 +4,7 @@ Belongs here: reading, polls and messages. Does not: a whole run (e2e/test_table
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import table
+from lakehouse_assets.sources.base import AnswerPending
+from lakehouse_assets.sources.poll_queue import PollQueue
 from lakehouse_assets.sources.table import TableReader
 from lakehouse_assets.testing import verify_source
 from lakehouse_assets_tests.sources.source_files import day
@@ -208,32 +211,61 @@ def test_refused_modes():
         present.refuse_extraction("daily", "upsert", None)
 
 
+class Answered:
+    """A question that a Spark of its own has answered by the time it is waited for."""
+
+    began = 0.0
+
+    def __init__(self, windows, numbers) -> None:
+        self.keys, self.numbers = frozenset(window.key for window in windows), numbers
+        self.wait = numbers
+
+    def is_over(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def without_session(monkeypatch):
+    """As in a process that polls: it has no Java, no answers and no questions."""
+    monkeypatch.setattr(table.SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(table, "_ANSWERS", {})
+    monkeypatch.setattr(table, "_QUEUE", PollQueue())
+
+
+@pytest.mark.usefixtures("without_session")
 def test_an_error_of_a_poll_counts_as_long_as_an_answer(settings, monkeypatch):
     questions: list[str] = []
 
-    def refuse(source, *_):
-        questions.append(source.location)
-        raise SourceError("t: source.table: Spark's catalog has no table of this name")
+    def refuse(source, path, options, settings, windows, *_):
+        def numbers():
+            raise SourceError("t: source.table: Spark's catalog has no table of this name")
 
-    monkeypatch.setattr(table.SparkContext, "_active_spark_context", None)
-    monkeypatch.setattr(table, "poll_by_own_spark", refuse)
-    monkeypatch.setattr(table, "_ANSWERS", {})
+        questions.append(source.location)
+        return Answered(windows, numbers)
+
+    monkeypatch.setattr(table, "start_poll", refuse)
     for windows in ([day(1)], [day(1)], [day(1), day(2)]):
         with pytest.raises(SourceError, match="no table of this name"):
             reader(settings, table="t").fingerprints(windows)
     assert questions == ["t", "t"], "the third has a window that nobody has asked for"
 
 
-def test_an_answer_counts_for_its_minutes_and_for_its_windows(settings, monkeypatch):
+def answer_at_once(monkeypatch) -> list[list[str]]:
+    """Each question is answered when it is asked; returns the windows of each."""
     questions: list[list[str]] = []
 
-    def answer(source, path, options, settings, windows, personal, seconds):
+    def start(source, path, options, settings, windows, personal, seconds):
         questions.append([window.key for window in windows])
-        return {window.key: ["1", str(len(questions))] for window in windows}
+        rows_by_window = {window.key: ["1", str(len(questions))] for window in windows}
+        return Answered(windows, lambda: rows_by_window)
 
-    monkeypatch.setattr(table.SparkContext, "_active_spark_context", None)
-    monkeypatch.setattr(table, "poll_by_own_spark", answer)
-    monkeypatch.setattr(table, "_ANSWERS", {})
+    monkeypatch.setattr(table, "start_poll", start)
+    return questions
+
+
+@pytest.mark.usefixtures("without_session")
+def test_an_answer_counts_for_its_minutes_and_for_its_windows(settings, monkeypatch):
+    questions = answer_at_once(monkeypatch)
     first = reader(settings, table="t").fingerprints([day(1)])
     assert reader(settings, table="t").fingerprints([day(1)]) == first and len(questions) == 1
     both = reader(settings, table="t").fingerprints([day(1), day(2)])
@@ -243,3 +275,25 @@ def test_an_answer_counts_for_its_minutes_and_for_its_windows(settings, monkeypa
     reader(settings, table="t", poll_minutes=0).fingerprints([day(1)])
     reader(settings, table="t", poll_minutes=0).fingerprints([day(1)])
     assert len(questions) == 5 and reader(settings, table="t").fingerprints([]) == {}
+
+
+@pytest.mark.usefixtures("without_session")
+def test_whoever_has_some_seconds_only_is_answered_by_a_later_poll(settings, monkeypatch):
+    questions = answer_at_once(monkeypatch)
+
+    def poll(*days: int, minutes: int = 15, recorded=()):
+        opened = reader(settings, table="t", poll_minutes=minutes)
+        opened._opening = replace(opened._opening, timeout_seconds=30, recorded_positions=dict.fromkeys(recorded, "0"))
+        return opened.fingerprints([day(each) for each in days])
+
+    with pytest.raises(AnswerPending, match="Spark is asked"):
+        poll(1)
+    assert list(poll(1)) == [day(1)]
+    assert list(poll(1)) == [day(1)] and questions == [[day(1).key]], "it counts for its minutes"
+    with pytest.raises(AnswerPending):
+        poll(1, 2)
+    # The calendar went on while Spark answered: a window that nobody asked about is not known, and not empty either.
+    assert list(poll(1, 2, 3, recorded=(day(3).start,))) == [day(1), day(2)]
+    with pytest.raises(AnswerPending):
+        poll(4, minutes=0)
+    assert list(poll(4, minutes=0)) == [day(4)], "an answer that counts for no minute is still an answer"

@@ -70,10 +70,9 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
         cursor = json.dumps({"seen": poll.unsettled, "overdue": overdue, "next": poll.next_table}, sort_keys=True)
         requests = _gap_requests(context, settings, poll, now)
         if not poll.events and not evaluations and cursor == context.cursor:
-            waiting = sum(map(len, poll.unsettled.values()))
-            return dg.SkipReason(
-                "; ".join(poll.warnings) or (f"{waiting} windows are settling" if waiting else "nothing new at the sources")
-            )
+            settling = sum(map(len, poll.unsettled.values()))
+            nothing = f"{settling} windows are settling" if settling else "nothing new at the sources"
+            return dg.SkipReason("; ".join([*poll.warnings, *poll.waiting]) or nothing)
         return dg.SensorResult(asset_events=[*poll.events, *evaluations], run_requests=requests, cursor=cursor)
 
     return watch_sources

@@ -16,6 +16,7 @@ from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.base import AnswerPending
 
 VERSION_TAG = "dagster/data_version"
 # Fingerprints by table and window key.
@@ -29,13 +30,15 @@ TOO_LATE = 55.0
 @dataclass
 class Poll:
     """What one poll observed: the polled ``tables``, ``events`` to report, fingerprints that are new and ``unsettled``, and
-    ``warnings``. ``next_table``: where the next poll starts, if time ran out. ``seconds``: each table's time.
+    ``warnings``. ``waiting``: tables whose answer a later poll has, and why. ``next_table``: where the next poll starts, if
+    time ran out. ``seconds``: each table's time.
     """
 
     tables: list[TableSpec] = field(default_factory=list)
     events: list[dg.AssetMaterialization] = field(default_factory=list)
     unsettled: Fingerprints = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
     next_table: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -51,7 +54,8 @@ def poll_sources(
     answer_seconds: int | None = None,
 ) -> Poll:
     """Poll the sources, from that of ``first_table`` on, until all were polled or time is up; at least one. A database has
-    ``answer_seconds`` for each answer.
+    ``answer_seconds`` for each answer. With them, a source that only Spark can read is asked in one poll, and answers in a
+    later one.
 
     A window is reported once two polls in a row (``before``: the unsettled fingerprints of the earlier one) observe the same
     fingerprint, and it is not the recorded one.
@@ -68,6 +72,10 @@ def poll_sources(
         recorded, began = recorded_versions(instance, spec), time.monotonic()
         try:
             fingerprints = source_of(spec, settings, answer_seconds).fingerprints(spec.extraction.windows(now))
+        except AnswerPending as reason:
+            poll.waiting.append(f"{spec.name}: {reason}")
+            if spec.name in before:
+                poll.unsettled[spec.name] = before[spec.name]
         except (SourceError, EnvironmentMissing, ConfigError) as error:
             # One unreachable source must not block the others.
             poll.warnings.append(f"{spec.name}: {error}")

@@ -19,6 +19,7 @@ from lakehouse_assets.orchestration.healing import source_state as polls
 from lakehouse_assets.orchestration.healing.source_sensor import CHECK
 from lakehouse_assets.orchestration.healing.source_state import poll_sources, time_budget
 from lakehouse_assets.pipeline.table_source import source_of
+from lakehouse_assets.sources.base import AnswerPending
 from lakehouse_assets_tests.support import land, readings, window
 
 NOW = datetime(2024, 1, 3, tzinfo=UTC)
@@ -54,6 +55,31 @@ def test_an_unexpected_source_error_is_skipped_and_its_text_hidden(settings, mon
         poll = poll_sources(instance, settings, specs, {}, NOW)
     assert list(poll.unsettled) == ["readings"]
     assert poll.warnings == ["odd: its source could not be polled (ValueError)"]
+
+
+def test_a_source_that_answers_in_a_later_poll_keeps_what_was_observed_and_delays_no_other(settings, monkeypatch):
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    specs = [readings(name="asked", source=readings().source), readings()]
+    is_pending = iter([False, True, False])
+
+    def opened(spec, *arguments):
+        if spec.name == "asked" and next(is_pending):
+            raise AnswerPending("Spark is asked")
+        return source_of(spec, *arguments)
+
+    monkeypatch.setattr(polls, "source_of", opened)
+    observed, reported, waiting = {}, [], []
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(3):
+            poll = poll_sources(instance, settings, specs, observed, NOW)
+            observed = poll.unsettled
+            reported.append([event.asset_key.to_user_string() for event in poll.events])
+            waiting.append(poll.waiting)
+            assert poll.warnings == []
+            for event in poll.events:
+                instance.report_runless_asset_event(event)
+    assert reported == [[], ["source_readings"], ["source_asked"]]
+    assert waiting == [[], ["asked: Spark is asked"], []]
 
 
 def test_a_poll_that_takes_too_long_continues_at_the_next_tick(settings):
