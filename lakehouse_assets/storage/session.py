@@ -92,9 +92,7 @@ def require_java() -> None:
 
 
 def spark_properties(settings: Settings) -> dict[str, str]:
-    """Return Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win. Its
-    `spark.jars` are added to ours.
-    """
+    """Return Spark's properties: ours, then those of ``LAKEHOUSE_SPARK_CONF`` (``key value`` lines), which win."""
     own_properties = _read_properties(settings.spark_conf) if settings.spark_conf else {}
     # Small, and unused without such a source.
     jars = [*_jars(JARS), *_jars(JARS_FOR_JDBC), *_jars(JARS_FOR_KAFKA), *_jars(JARS_FOR_AVRO)]
@@ -151,9 +149,14 @@ def spark_properties(settings: Settings) -> dict[str, str]:
             )
         if for_s3:
             properties["spark.jars"] = ",".join([*jars, *for_s3])
-    if own_jars := own_properties.get("spark.jars"):
-        own_properties["spark.jars"] = ",".join(join_jars(properties.get("spark.jars", ""), own_jars))
-    return properties | own_properties
+    return _with_own(properties, own_properties)
+
+
+def _with_own(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    jars = (
+        {"spark.jars": ",".join(join_jars(properties.get("spark.jars", ""), own["spark.jars"]))} if "spark.jars" in own else {}
+    )
+    return {**properties, **own, **jars}
 
 
 def class_archive_option() -> str:

@@ -56,7 +56,7 @@ def orders(home: Path) -> GuardSpec:
 
 def play(home: str) -> None:
     """What the test runs in a process of its own, whose JVM has Iceberg's jar: prints what each judgement decided."""
-    folder, jar = Path(home), next(Path(home, "jars").glob("iceberg-spark-runtime*.jar"))
+    folder, jar = Path(home), next(Path(home, "jars").glob("*iceberg-spark-runtime*.jar"))
     settings = at(folder)
     assert settings.spark_conf is not None
     settings.spark_conf.write_text(settings.spark_conf.read_text() + CONF.format(jar=jar, extensions=EXTENSIONS, home=home))

@@ -3,6 +3,7 @@
 Belongs here: their requests, and reporting the effect to the instance. Does not: how it is done (guards).
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from pydantic import Field
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.guards.guard_run import GuardRun
 from lakehouse_assets.guards.run import JudgedVersions, locked
 from lakehouse_assets.guards.seed import seed_guard
 from lakehouse_assets.guards.settlement import chosen_batch, settle_version
@@ -25,6 +27,9 @@ from lakehouse_assets.orchestration.jobs.operations import PinRequest, SeedReque
 from lakehouse_assets.orchestration.spark import SPARK, failed_attempts
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.settings import Settings
+
+# By the job's name: its op's name and function.
+Requests = dict[str, tuple[str, Any]]
 
 
 class VersionRequest(SignedRequest):
@@ -58,6 +63,22 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
             raise RefusedError(f"there is no guard {name!r}; there are {', '.join(sorted(by_name))}")
         return by_name[name]
 
+    personal = any(spec.pii_columns for spec in specs)
+    requests = {**_version_requests(settings, find_guard), **_baseline_requests(settings, find_guard)}
+    return [_job(name, op, function, personal) for name, (op, function) in requests.items()]
+
+
+def _job(name: str, op: str, function: Any, personal: bool) -> dg.JobDefinition:
+    single_op = dg.op(name=op, required_resource_keys={SPARK})(step_of(personal)(function))
+
+    @dg.job(name=name, description=function.__doc__, executor_def=dg.in_process_executor)
+    def operation() -> None:
+        single_op()
+
+    return operation
+
+
+def _version_requests(settings: Settings, find_guard: Callable[[str], GuardSpec]) -> Requests:
     def settle(context: dg.OpExecutionContext, config: VersionRequest, request: dict[str, Any]) -> None:
         spec = find_guard(config.table)
         signed = JudgementRequest(by=config.by, because=config.because, operation=_operation(context), **request)
@@ -77,45 +98,36 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
         """Close a quarantined version of a guarded table without accepting it."""
         settle(context, config, {"kind": "discarded"})
 
-    def request_baseline(context: dg.OpExecutionContext, config: SignedRequest, request: Any) -> dict[str, Any]:
-        run = replace(guard_run(find_guard(config.table), settings, context), attempts=failed_attempts(context))
-        return dict(request(run, locked, by=config.by, because=config.because).details)
+    return {
+        "release_guarded_version": ("release_version", release_version),
+        "discard_guarded_version": ("discard_version", discard_version),
+    }
+
+
+def _baseline_requests(settings: Settings, find_guard: Callable[[str], GuardSpec]) -> Requests:
+    def run_of(context: dg.OpExecutionContext, config: SignedRequest) -> GuardRun:
+        return replace(guard_run(find_guard(config.table), settings, context), attempts=failed_attempts(context))
 
     def pin_baseline(context: dg.OpExecutionContext, config: PinRequest) -> dict[str, Any]:
         """Pin a guard's current baseline as the one it must stay near; or remove the pin."""
         request = baseline_request.unpin if config.clear else baseline_request.pin
-        return request_baseline(context, config, request)
+        return dict(request(run_of(context, config), locked, by=config.by, because=config.because).details)
 
     def reset_baseline(context: dg.OpExecutionContext, config: SignedRequest) -> dict[str, Any]:
         """Forget the versions of a guard's baseline; a pinned baseline stays."""
-        return request_baseline(context, config, baseline_request.forget)
+        return dict(baseline_request.forget(run_of(context, config), locked, by=config.by, because=config.because).details)
 
     def seed_baseline(context: dg.OpExecutionContext, config: GuardSeedRequest) -> dict[str, Any]:
         """Learn a guard's baseline from an existing Delta table."""
+        part = config.window_column or None, config.cadence or None
+        event = seed_guard(run_of(context, config), config.source, *part, by=config.by, because=config.because)
+        return dict(event.details)
 
-        def request(run: Any, _: Any, **signed: str) -> Any:
-            return seed_guard(run, config.source, config.window_column or None, config.cadence or None, **signed)
-
-        return request_baseline(context, config, request)
-
-    personal = any(spec.pii_columns for spec in specs)
-
-    def job(name: str, op: str, function: Any) -> dg.JobDefinition:
-        single_op = dg.op(name=op, required_resource_keys={SPARK})(step_of(personal)(function))
-
-        @dg.job(name=name, description=function.__doc__, executor_def=dg.in_process_executor)
-        def operation() -> None:
-            single_op()
-
-        return operation
-
-    return [
-        job("release_guarded_version", "release_version", release_version),
-        job("discard_guarded_version", "discard_version", discard_version),
-        job("pin_guard_baseline", "pin_guard", pin_baseline),
-        job("reset_guard_baseline", "reset_guard", reset_baseline),
-        job("seed_guard_baseline", "seed_guard", seed_baseline),
-    ]
+    return {
+        "pin_guard_baseline": ("pin_guard", pin_baseline),
+        "reset_guard_baseline": ("reset_guard", reset_baseline),
+        "seed_guard_baseline": ("seed_guard", seed_baseline),
+    }
 
 
 def run_guard(definitions: dg.Definitions, instance: dg.DagsterInstance, spec: GuardSpec) -> None:
