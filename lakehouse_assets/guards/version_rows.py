@@ -51,7 +51,7 @@ def _read_snapshot(spark: SparkSession, guard: GuardSpec, path: str, batch: Vers
     if batch.rows == "added" and before is not None:
         reader = reader.option("start-snapshot-id", before).option("end-snapshot-id", snapshot)
     else:
-        reader = reader.option("snapshot-id", snapshot)
+        reader = reader.option("versionAsOf", snapshot)
     try:
         rows = reader.load(path)
     except SCAN_ERRORS as error:

@@ -36,7 +36,9 @@ class IcebergTable(ForeignTable):
         """Return the versions that are still there. Raises SourceError where there is no table, or none that can be guarded."""
         self._metadata = None
         line = self._line()
-        return Log(dict.fromkeys(range(min(line), max(line) + 1), ("", 0, 0)))
+        # Version 0 is the table without rows, where its first snapshot is still there.
+        oldest = 0 if line[min(line)].get("parent-snapshot-id") is None else min(line)
+        return Log(dict.fromkeys(range(oldest, max(line) + 1), ("", 0, 0)))
 
     def commits(self, log: Log, first: int, last: int | None = None) -> list[Commit]:
         """Return what the versions from ``first`` to ``last`` (default: the newest) did, oldest first."""
@@ -100,8 +102,9 @@ class IcebergTable(ForeignTable):
         by_id = {snapshot["snapshot-id"]: snapshot for snapshot in self._table.get("snapshots") or ()}
         line: dict[int, Mapping[str, Any]] = {}
         snapshot = by_id.get(self._table.get("current-snapshot-id"))
-        while snapshot is not None and snapshot["sequence-number"] not in line:
-            line[snapshot["sequence-number"]] = snapshot
+        # Snapshots from before an upgrade to version 2 have no number: the last of them stands for all.
+        while snapshot is not None and (number := int(snapshot.get("sequence-number") or 0)) not in line:
+            line[number] = snapshot
             snapshot = by_id.get(snapshot.get("parent-snapshot-id"))
         if not line:
             raise SourceError(f"{self.label}: the Iceberg table has no snapshot yet: nothing was written")

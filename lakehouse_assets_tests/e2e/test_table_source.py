@@ -57,7 +57,7 @@ def shop(spark):
     spark.sql("DROP SCHEMA shop_22 CASCADE")
 
 
-@pytest.mark.exhaustive(seconds=120)
+@pytest.mark.exhaustive(seconds=150)
 def test_rows_are_read_by_their_time_and_changes_heal(spark, shop, tmp_path):
     late = [(4, "2024-01-01 23:00", "new"), (5, "2024-01-02 01:00", "new")]
     first = [(1, "2024-01-01 05:00", "new"), (2, "2024-01-03 00:00", "new"), (3, "2024-01-03 00:00", "?")]

@@ -81,7 +81,7 @@ def test_clocks_of_a_zone_and_months(spark, settings, shop):
     assert len(numbers(reader(settings, table="shop_22.t").read(spark, months))) == 24
 
 
-@pytest.mark.exhaustive(seconds=15)
+@pytest.mark.exhaustive(seconds=30)
 def test_the_contract_of_a_source_kind(spark, settings, shop):
     create(spark, "t", hours(), "delta")
 

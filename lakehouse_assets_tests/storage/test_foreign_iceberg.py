@@ -53,7 +53,7 @@ def write(folder, snapshots, current=None, version=1, **changes):
 
 def commits(table):
     log = table.log()
-    return {commit.version: commit for commit in table.commits(log, log.oldest)}
+    return {commit.version: commit for commit in table.commits(log, max(log.oldest, 1))}
 
 
 def test_each_operation_is_what_it_did_to_the_rows(tmp_path):
@@ -86,6 +86,19 @@ def test_snapshots_of_other_branches_are_no_versions_and_expired_ones_are_gone(t
     with pytest.raises(SourceError, match="the snapshot of version 5 has expired"):
         table.snapshot(5)
     assert (table.row_count(6, added=True), table.row_count(6, added=False), table.row_count(5, added=True)) == (1, 6, 0)
+
+
+def test_version_0_is_the_table_without_rows_or_all_that_was_before_an_upgrade(tmp_path):
+    table = write(tmp_path / "new", [snapshot(1)])
+    [empty] = table.commits(table.log(), 0, 0)
+    assert (table.log().oldest, empty.kind) == (0, "none")
+    before = [snapshot(8), snapshot(9, 8)]
+    for each in before:
+        del each["sequence-number"]
+    upgraded = write(tmp_path / "upgraded", [*before, snapshot(1, 9)], current=1)
+    assert list(upgraded.log().entries) == [0, 1]
+    assert [commit.kind for commit in upgraded.commits(upgraded.log(), 0)] == ["rewrite", "append"]
+    assert upgraded.snapshot(1) == ("100", "900")
 
 
 def test_a_newer_file_than_the_hint_names_is_read_once_the_log_is_asked_for(tmp_path):

@@ -10,15 +10,17 @@ from lakehouse_assets.orchestration.assets.component import find_tables
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge
+from lakehouse_assets_tests.guards.test_guard_baseline import other_table
 from lakehouse_assets_tests.orchestration.test_guards import GUARD, SparkOfTests, project
 
 SIGNED = {"table": "orders", "by": "ann", "because": "the shop moved"}
 
 
-def test_a_guard_s_baseline_is_pinned_and_reset_by_jobs(spark, tmp_path, monkeypatch):
+def test_a_guard_s_baseline_is_pinned_reset_and_seeded_by_jobs(spark, tmp_path, monkeypatch):
     drift = "  drift: {features: [amount]}"
     settings = project(tmp_path, monkeypatch, orders=GUARD.format(name="orders", path="theirs", more=drift))
     ForeignOrders(spark, tmp_path / "theirs").append((1, 10.0, "DE"))
+    elsewhere = other_table(spark, tmp_path / "elsewhere", 3)
     loaded = find_tables(settings)
     judge(spark, settings, loaded.guards[0].spec)
     definitions = build_definitions(settings, None, {SPARK: SparkOfTests()})
@@ -27,3 +29,5 @@ def test_a_guard_s_baseline_is_pinned_and_reset_by_jobs(spark, tmp_path, monkeyp
     with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
         assert run_job(definitions, instance, "pin_guard_baseline", {**SIGNED, "clear": False})["windows"] == 1
         assert run_job(definitions, instance, "reset_guard_baseline", SIGNED)["windows"] == 1
+        of_days = {"source": elsewhere, "window_column": "ordered_at", "cadence": "daily"}
+        assert run_job(definitions, instance, "seed_guard_baseline", {**SIGNED, **of_days})["windows"] == 3
