@@ -6,8 +6,8 @@ Belongs here: what is selected, materialized and reported. Does not: the tables 
 import dagster as dg
 import pytest
 
-from lakehouse_assets.orchestration.assets.checks import silver_check_specs
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.window_checks import silver_check_specs
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import land, readings
 
