@@ -27,6 +27,7 @@ from dagster._core.storage import tags as run_tags
 from dagster._core.storage.event_log import schema as event_tables
 from dagster._core.storage.event_log import sql_event_log
 from dagster._record import copy
+from sqlalchemy import bindparam
 
 # What a run in this process raises when a blocking check fails: public Dagster has no name for it.
 BlockingCheckFailed = errors.DagsterAssetCheckFailedError
@@ -42,7 +43,7 @@ AT_ONCE = 2000
 # Databases whose INSERT returns the ids of many rows, in their order.
 RETURNING_IDS = ("sqlite", "postgresql")
 # What identifies a check's result.
-PLACE = ("asset_key", "check_name", "run_id", "partition")
+RESULT_KEY = ("asset_key", "check_name", "run_id", "partition")
 
 
 def execute_in_process(
@@ -204,7 +205,7 @@ def _store_together(storage: Any, stored: Iterable[tuple[PartitionResult, EventL
                 "materialization_event_storage_id": target.storage_id if target else None,
             }
         )
-    places = [{f"of_{name}": result[name] for name in PLACE} for result in results]
+    result_keys = [{f"of_{name}": result[name] for name in RESULT_KEY} for result in results]
     with storage.index_transaction() as connection:
         if connection.dialect.name not in RETURNING_IDS:
             return False
@@ -213,8 +214,8 @@ def _store_together(storage: Any, stored: Iterable[tuple[PartitionResult, EventL
         for result, number in zip(results, ids, strict=True):
             result["evaluation_event_storage_id"] = number
         connection.execute(
-            executions.delete().where(*(executions.c[name] == sql_event_log.db.bindparam(f"of_{name}") for name in PLACE)),
-            places,
+            executions.delete().where(*(executions.c[name] == bindparam(f"of_{name}") for name in RESULT_KEY)),
+            result_keys,
         )
         connection.execute(executions.insert(), results)
     if storage.is_run_sharded:

@@ -40,7 +40,7 @@ def newest(world: World, check: str) -> dg.AssetCheckEvaluation:
     return world.instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key].evaluation
 
 
-def test_the_bar_is_what_the_log_says(world):
+def test_runs_and_operations_report_their_windows(world):
     land(world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
     land(world.settings, 2, ["a,2,555,2024-01-02T00:00:00Z"])
     world.run()

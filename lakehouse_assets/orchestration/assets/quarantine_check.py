@@ -4,6 +4,7 @@ Belongs here: what is in quarantine, as one result without windows. Does not: th
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -36,7 +37,7 @@ def result_over(spec: TableSpec, quarantined: Sequence[Decision]) -> dg.AssetChe
     """Return the result while these decisions have rows in quarantine, oldest window first."""
     by_key = [(window_at(d.p_extracted_at, spec.extraction.cadence).key, d) for d in quarantined if d.p_extracted_at]
     keys = list(dict.fromkeys(key for key, _ in reversed(by_key)))
-    metadata: dict[str, object] = {"windows_quarantined": len(keys)}
+    metadata: dict[str, Any] = {"windows_quarantined": len(keys)}
     if by_key:
         metadata["rows_quarantined"] = sum(d.counts.rows_quarantined for _, d in by_key)
         rows = [

@@ -82,7 +82,7 @@ def window_results(
         for window in windows
         if (decision := by_start.get(window.start))
     }
-    found, plots = WindowResults(), _plotted(settings, spec, by_start)
+    checked, plots = WindowResults(), _plotted(settings, spec, by_start)
     for declared in window_check_specs(spec):
         link = check_link(settings, spec.name, declared.name)
         for window in sorted(windows):
@@ -93,14 +93,14 @@ def window_results(
                 result = window_result(declared, window.key, decision, shown[window.key].of, advice)
             part = partition_key(window)
             if isinstance(result, str):
-                found.not_checked.setdefault(part, []).append((declared.name, result))
-                found.results.append(PartitionResult(declared.key, part, None))
+                checked.not_checked.setdefault(part, []).append((declared.name, result))
+                checked.results.append(PartitionResult(declared.key, part, None))
                 continue
             plot = plots.get(window.start) if declared.name == "drift" else None
             more = {"plot": dg.MetadataValue.md(plot)} if plot else {}
             result = result._replace(metadata={**result.metadata, **more, **link})
-            found.results.append(PartitionResult(declared.key, part, result))
-    return found
+            checked.results.append(PartitionResult(declared.key, part, result))
+    return checked
 
 
 def not_checked_metadata(not_checked: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -149,12 +149,12 @@ def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Setti
     windows = _windows(context, spec)
     published = publish(table_run(spec, settings, context, readers), windows)
     by_key = schema_checks.rejected_windows(spec, settings, published.current)
-    found = window_checks.window_results(spec, settings, windows, published.samples)
-    _report_windows(context, settings, spec, windows, published, by_key, found.not_checked)
+    checked = window_checks.window_results(spec, settings, windows, published.samples)
+    _report_windows(context, settings, spec, windows, published, by_key, checked.not_checked)
     selected = {key.name for key in context.selected_asset_check_keys if key.asset_key == silver}
     in_quarantine = [quarantine_check_result(spec, settings)] if QUARANTINE_CHECK in selected else []
     if by_key:
-        store_partition_results(context, found.results)
+        store_partition_results(context, checked.results)
         yield from in_quarantine
         raise schema_checks.schema_failure(f"silver_{spec.name}", by_key)
     columns = {"dagster/column_schema": show.silver_schema(effective_spec(settings, spec))}
@@ -162,7 +162,7 @@ def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Setti
         if asset in context.selected_asset_keys:
             yield dg.MaterializeResult(asset_key=asset, metadata=metadata)
     # After the windows' materializations, which the results are of; also where no check is selected.
-    store_partition_results(context, found.results)
+    store_partition_results(context, checked.results)
     yield from (finished_check(check) for check in window_checks.window_check_specs(spec) if check.name in selected)
     yield from in_quarantine
 
