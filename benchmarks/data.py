@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence, Window, next_start, window_at
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta_writes
 
 SEED = 2013
 # A month of 30 days that begins on no Monday: one monthly window, 30 daily or 720 hourly ones.
@@ -132,7 +132,7 @@ def write_bronze(spark: SparkSession, settings: Settings, count: int, all_window
     )
     if len(all_windows) > 1:
         frame = frame.repartition("p_extracted_at")
-    delta.append(frame, settings.path("bronze", "readings"), partition_by=["p_extracted_at"])
+    delta_writes.append(frame, settings.path("bronze", "readings"), partition_by=["p_extracted_at"])
 
 
 def write_typed(spark: SparkSession, path: str, count: int, spec: TableSpec) -> None:

@@ -25,7 +25,7 @@ from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.merge_bounds import bounds_of
 from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.layout import create
 
 DAYS, FIRST = 100, date(2024, 1, 1)
@@ -66,7 +66,7 @@ def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int, pairs
     began, used = time.monotonic(), lab.cpu()
     create(table.limit(0), path, SILVER_PROPERTIES, LayoutSpec.model_validate(layout) if layout else None)
     lab.spark.conf.set("spark.sql.files.maxRecordsPerFile", str(rows // DAYS))
-    delta.append(table, path)
+    delta_writes.append(table, path)
     lab.spark.conf.unset("spark.sql.files.maxRecordsPerFile")
     for size in FILE_SIZES:
         lab.spark.conf.set(size, str(sum(delta.row_counts(path)["size_bytes"].to_pylist()) // DAYS))

@@ -17,6 +17,7 @@ from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.project import FrozenModel, locate_project, read_config
 
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
+REGISTRY_PREFIX = "schema.registry."
 VARIABLE_PREFIX = "LAKEHOUSE_VAR_"
 JDBC_PREFIX = "LAKEHOUSE_JDBC_"
 AUDIT_PORT = 3070  # where `lakehouse audit-docs` serves the pages, unless it is told another
@@ -225,8 +226,17 @@ class Settings(FrozenModel):
         """Return the ``key=value`` lines of ``LAKEHOUSE_KAFKA_CONF``; ``${LAKEHOUSE_SECRET_<NAME>}`` in a value is that
         variable. A file that names one of ``own`` is refused.
 
-        Raises EnvironmentMissing if a file or a variable is missing, ConfigError for an invalid line.
+        Raises EnvironmentMissing if a file or a variable is missing, ConfigError for an invalid line. Those of a schema
+        registry are left out: Kafka's client refuses them.
         """
+        return {key: value for key, value in self._kafka_file(own).items() if not key.startswith(REGISTRY_PREFIX)}
+
+    def registry_properties(self) -> dict[str, str]:
+        """Return the ``schema.registry.…`` lines of ``LAKEHOUSE_KAFKA_CONF`` without that prefix. Raises the same errors."""
+        lines = self._kafka_file(()).items()
+        return {key.removeprefix(REGISTRY_PREFIX): value for key, value in lines if key.startswith(REGISTRY_PREFIX)}
+
+    def _kafka_file(self, own: Collection[str]) -> dict[str, str]:
         path = self.kafka_conf
         if path is None:
             return {}

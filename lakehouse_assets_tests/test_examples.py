@@ -1,11 +1,15 @@
 """The example's flights, planes, airports and airlines: what the committed files hold, against the calendar and by hand.
 
+`make test` proves that the files are those for which the facts of the year were proved: after a change of a file, run this file
+with `-m ""` and put in the new digest.
+
 Belongs here: facts about those files, read with the standard library. Does not: the weather (`sources/test_examples.py`),
 making the files (`make_examples.py --check` needs the archive), or what the lakehouse makes of them.
 """
 
 import csv
 import gzip
+import hashlib
 import json
 import re
 import sys
@@ -33,7 +37,11 @@ COURSES = {
     ("scheduled", "departed"): 458,
     ("scheduled", "cancelled"): 8_255,
 }
+# Over the names and the content of all files.
+DIGEST = "7d9556c63ee5ce9326c3b9b5b2a12a44c4c8b4bb999f0198bf1a16d4ea798373"
 Key = tuple[str, str, int]
+# A million events are read for the first of them.
+OF_THE_YEAR = pytest.mark.exhaustive(seconds=35, story=True)
 
 
 @dataclass
@@ -84,31 +92,44 @@ def instant(text: str) -> datetime:
     return (moment.replace(tzinfo=NEW_YORK) if moment.tzinfo is None else moment).astimezone(UTC)
 
 
+def files() -> list[Path]:
+    return [path for path in EXAMPLES.rglob("*") if path.is_file()]
+
+
 def table(path: str) -> list[dict[str, str]]:
     with (EXAMPLES / path).open(newline="", encoding="ascii") as file:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.exhaustive(seconds=20)
+def test_the_files_are_those_whose_facts_were_proved() -> None:
+    digests = {path.relative_to(EXAMPLES).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files()}
+    lines = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
+    assert hashlib.sha256(lines.encode()).hexdigest() == DIGEST
+
+
+@OF_THE_YEAR
 def test_a_file_for_each_day(year: Year) -> None:
     days = [date(2013, 1, 1) + timedelta(days=number) for number in range(366)]
     assert [path.name for path in year.files] == [f"{day}.json.gz" for day in days]
     assert [path.name[:10] for path in year.files if path.parent.name == "late"] == ["2013-07-04", "2013-07-05"]
 
 
+@OF_THE_YEAR
 def test_generated_files_are_reproducible(year: Year) -> None:
     # deflate, no flags (so no name), no time, best compression, unknown system
     assert {path.read_bytes()[:10] for path in year.files} == {b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"}
 
 
 def test_size() -> None:
-    assert sum(path.stat().st_size for path in EXAMPLES.rglob("*") if path.is_file()) < 40_000_000
+    assert sum(path.stat().st_size for path in files()) < 40_000_000
 
 
+@OF_THE_YEAR
 def test_each_line_is_an_event_of_its_day_in_order_and_each_file_has_all_columns(year: Year) -> None:
     assert year.wrong == []
 
 
+@OF_THE_YEAR
 def test_each_flight_goes_one_of_three_ways(year: Year) -> None:
     # The key is a flight's own: were it shared by two, their events would not make such a course.
     assert Counter(tuple(status for status, _ in events) for events in year.flights.values()) == COURSES
@@ -116,6 +137,7 @@ def test_each_flight_goes_one_of_three_ways(year: Year) -> None:
     assert year.missing == {"arr_delay": 717, "air_time": 717}
 
 
+@OF_THE_YEAR
 def test_four_flights_are_faster_than_1000_km_an_hour(year: Year) -> None:
     """Of each flight its last event, the one that has a time in the air, is in the file of its stamp's day."""
     timed = [event for event in year.newest.values() if "air_time" in event]
@@ -123,12 +145,14 @@ def test_four_flights_are_faster_than_1000_km_an_hour(year: Year) -> None:
     assert sorted(event["last_modified_at"][5:10] for event in fast) == ["03-24", "05-14", "05-25", "07-02"]
 
 
+@OF_THE_YEAR
 def test_last_modified_increases(year: Year) -> None:
     for key, events in year.flights.items():
         stamps = [stamp for _, stamp in events]
         assert stamps == sorted(set(stamps)), key
 
 
+@OF_THE_YEAR
 def test_the_last_state_is_consistent(year: Year) -> None:
     for event in year.newest.values():
         stamp, status = instant(event["last_modified_at"]), event["status"]
@@ -177,11 +201,13 @@ BY_HAND: list[tuple[str, Key, list[str]]] = [
 ]
 
 
+@OF_THE_YEAR
 @pytest.mark.parametrize(("key", "moments"), [case[1:] for case in BY_HAND], ids=[case[0] for case in BY_HAND])
 def test_flights_worked_out_by_hand(year: Year, key: Key, moments: list[str]) -> None:
     assert [stamp for _, stamp in year.flights[key]] == [f"2013-{moment}:00Z" for moment in moments]
 
 
+@OF_THE_YEAR
 def test_planes_grow_by_those_that_flew(year: Year) -> None:
     months = [table(f"planes/on_time/2013-{month:02}.csv") for month in range(1, 13)]
     assert [len(rows) for rows in months] == [2605, 2814, 2922, 3029, 3094, 3130, 3173, 3205, 3231, 3249, 3286, 3316]
@@ -197,6 +223,7 @@ def test_planes_grow_by_those_that_flew(year: Year) -> None:
         assert month == 12 or set(tails) <= {row["tailnum"] for row in months[month]}
 
 
+@OF_THE_YEAR
 def test_references_of_flights_match_the_dimensions(year: Year) -> None:
     airports = {row["faa"] for row in table("airports/on_time/2013-01.csv")}
     airlines = {row["carrier"] for row in table("airlines/on_time/2013-01.csv")}

@@ -110,7 +110,7 @@ def test_files_of_the_project(project):
         project(group, mine=FILES[group])
     assert "even" in registry.kinds() and "not_null" in registry.kinds()
     assert registry.describe_kind(registry.kinds()["even"])["example"] == "{check: even, column: hour}"
-    assert list(source_kinds.source_kinds()) == ["files", "jdbc", "kafka", "delta", "queue"]
+    assert list(source_kinds.source_kinds()) == ["files", "jdbc", "kafka", "delta", "table", "queue"]
     assert list(READ["alerts"]()) == ["pagers"]
     assert "is_even" in functions.functions()
     assert len(extensions.project_modules()) >= 5

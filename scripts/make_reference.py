@@ -29,6 +29,7 @@ from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.layout import DerivedColumn, LayoutSpec
 from lakehouse_assets.contracts.sharing import Defaults, Pack, UsedPack
 from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.spark_table import SparkTableSource
 from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec, MaintenanceSpec, SchemaPolicy, SupersedeSpec
@@ -38,6 +39,7 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source.fields.*": FixedField,
     "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource, "source` of kind `delta": DeltaSource,
+    "source` of kind `table": SparkTableSource,
     "extraction": ExtractionSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
     "layout": LayoutSpec, "layout.derived.*": DerivedColumn, "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,

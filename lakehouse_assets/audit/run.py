@@ -26,7 +26,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import audit_log, delta
-from lakehouse_assets.storage.session import limit_codegen
+from lakehouse_assets.storage.session_properties import limit_codegen
 
 STAGES = ("silver", "gold")
 REPEATED = "rows that nothing tells apart are in the table: the seed does not fix this sample"

@@ -134,6 +134,9 @@ def may_be_personal() -> bool:
 
 def read_decisions(table: str | None) -> list[Any]:
     """Return a table's decisions, or all. Only a name without decisions is looked up in the YAML, which takes time."""
+    from lakehouse_assets.storage.arrow_alone import load_arrow_alone
+
+    load_arrow_alone()
     from lakehouse_assets.storage import logs
 
     decisions = logs.decisions(Settings.from_environment(), table)

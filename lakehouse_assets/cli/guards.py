@@ -12,7 +12,8 @@ from lakehouse_assets.errors import CheckFailedError, ConfigError, LakehouseErro
 from lakehouse_assets.settings import Settings
 
 guard_app = typer.Typer(no_args_is_help=True, help="Guards of tables that others write: judge, list and settle versions.")
-Version = Annotated[int, typer.Option("--version", min=0, help="The version of the Delta table.")]
+Version = Annotated[int | None, typer.Option("--version", min=0, help="The version of the Delta table.")]
+Window = Annotated[str | None, typer.Option("--window", help="Instead, the start of a window, of a guard with `windows`.")]
 Guard = Annotated[str, typer.Argument(help="The guard's name.")]
 
 
@@ -29,6 +30,7 @@ def guard_run(
     if check is not None:
         _try_check(name, check, as_json)
         return
+    from lakehouse_assets.decisions.guard_decision import batch_name
     from lakehouse_assets.guards.observed_table import GuardState
     from lakehouse_assets.reports.decision_rows import verdict_rows
 
@@ -42,7 +44,8 @@ def guard_run(
         common.err_lines([f"error: {failed}: {error}"])
     if failures:
         raise failures[0][1]
-    quarantined = [f"{each} version {d.bronze_version}" for each, state in states.items() for d in state.quarantined]
+    by_name = {spec.name: spec for spec in specs}
+    quarantined = [f"{each} {batch_name(by_name[each], d)}" for each, state in states.items() for d in state.quarantined]
     if quarantined:
         raise CheckFailedError(f"in quarantine: {', '.join(quarantined[:20])}; `lakehouse guard show` says why")
 
@@ -91,27 +94,26 @@ def guard_status(as_json: common.AsJson = False) -> None:
 @guard_app.command("show")
 def guard_show(
     name: Guard,
-    version: Version,
+    version: Version = None,
+    window: Window = None,
     rows: Annotated[bool, typer.Option("--rows", help="Its quarantined rows instead, of a guard that publishes.")] = False,
     limit: Annotated[int, typer.Option(help="The largest number of rows to show.")] = 20,
     as_json: common.AsJson = False,
 ) -> None:
     """Show every check of a version: which rows were judged, what failed, in how many rows. Starts no JVM."""
+    from lakehouse_assets.guards.settlement import chosen_batch, current_decision
     from lakehouse_assets.queries.quarantine import decision_sample
     from lakehouse_assets.reports.decision_rows import check_details, check_rows
     from lakehouse_assets.storage import logs
 
     settings, (spec,) = Settings.from_environment(), _select(name)
-    decisions = [d for d in logs.decisions(settings, spec.name, checks=True) if d.bronze_version == version]
-    own = [d for d in decisions if d.superseded_by is None]
-    if not own:
-        raise RefusedError(f"{name}: version {version} was not judged")
-    last = max(own, key=lambda d: d.number)
+    decisions = [d for d in logs.decisions(settings, spec.name, checks=True) if d.superseded_by is None]
+    last = current_decision(spec, decisions, chosen_batch(spec, version, window))
     if rows and spec.publish is None:
         raise RefusedError(f"{name} has no `publish`: its quarantined rows are in the table itself, and nowhere else")
     if rows:
         sample = decision_sample(settings, last, spec.pii_columns, limit)
-        common.show(sample, as_json, f"no row of {name} version {version} is in quarantine")
+        common.show(sample, as_json, f"no row of {name} {window or f'version {version}'} is in quarantine")
         return
     common.show(check_details([last]) if as_json else check_rows([last]), as_json)
 
@@ -119,29 +121,34 @@ def guard_show(
 @guard_app.command("release")
 def guard_release(
     name: Guard,
-    version: Version,
     because: common.Because,
     override: Annotated[list[str], typer.Option(help="A check that no longer quarantines this version; repeat; '*' for all.")],
+    version: Version = None,
+    window: Window = None,
     by: common.By = None,
 ) -> None:
     """Accept a quarantined version, overriding checks by name. Uses its recorded results; `publish` reads its rows again."""
-    _settle("release_guarded_version", name, version, because, by, override=override)
+    _settle("release_guarded_version", name, version, window, because, by, override=override)
 
 
 @guard_app.command("discard")
-def guard_discard(name: Guard, version: Version, because: common.Because, by: common.By = None) -> None:
+def guard_discard(
+    name: Guard, because: common.Because, version: Version = None, window: Window = None, by: common.By = None
+) -> None:
     """Close a quarantined version without accepting it: its rows are of no use, or are gone from the table."""
-    _settle("discard_guarded_version", name, version, because, by)
+    _settle("discard_guarded_version", name, version, window, because, by)
 
 
-def _settle(job: str, name: str, version: int, because: str, by: str | None, **options: Any) -> None:
+def _settle(job: str, name: str, version: int | None, window: str | None, because: str, by: str | None, **options: Any) -> None:
+    from lakehouse_assets.guards.settlement import chosen_batch, current_decision
     from lakehouse_assets.reports.decision_rows import verdict_rows
     from lakehouse_assets.storage import logs
 
     (spec,) = _select(name)
-    config = {"table": spec.name, "version": version, "by": common.author(by), "because": because, **options}
-    common.run_operation(job, config)
-    decided = [d for d in logs.decisions(Settings.from_environment(), spec.name) if d.bronze_version == version]
+    chosen = chosen_batch(spec, version, window)
+    of_batch = {name: value for name, value in (("version", version), ("window", window)) if value is not None}
+    common.run_operation(job, {"table": spec.name, **of_batch, "by": common.author(by), "because": because, **options})
+    decided = [current_decision(spec, logs.decisions(Settings.from_environment(), spec.name), chosen)]
     common.show([_with_version(row, decided) for row in verdict_rows(decided, full=False)])
 
 

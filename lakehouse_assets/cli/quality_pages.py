@@ -30,6 +30,9 @@ def pages(
 
     Code 3: there is no lake, or the folder cannot be written. Code 5: the folder has other files. Code 9: the log is damaged.
     """
+    from lakehouse_assets.storage.arrow_alone import load_arrow_alone
+
+    load_arrow_alone()
     from lakehouse_assets.pages.site import make_site
 
     settings = Settings.from_environment()

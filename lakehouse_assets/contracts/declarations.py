@@ -67,16 +67,16 @@ def changes_between(
     """
     changes = []
     for kind in ("comments", "properties"):
-        wants, had, has = (getattr(each, kind) for each in (declared, recorded, actual))
-        named = [name for name in wants if kind == "properties" or name in columns]
-        changes += [Change(kind, n, has.get(n, ""), wants[n]) for n in named if has.get(n) != wants[n]]
+        new, old, current = (getattr(each, kind) for each in (declared, recorded, actual))
+        named = [name for name in new if kind == "properties" or name in columns]
+        changes += [Change(kind, n, current.get(n, ""), new[n]) for n in named if current.get(n) != new[n]]
         # A column that leaves the contract takes its comment along.
-        removed = [name for name in had if name not in wants and (kind == "properties" or name in types)]
-        changes += [Change(kind, n, has[n], "") for n in removed if n in has and has[n] == had[n]]
-    wants, had, has = declared.constraints, recorded.constraints, actual.constraints
-    for name, sql in wants.items():
-        used = columns_of(parse_expression(sql, name))
-        ready = all(columns.get(column) == types.get(column) for column in used)
-        if ready and (name not in has or had.get(name) != sql):
-            changes.append(Change("constraints", name, has.get(name, ""), sql))
-    return changes + [Change("constraints", name, has[name], "") for name in had if name not in wants and name in has]
+        removed = [name for name in old if name not in new and (kind == "properties" or name in types)]
+        changes += [Change(kind, n, current[n], "") for n in removed if n in current and current[n] == old[n]]
+    new, old, current = declared.constraints, recorded.constraints, actual.constraints
+    for name, sql in new.items():
+        columns_read = columns_of(parse_expression(sql, name))
+        is_ready = all(columns.get(column) == types.get(column) for column in columns_read)
+        if is_ready and (name not in current or old.get(name) != sql):
+            changes.append(Change("constraints", name, current.get(name, ""), sql))
+    return changes + [Change("constraints", name, current[name], "") for name in old if name not in new and name in current]

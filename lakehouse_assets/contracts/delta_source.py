@@ -48,14 +48,7 @@ class DeltaSource(SourceKind):
     @field_validator("path")
     @classmethod
     def _is_a_path(cls, value: str) -> str:
-        text = value.rstrip("/")
-        if not text or re.search(r"[\x00-\x1f\x7f*?]", text) or text == "~" or text.startswith("~/"):
-            raise ValueError(f"{value!r} is no folder: an absolute path, a URL, or a path relative to the landing folder")
-        if ".." in text.split("/"):
-            raise ValueError(f"{value!r} has `..`; write the folder's own path")
-        if re.match(r"[a-z0-9+.-]+://[^/@]*:[^/@]*@", text):
-            raise ValueError("path has a password; credentials belong to the environment (AWS_…) or LAKEHOUSE_SPARK_CONF")
-        return text
+        return checked_folder(value)
 
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError if the changes cannot be read in this mode."""
@@ -83,3 +76,15 @@ class DeltaSource(SourceKind):
     def records_positions(self) -> bool:
         """Whether versions are recorded: a window is a range of them."""
         return True
+
+
+def checked_folder(value: str) -> str:
+    """Return the path of somebody else's table without a trailing slash. Raises ValueError for one that is no such path."""
+    text = value.rstrip("/")
+    if not text or re.search(r"[\x00-\x1f\x7f*?]", text) or text == "~" or text.startswith("~/"):
+        raise ValueError(f"{value!r} is no folder: an absolute path, a URL, or a path relative to the landing folder")
+    if ".." in text.split("/"):
+        raise ValueError(f"{value!r} has `..`; write the folder's own path")
+    if re.match(r"[a-z0-9+.-]+://[^/@]*:[^/@]*@", text):
+        raise ValueError("path has a password; credentials belong to the environment (AWS_…) or LAKEHOUSE_SPARK_CONF")
+    return text

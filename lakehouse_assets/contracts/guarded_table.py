@@ -10,11 +10,12 @@ from pydantic import Field, PrivateAttr, model_validator
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.table_contract import AlertSpec
 
 # Results that a guard has besides its checks.
-HISTORY, COLUMNS = "table_history", "table_columns"
+HISTORY, COLUMNS, WINDOWS = "table_history", "table_columns", "table_windows"
 
 
 class GuardSchema(StrictModel):
@@ -56,10 +57,12 @@ class GuardSpec(FrameRules):
     """The first version to judge; each one after it is judged too. By default the newest version when the guard first runs,
     as the whole table."""
     versions_per_run: int = Field(default=20, ge=1, le=1000)
-    """At most so many versions are judged in one run. While more wait, the sensor requests another run."""
+    """At most so many versions, or windows, are judged in one run. While more wait, the sensor requests another run."""
     rewrites: Literal["accept", "report", "quarantine"] = "report"
     """What a version means that replaces the table's content: an overwrite or RESTORE, or rows whose versions can no longer be
     read one by one. Its batch is the whole table. `report`: published with a warning. `quarantine`: a person decides."""
+    windows: GuardWindows | None = None
+    """Windows by a column of time. Without it each version is a window."""
     publish: PublishSpec | None = None
     """Where accepted rows go. Without it no row is copied."""
     asset: str | None = None
@@ -80,19 +83,45 @@ class GuardSpec(FrameRules):
 
     _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
 
+    @model_validator(mode="before")
+    @classmethod
+    def _cadence_of_windows(cls, values: Any) -> Any:
+        """Give checks the length of a window, as a table's `extraction.cadence` does."""
+        windows = values.get("windows") if isinstance(values, dict) else None
+        cadence = windows.get("cadence") if isinstance(windows, dict) else getattr(windows, "cadence", None)
+        return {**values, "cadence": cadence} if cadence and values.get("cadence") is None else values
+
     @model_validator(mode="after")
     def _guard_consistent(self) -> "GuardSpec":
         if bool(self.path) == bool(self.table):
             raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
-        if self.cadence is not None:
-            raise ValueError("cadence: a guard's windows are versions, which have no length; remove it")
+        if self.cadence != (self.windows.cadence if self.windows else None):
+            raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
+        self._refuse_unfit_windows()
         for index, check in enumerate(self.checks):
-            if check.id in (HISTORY, COLUMNS):
+            if check.id in (HISTORY, COLUMNS, WINDOWS):
                 raise ValueError(f"checks.{index}: {check.id!r} is a result of the guard's own; give the check a `name:`")
             if check.reads is not None:
                 table = check.reads.table
                 raise ValueError(f"checks.{index} ({check.id}): it reads {table}; a guard's checks read its own rows only")
         return self
+
+    def _refuse_unfit_windows(self) -> None:
+        if (windows := self.windows) is None:
+            return
+        column = self.columns.get(windows.column)
+        if column is None or column.type not in TIMES:
+            problem = "it is not declared there" if column is None else f"it is declared as {column.type}"
+            raise ValueError(f"windows.column: {windows.column}: declare it in `columns` as {' or '.join(TIMES)}; {problem}")
+        if column.type == "date" and windows.cadence == "hourly":
+            raise ValueError(f"windows.cadence: hourly: the date {windows.column} has no hours; choose daily or longer")
+        if self.start is not None:
+            raise ValueError("start: it counts versions; with `windows`, the first day is `windows.start`")
+        if self.publish and self.key and windows.column not in self.key:
+            raise ValueError(
+                f"publish: with `windows` and `key`, a key may have rows in two windows, of which the clean table could not"
+                f" keep the newer one; add {windows.column} to `key`, or remove `key`"
+            )
 
     @property
     def shown_table(self) -> str:
@@ -133,4 +162,6 @@ class GuardSpec(FrameRules):
         )
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
+        if self.windows is None:
+            left_out["windows"] = True  # the rules of a guard of versions keep their hash
         return self.model_dump_json(by_alias=True, exclude=left_out)

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.contracts.source import Zone
-from lakehouse_assets.contracts.source_kind import SourceKind
+from lakehouse_assets.contracts.source_kind import SourceKind, refuse_snapshots
 from lakehouse_assets.contracts.windows import Cadence
 
 AGGREGATE = re.compile(r"""count\(\*\)|(count|sum|avg|min|max)\(([^"()*\x00]{1,63})\)""")
@@ -17,8 +17,9 @@ AGGREGATE = re.compile(r"""count\(\*\)|(count|sum|avg|min|max)\(([^"()*\x00]{1,6
 
 class JdbcSource(SourceKind):
     """Rows of a table or view in PostgreSQL, MariaDB or MySQL, or, by standard SQL, in any database with a JDBC driver. A
-    window's rows are those whose `modified` is in it. Bronze has every value as text: arrays and composites as JSON, binary as
-    base64, times in ISO 8601 (with `Z`, unless it has no zone).
+    window's rows are those whose `modified` is in it. With `history: none`, a window has the whole table as it was when it was
+    read. Bronze has every value as text: arrays and composites as JSON, binary as base64, times in ISO 8601 (with `Z`, unless
+    it has no zone).
     """
 
     kind: Literal["jdbc"]
@@ -29,14 +30,16 @@ class JdbcSource(SourceKind):
     `LAKEHOUSE_JDBC_WAREHOUSE_USER` and `_PASSWORD`, and for any other `_JARS`, the path of the driver's jar."""
     table: str
     """`table` or `schema.table`, as the database spells it."""
-    modified: str
+    modified: str | None = None
     """The column with the time of a row's last change: `timestamptz`, `timestamp` or `date`; in MariaDB `timestamp`,
     `datetime` or `date`; elsewhere a time without a zone, or a date. Have an index on it. A row without a value is in no
-    window."""
-    history: Literal["window", "watermark"] = "window"
+    window. Needed, unless `history` is `none`."""
+    history: Literal["window", "watermark", "none"] = "window"
     """`window`: a row keeps its time, and a window can be read again. `watermark`: rows are updated in place, so the past is
     gone. Then a window ingests all rows modified since the last ingested ones, once. Bronze is the only copy. A missed window
-    stays empty, and the next one covers it. `upsert` mode only."""
+    stays empty, and the next one covers it. `upsert` mode only. `none`: the table has its present rows only. Then a window has
+    the whole table, once. Bronze is the only copy. The newest window is read; an older one that was missed stays missing.
+    `snapshot` mode only, and without `modified`."""
     overlap_minutes: int | None = Field(default=None, ge=0, le=5_256_000)
     """Required with `watermark`, refused without it: how many minutes before the last ingested rows are read again, for rows
     that were stamped before and committed after. Longer than the longest transaction."""
@@ -98,12 +101,23 @@ class JdbcSource(SourceKind):
             raise ValueError("control: with history: watermark rows move on to other windows before they can be counted")
         return self
 
+    @model_validator(mode="after")
+    def _snapshots(self) -> "JdbcSource":
+        if self.history != "none":
+            if self.modified is None:
+                raise ValueError("modified: needed, since it tells a row's window; or history: none, for whole snapshots")
+            return self
+        if self.modified is not None or self.partitions > 1:
+            raise ValueError("modified, partitions: with history: none one query reads the whole table; remove them")
+        if self.fingerprint != "modified":
+            raise ValueError("fingerprint: with history: none a window is read once, and never compared; remove it")
+        if self.control is not None:
+            raise ValueError("control: with history: none the totals would be of another moment than the rows")
+        return self
+
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError if rows by their time cannot be read in this mode."""
-        if mode == "snapshot":
-            raise ValueError(
-                "extraction.mode: a window of a jdbc source has only the rows modified in it; use upsert or append"
-            )
+        refuse_snapshots(self.history, mode, "jdbc")
         if mode == "append" and self.history == "watermark":
             raise ValueError("extraction.mode: with history: watermark rows of the overlap come twice; use upsert")
 

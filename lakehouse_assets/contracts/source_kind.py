@@ -60,6 +60,11 @@ class SourceKind(StrictModel):
         """Whether a window can be read again later; else bronze has its only copy."""
         return True
 
+    @property
+    def polled_by_spark(self) -> bool:
+        """Whether fingerprints need Spark: a run then starts its session before it asks for them."""
+        return False
+
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError for windows or a mode that the source cannot have."""
 
@@ -68,3 +73,14 @@ class SourceKind(StrictModel):
         `sources/` opens those of the package.
         """
         raise NotImplementedError  # each extension's kind
+
+
+def refuse_snapshots(history: str, mode: str, kind: str) -> None:
+    """Raise ValueError where the mode and the source's history do not fit."""
+    if mode == "snapshot" and history != "none":
+        raise ValueError(
+            f"extraction.mode: a window of a {kind} source has only the rows modified in it; use upsert or append, or"
+            " source.history: none for whole snapshots"
+        )
+    if mode != "snapshot" and history == "none":
+        raise ValueError("extraction.mode: with history: none a window has the whole table; use snapshot")

@@ -15,10 +15,11 @@ from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.source_kind import SourceKind
+from lakehouse_assets.contracts.spark_table import SparkTableSource
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.extensions import extensions
 
-BUILT_IN: tuple[type[SourceKind], ...] = (FilesSource, JdbcSource, KafkaSource, DeltaSource)
+BUILT_IN: tuple[type[SourceKind], ...] = (FilesSource, JdbcSource, KafkaSource, DeltaSource, SparkTableSource)
 
 
 @cache

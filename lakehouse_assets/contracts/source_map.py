@@ -119,18 +119,6 @@ class SourceMap:
         return bool(origin.override) and in_table
 
 
-def source_map_of(path: Path, table: str, shared: Shared) -> SourceMap:
-    """Return the source map of a valid table. The only table of a file has any name."""
-    documents = [each for each in read_documents(path) if isinstance(each.data, dict)] if path.is_file() else []
-    written = [each for each in documents if isinstance(each.data.get("attributes"), dict)]
-    # A file may have a thousand tables: only the requested one is resolved, unless its name is written in another file.
-    maps: list[tuple[Any, SourceMap]] = []
-    for document in [each for each in written if each.data["attributes"].get("name") == table] or written:
-        resolved = resolve_attributes(document.data["attributes"], shared)
-        maps.append((resolved.attributes.get("name"), SourceMap(document, shared, resolved.origins)))
-    return next((source_map for name, source_map in maps if name == table or len(maps) == 1), SourceMap())
-
-
 def is_guard(document: Document) -> bool:
     """Whether a document declares a guard of somebody else's table, and no table of the lake."""
     kind = document.data.get("type") if isinstance(document.data, dict) else None

@@ -35,6 +35,21 @@ def next_start(start: datetime, cadence: Cadence) -> datetime:
     return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
 
 
+def window_start(moment: datetime, cadence: Cadence) -> datetime:
+    """Return the start of the window that a moment (UTC) lies in. Weeks begin on Monday.
+
+    >>> window_start(datetime(2024, 5, 2, 7, 30, tzinfo=UTC), "weekly").isoformat()
+    '2024-04-29T00:00:00+00:00'
+    """
+    hour = moment.replace(minute=0, second=0, microsecond=0)
+    if cadence == "hourly":
+        return hour
+    day = hour.replace(hour=0)
+    if cadence == "weekly":
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if cadence == "monthly" else day
+
+
 def window_at(start: datetime, cadence: Cadence) -> Window:
     """Return the window that starts at ``start`` (UTC)."""
     return _window(as_utc(start), cadence)

@@ -141,7 +141,7 @@ def decide(
     drift = drift_verdict(record.p_extracted_at, evidence, knowledge)
     outcomes = _outcomes(spec, current, planned, record, evidence, knowledge, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
-    number = max((d.number for d in knowledge.decisions), default=0) + 1
+    number = ledger.last_number(knowledge.decisions) + 1
     decision = make_decision(
         outcomes,
         evidence,

@@ -4,7 +4,7 @@ Belongs here: the order of a frame's checks, and the end of its window. Does not
 judgement.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from lakehouse_assets.checks.base import CheckContext
@@ -12,7 +12,7 @@ from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.frame_rules import FrameRules
-from lakehouse_assets.contracts.windows import next_start
+from lakehouse_assets.contracts.windows import next_start, window_start
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge, drift_verdict, make_decision
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
@@ -21,19 +21,9 @@ from lakehouse_assets.decisions.gate import Outcome
 KEY_CHECK = "key_not_null"
 
 
-def window_start(rules: FrameRules, at: datetime) -> datetime:
-    """Return the start of the window that a moment is in: by `cadence`; without one, the moment itself. Weeks begin on Monday.
-
-    >>> from datetime import UTC
-    >>> window_start(FrameRules(cadence="weekly"), datetime(2024, 5, 1, 12, tzinfo=UTC)).isoformat()
-    '2024-04-29T00:00:00+00:00'
-    """
-    if rules.cadence is None:
-        return at
-    hour = at.replace(minute=0, second=0, microsecond=0)
-    day = hour.replace(hour=0)
-    starts = {"hourly": hour, "daily": day, "weekly": day - timedelta(days=day.weekday()), "monthly": day.replace(day=1)}
-    return starts[rules.cadence]
+def batch_start(rules: FrameRules, at: datetime) -> datetime:
+    """Return the start of the window that a moment is in: by `cadence`; without one, the moment itself."""
+    return at if rules.cadence is None else window_start(at, rules.cadence)
 
 
 def frame_context(rules: FrameRules, start: datetime, view: str = "batch") -> CheckContext:

@@ -11,7 +11,8 @@ from typing import Literal
 from lakehouse_assets.decisions.naming import first_of
 
 # added: the rows of appended files; changed: of the change data feed; table: all rows of the version; none: no row changed.
-Rows = Literal["added", "changed", "table", "none"]
+# By `windows`: window: the rows of one window; outside: those of none, with what happened to the table.
+Rows = Literal["added", "changed", "table", "none", "window", "outside"]
 # Why a person may have to look: the content was replaced, versions cannot be read any more, or it is another table.
 Event = Literal["", "rewritten", "lost", "replaced"]
 Kind = Literal["none", "append", "rewrite", "overwrite", "restore"]
@@ -59,7 +60,8 @@ class LastVersion:
 class VersionBatch:
     """The batch of ``version``: what the versions after ``after`` brought. ``window``: its name. ``text``: which rows these
     are. ``renamed``: columns with another name than in the version judged before. ``removes``: the version may have removed
-    rows, which a clean table must lose too.
+    rows, which a clean table must lose too. ``of_window``: by `windows`, the SQL by which its rows are found. ``outside``: the
+    number of rows in no window.
     """
 
     version: int
@@ -70,6 +72,8 @@ class VersionBatch:
     event: Event = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
     removes: bool = False
+    of_window: str = ""
+    outside: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
+from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, WINDOWS, GuardSpec
+from lakehouse_assets.contracts.windows import KEY_FORMATS
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, make_decision
 from lakehouse_assets.decisions.frame import judge_rows
@@ -44,7 +45,7 @@ class VersionEvidence:
     @property
     def measured(self) -> bool:
         """Whether the rules were evaluated on rows."""
-        return self.batch.rows != "none" and not self.mistakes
+        return self.batch.rows not in ("none", "outside") and not self.mistakes
 
 
 def history_outcome(spec: GuardSpec, batch: VersionBatch, numbers: BatchNumbers) -> Outcome:
@@ -79,6 +80,41 @@ def columns_outcome(spec: GuardSpec, evidence: VersionEvidence) -> Outcome:
     return Outcome(COLUMNS, "columns", "critical", "passed", "none", 0, "")
 
 
+def may_be_closed(decision: Decision) -> bool:
+    """Whether a later decision on the table as a whole closes this quarantined one. What `table_history` quarantines, only a
+    person settles; windows are no part of it.
+    """
+    start, of_history = decision.p_extracted_at, any(r.check == HISTORY and r.effect == "batch" for r in decision.reasons)
+    return start is not None and not may_be_window(start) and not of_history
+
+
+def batch_name(spec: GuardSpec, decision: Decision) -> str:
+    """Return what people call a decision's batch: a version, or the window of a guard with `windows`."""
+    start = decision.p_extracted_at
+    if spec.windows and start and may_be_window(start):
+        return f"window {start.strftime(KEY_FORMATS[spec.windows.cadence])}"
+    return f"version {decision.bronze_version}"
+
+
+def may_be_window(start: datetime) -> bool:
+    """Whether a batch of a guard with `windows` may be a window: the table as a whole is named by another moment."""
+    return (start.minute, start.second, start.microsecond) == (0, 0, 0)
+
+
+def windows_outcome(spec: GuardSpec, batch: VersionBatch) -> Outcome:
+    """Return the result `table_windows`: how many rows of the table lie in no window."""
+    windows, observed = spec.windows, {"outside": batch.outside}
+    if windows is None or not batch.outside:
+        return Outcome(WINDOWS, "windows", "info", "passed", "none", 0, "", observed)
+    before = f", or one before {windows.start}" if windows.start else ""
+    text = (
+        f"{batch.outside} row(s) lie in no window and are not judged: they have no {windows.column}{before}, or one of a window"
+        " that has not begun; correct them, or release the version"
+    )
+    severity, effect = ("critical", "batch") if windows.outside == "quarantine" else ("warning", "report")
+    return Outcome(WINDOWS, "windows", severity, "failed", effect, batch.outside, text, observed)
+
+
 def decide_version(
     spec: GuardSpec,
     batch: Batch,
@@ -95,6 +131,8 @@ def decide_version(
     """
     start, numbers, drift = start_of(batch), evidence.numbers, None
     outcomes = [history_outcome(spec, evidence.batch, numbers), columns_outcome(spec, evidence)]
+    if evidence.batch.rows == "outside":
+        outcomes.append(windows_outcome(spec, evidence.batch))
     of_rows = BatchEvidence(numbers, list(evidence.profiles))
     if evidence.measured:
         of_checks, drift = judge_rows(spec, start, of_rows, knowledge)
@@ -119,8 +157,20 @@ def decide_version(
         decided_at=at,
         teaches=drift is not None and drift.learns,
     )
-    closed = closed_by(decision, log) if evidence.batch.rows == "table" else []
+    if evidence.batch.rows == "window":
+        closed = replaced_extractions(decision, log)
+    else:
+        closed = closed_by(decision, log) if evidence.batch.rows in ("table", "outside") else []
+        if evidence.batch.rows == "outside":
+            # The table as a whole settles what was said of it before, and no window.
+            closed = [old for old in closed if may_be_closed(old)]
     return [decision, *closed]
+
+
+def replaced_extractions(decision: Decision, log: Sequence[Decision]) -> list[Decision]:
+    """Return the records of a window's earlier extractions, which an accepted one replaces."""
+    earlier = [d for d in ledger.earlier(decision, log) if d.superseded_by is None]
+    return superseded(earlier, decision, None) if decision.accepted else []
 
 
 def closed_by(decision: Decision, log: Sequence[Decision]) -> list[Decision]:
@@ -175,7 +225,7 @@ def recorded_numbers(decision: Decision) -> BatchNumbers:
 def is_of_kind(record: ExtractionRecord | None, rows: str) -> bool:
     """Whether a recorded version's batch is comparable with one of these rows: whole tables with whole tables."""
     recorded = rows_of(record)
-    return recorded != "none" and (recorded == "table") == (rows == "table")
+    return recorded not in ("none", "outside") and (recorded == "table") == (rows == "table")
 
 
 def rows_of(record: ExtractionRecord | None) -> str:

@@ -49,6 +49,11 @@ def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -
     return last
 
 
+def last_number(decisions: Iterable[Decision]) -> int:
+    """Return the number of the last decision; 0 before the first."""
+    return max((decision.number for decision in decisions), default=0)
+
+
 def accepted_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
     """The batches whose clean rows make up silver: at most one extraction per window."""
     return {batch: decision for batch, decision in current_decisions(decisions, as_of).items() if decision.accepted}

@@ -98,9 +98,13 @@ class Destination:
         """Return the newest version of an existing table."""
         return int(self.spark.sql(f"DESCRIBE HISTORY {self.sql} LIMIT 1").collect()[0]["version"])
 
-    def version_of(self, decision_id: str) -> int | None:
-        """Return the version whose commit names a decision, if it is among the newest."""
-        for row in self.spark.sql(f"DESCRIBE HISTORY {self.sql} LIMIT 50").collect():
+    def version_of(self, decision_id: str, since: int | None = None) -> int | None:
+        """Return the version whose commit names a decision, if it is among the newest. ``since``: look at all commits after
+        this version, however many others have made meanwhile.
+        """
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.sql}" + (" LIMIT 50" if since is None else ""))
+        newest = history if since is None else history.where(history["version"] > since)
+        for row in newest.collect():
             try:
                 metadata = json.loads(row["userMetadata"] or "{}")
             except ValueError:

@@ -16,7 +16,7 @@ from lakehouse_assets.errors import LockedError, RefusedError, java_causes
 from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage import commit_metadata, delta
+from lakehouse_assets.storage import commit_metadata, delta_writes
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 
 Mode = Literal["append", "merge", "overwrite"]
@@ -73,7 +73,7 @@ def commit_decision(to: Destination, rules: FrameRules, decision: Decision, step
     faster, RefusedError if the table does not take the rows.
     """
     try:
-        with delta.tag_commits(to.spark, commit_metadata.encode_decisions(step, [decision], [decision])):
+        with delta_writes.tag_commits(to.spark, commit_metadata.encode_decisions(step, [decision], [decision])):
             write()
     except SCAN_ERRORS as error:
         if find_disk_fault(error):

@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.frame_rules import frame_mistakes, unknown_refer
 from lakehouse_assets.contracts.windows import as_utc
 from lakehouse_assets.decisions.decide import Knowledge
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
-from lakehouse_assets.decisions.frame import window_start
+from lakehouse_assets.decisions.frame import batch_start
 from lakehouse_assets.errors import LakehouseError, QuarantinedError, RefusedError
 from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.frames.exchange import Exchange, forget_quarantined
@@ -62,7 +62,7 @@ def judge(document: FrameDocument, frame: DataFrame, options: Options, plan: Pla
     exists = exchange.refuse_unfit(frame) if exchange else False
     quarantine_to = _quarantine_of(frame, plan)
     at = datetime.now(UTC)
-    start = window_start(document.rules, at) if options.window is None else _read_window(options.window)
+    start = batch_start(document.rules, at) if options.window is None else _read_window(options.window)
     state = _baseline_of(document, frame, options.baseline)
     folder = StagingFolder(frame.sparkSession, options.staging)
     try:

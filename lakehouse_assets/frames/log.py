@@ -13,6 +13,7 @@ from pathlib import Path
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.frame_rules import FrameRules
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import Knowledge
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.verdict import windows_compared
@@ -55,7 +56,7 @@ class FrameLog:
     @property
     def last(self) -> int:
         """The number of the last decision; 0 before the first."""
-        return max((d.number for d in self.decisions), default=0)
+        return ledger.last_number(self.decisions)
 
     def baseline(self) -> BaselineState | None:
         """Return the profiles of the accepted windows, merged; None for rules without `drift`."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ABSENT = "the clean table is gone"
 OF_ANOTHER_LOG = "the clean table is of another log of decisions"
+REWOUND = "the clean table was restored to an earlier version"
 
 
 def absolute_path(path: str, settings: Settings) -> str:
@@ -47,6 +48,16 @@ def clean_table(spec: GuardSpec, settings: Settings, state: "GuardState", exists
     return CleanTable(bool(spec.key), gap or _replacement(spec, settings, state, exists))
 
 
+def has_lost_rows(spec: GuardSpec, settings: Settings, state: "GuardState", exists: bool | None = None) -> bool:
+    """Whether a clean table that had published rows lacks some of them now: somebody else has deleted, replaced or rewound it.
+    One more version must not be published to it then: only a whole table mends it.
+    """
+    if last_publication(state.decisions) is None:
+        return False
+    clean = clean_table(spec, settings, state, exists)
+    return bool(clean and clean.gap)
+
+
 def is_refused_table(state: "GuardState", version: int) -> bool:
     """Whether the last judgement was of this version's whole table, and quarantined it: then nothing is judged again."""
     judgements = [d for d in state.decisions if d.superseded_by is None and d.kind == "judged"]
@@ -67,6 +78,9 @@ def _replacement(spec: GuardSpec, settings: Settings, state: "GuardState", exist
             return OF_ANOTHER_LOG
         number = last.silver_version or 0
         commit = delta.read_commit(path, number) if number <= delta.version(path) else delta.Commit("")
+        is_rewound = delta.was_restored_after(path, number)
     except (DeltaError, OSError) as error:
         raise SourceError(f"{spec.name}: publish.to: the clean table cannot be read: {type(error).__name__}") from None
-    return OF_ANOTHER_LOG if commit and last.decision_id not in commit.decisions else ""
+    if commit and last.decision_id not in commit.decisions:
+        return OF_ANOTHER_LOG
+    return REWOUND if is_rewound else ""

@@ -3,7 +3,7 @@
 Belongs here: what a version of each kind does to the clean table. Does not: the commit (frames/exchange), or the verdict.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pyspark.sql import DataFrame
@@ -13,6 +13,7 @@ from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.guard import VersionBatch
+from lakehouse_assets.decisions.guard_publication import last_publication
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.frames.destination import Destination
 from lakehouse_assets.frames.exchange import assignments, commit_decision, insertion, is_newer, merge_rows
@@ -27,14 +28,19 @@ REMOVED, REPLACES = "_judged_gone", "_judged_replaces"
 
 @dataclass(frozen=True)
 class CleanTableWriter:
-    """``to``: the clean table. ``guarded``: the path of the table that others write."""
+    """``to``: the clean table. ``guarded``: the path of the table that others write. ``location``: the clean table's, as
+    `refuse_unfit` found it; None: it does not exist yet.
+    """
 
     to: Destination
     guard: GuardSpec
     guarded: str
+    location: str | None = None
 
     def refuse_unfit(self) -> Self:
-        """Return itself. Raises RefusedError where the clean table is the guarded one, or no guard made it."""
+        """Return the writer of the table as it is now. Asks Spark once. Raises RefusedError where the clean table is the
+        guarded one, or no guard made it.
+        """
         if (detail := self.to.detail()) is None:
             if self.to.holds_files():
                 raise RefusedError(f"{self._key} holds files, and is no Delta table; choose another path")
@@ -44,7 +50,7 @@ class CleanTableWriter:
             raise RefusedError(f"{self._key} is the guarded table itself; choose another one")
         if WINDOW not in self.to.read().columns:
             raise RefusedError(f"{self._key} is a table that no guard made; choose another one, which the guard creates")
-        return self
+        return replace(self, location=str(detail["location"]))
 
     @property
     def _key(self) -> str:
@@ -55,10 +61,12 @@ class CleanTableWriter:
         changes no row. A decision that was published before is published no second time.
         """
         batch = target.version_batch
-        if batch.rows == "none" and not batch.removes:
+        if batch.rows == "outside" or (batch.rows == "none" and not batch.removes):
             return None
-        exists = self.to.detail() is not None
-        if exists and (version := self.to.version_of(decision.decision_id)) is not None:
+        exists = self.location is not None
+        last = last_publication(target.history)
+        since = -1 if last is None or last.silver_version is None else last.silver_version
+        if exists and (version := self.to.version_of(decision.decision_id, since)) is not None:
             return version
         if WINDOW in target.rows.columns:
             raise RefusedError(
@@ -75,10 +83,10 @@ class CleanTableWriter:
             if not exists:
                 self.to.save(rows.write.format("delta").mode("error"))
             elif is_whole:
-                rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self._location)
+                rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.location)
             elif batch.rows == "table":
                 self._replace_until(rows, decision, batch)
-            elif self.guard.key:
+            elif self.guard.key and batch.rows != "window":
                 self._merge(target, rows, decision, batch)
             else:
                 self._replace_where(rows, f"{WINDOW} = {literal(batch.window)}")
@@ -125,14 +133,10 @@ class CleanTableWriter:
         ]
 
     def _replace_where(self, rows: DataFrame, condition: str) -> None:
-        rows.write.format("delta").mode("overwrite").option("replaceWhere", condition).save(self._location)
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", condition).save(self.location)
 
     def _add_columns(self, rows: DataFrame) -> None:
         """Add the columns that the clean table lacks."""
         names = {name.lower() for name in self.to.read().columns}
         if new := [f"{identifier(name)} {kind}" for name, kind in rows.dtypes if name.lower() not in names]:
             self.to.spark.sql(f"ALTER TABLE {self.to.sql} ADD COLUMNS ({', '.join(new)})")
-
-    @property
-    def _location(self) -> str:
-        return str((self.to.detail() or {})["location"])

@@ -5,12 +5,14 @@ Belongs here: the log → the next batch. Does not: which batch that is (decisio
 
 import json
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.guard import LastVersion, TableNow, VersionBatch, VersionChange, after_vacuum, next_batch
+from lakehouse_assets.decisions.guard_windows import is_window, last_scan, waiting_windows
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.guards.clean_state import absolute_path, clean_table, is_refused_table
 from lakehouse_assets.settings import Settings
@@ -60,9 +62,35 @@ class GuardState:
         return LastVersion(record.bronze_version, record.p_extracted_at, table_id, digest, names)
 
     @property
+    def last_number(self) -> int:
+        """The number of the last decision; 0 before the first."""
+        return max((d.number for d in self.decisions), default=0)
+
+    @property
     def quarantined(self) -> list[Decision]:
         """The versions that are in quarantine now."""
         return ledger.quarantined_decisions(self.decisions)
+
+
+def waits_by_windows(spec: GuardSpec, settings: Settings, state: GuardState, now: datetime) -> str:
+    """Return what a guard with `windows` waits for, as a text that changes with it: a newer version, or closed windows that
+    nobody has judged. Empty for nothing. No JVM. Raises SourceError where the log cannot be read.
+    """
+    if spec.windows is None:
+        return ""
+    table, last = foreign_table(spec, settings), last_scan(state.records)
+    log = table.log()
+    closed = waiting_windows(state.records, state.decisions, spec.windows.cadence, now)
+    of_table = ledger.undecided_extractions([r for r in state.records.values() if not is_window(r)], state.decisions)
+    if closed or of_table:
+        return f"{len(closed)} windows, {len(of_table)}, {state.last_number}"
+    if last is None or log.newest < last.version:
+        return f"version {log.newest}"
+    if last.version in log.entries and table.commits(log, last.version, last.version)[0].digest != last.digest:
+        return f"another table, version {log.newest}"
+    begin = max(last.version + 1, log.oldest, log.newest - MOST_COMMITS + 1)
+    changes = any(c.kind != "none" or c.states_schema for c in table.commits(log, begin)) if begin <= log.newest else False
+    return f"version {log.newest}" if changes or begin > last.version + 1 else ""
 
 
 @dataclass(frozen=True)

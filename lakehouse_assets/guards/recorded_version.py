@@ -28,7 +28,12 @@ def recorded_batch(record: ExtractionRecord) -> VersionBatch:
     position: dict[str, Any] = json.loads(record.position or "{}")
     named = {name: position[name] for name in ("after", "rows", "event", "text")}
     return VersionBatch(
-        version=record.bronze_version, window=record.p_extracted_at, removes=bool(position.get("removes")), **named
+        version=record.bronze_version,
+        window=record.p_extracted_at,
+        removes=bool(position.get("removes")),
+        of_window=position.get("of_window", ""),
+        outside=position.get("outside", 0),
+        **named,
     )
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.guard_windows import GuardWindows
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import Knowledge
@@ -19,6 +20,7 @@ from lakehouse_assets.errors import LakehouseError, SourceError, java_causes
 from lakehouse_assets.frames.log import FrameLog
 from lakehouse_assets.frames.session import require_frame
 from lakehouse_assets.frames.staging_folder import StagingFolder
+from lakehouse_assets.guards.clean_state import has_lost_rows
 from lakehouse_assets.guards.guard_run import GuardRun, clean_exists, located_run, writer_of
 from lakehouse_assets.guards.observed_table import (
     GuardState,
@@ -28,9 +30,10 @@ from lakehouse_assets.guards.observed_table import (
     physical_names,
     table_path,
 )
-from lakehouse_assets.guards.recorded_version import is_still_there, target_of_decision
+from lakehouse_assets.guards.recorded_version import is_still_there, recorded_batch, target_of_decision
 from lakehouse_assets.guards.target import GuardTarget
 from lakehouse_assets.guards.version_rows import added_row_count, read_batch
+from lakehouse_assets.guards.window_run import at_newest_version, record_again, record_changes, waiting_batches
 from lakehouse_assets.measures.error_text import ABSENT_FILE, error_text
 from lakehouse_assets.pipeline.gate import JUDGING, Step, log, mark_applied, profiles, quarantine, run_steps, stage, write
 from lakehouse_assets.settings import Settings
@@ -75,15 +78,19 @@ def complete_earlier_runs(run: GuardRun) -> None:
     if unapplied := ledger.unapplied_decisions(state.decisions):
         for decision in logs.with_evidence(settings, table, unapplied):
             if run.guard.publish is None or not publish_decision(run, state, decision):
+                if run.guard.publish and run.guard.windows and decision.accepted:
+                    record_again(run, run.guard.windows, state, decision)
                 apply(run, [decision], state.decisions)
         project_check_results(settings, table)
 
 
 def publish_decision(run: GuardRun, state: GuardState, decision: Decision) -> bool:
     """Apply a decision with its rows, which are read again; return False, and do nothing, where they cannot be read any more,
-    or the decision moves no row.
+    the decision moves no row, or the clean table lacks the rows of earlier ones.
     """
     if decision.kind == "discarded" or not is_still_there(run, state, decision):
+        return False
+    if has_lost_rows(run.guard, run.settings, state, clean_exists(run)):
         return False
     try:
         with target_of_decision(run, state, decision, decision.waived) as target:
@@ -114,6 +121,10 @@ def judge_versions(run: GuardRun) -> JudgedVersions:
     """
     judgement, run = JudgedVersions(), located_run(run)
     with locked(run):
+        if run.guard.windows:
+            _judge_windows(run, run.guard.windows, judgement)
+            project_check_results(run.settings, run.table)
+            return judgement
         passed = -1
         while True:
             state = GuardState.read(run.settings, run.guard)
@@ -133,6 +144,22 @@ def judge_versions(run: GuardRun) -> JudgedVersions:
     return judgement
 
 
+def _judge_windows(run: GuardRun, windows: GuardWindows, judgement: JudgedVersions) -> None:
+    """Judge the windows that versions touched since the last run, and those that have closed since."""
+    try:
+        record_changes(run, windows, GuardState.read(run.settings, run.guard))
+        while waiting := waiting_batches(run, windows, state := GuardState.read(run.settings, run.guard)):
+            if len(judgement.new) >= run.guard.versions_per_run:
+                judgement.is_behind = True
+                break
+            record = at_newest_version(run, windows, waiting[0])
+            target = _judge_record(run, state, record, recorded_batch(record))
+            judgement.new += target.own
+            judgement.samples = {**target.samples, **judgement.samples}
+    except Exception as error:
+        raise _in_words(run, error) from error
+
+
 def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
     """Judge one version. Where its files are gone, the table as it is now is judged in its place."""
     try:
@@ -145,7 +172,10 @@ def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: Ve
 
 
 def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
-    record = _record(run, observation, batch)
+    return _judge_record(run, state, _record(run, observation, batch), batch)
+
+
+def _judge_record(run: GuardRun, state: GuardState, record: ExtractionRecord, batch: VersionBatch) -> GuardTarget:
     if not same_record(state.records.get(record.batch), record):
         logs.record_extractions(run.settings, [record])
         run.step("observed_done")
@@ -154,7 +184,7 @@ def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, bat
     try:
         rows = require_frame(read_batch(run.spark, path, batch, f"{folder.path}/added"))
         target = GuardTarget(
-            run, list(state.decisions), rows=rows, batch=record.batch, number=last_number(state.decisions) + 1,
+            run, list(state.decisions), rows=rows, batch=record.batch, number=ledger.last_number(state.decisions) + 1,
             knowledge=knowledge_of(run.settings, run.guard, state, record), folder=folder, guard=run.guard,
             version_batch=batch, rows_logged=added_row_count(path, batch), history=state.decisions,
         )  # fmt: skip
@@ -165,16 +195,11 @@ def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, bat
         folder.remove()
 
 
-def last_number(decisions: Sequence[Decision]) -> int:
-    """Return the number of the last decision; 0 before the first."""
-    return max((decision.number for decision in decisions), default=0)
-
-
 def knowledge_of(settings: Settings, guard: GuardSpec, state: GuardState, record: ExtractionRecord) -> Knowledge:
     """Return what a version is judged by: accepted versions of its kind, since a whole table is not like an appended part."""
     rows = json.loads(record.position or "{}")["rows"]
     alike = [d for d in state.decisions if is_of_kind(state.records.get(d.batch), rows)]
-    of_kind, number = FrameLog(settings, guard, alike), last_number(state.decisions)
+    of_kind, number = FrameLog(settings, guard, alike), ledger.last_number(state.decisions)
     # A request on the baseline counts from the decision after it, of whatever kind.
     baseline = read_baseline(settings, guard, of_kind.current, number) if guard.drift else None
     return of_kind.knowledge(record.p_extracted_at, baseline)

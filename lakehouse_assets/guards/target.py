@@ -46,7 +46,7 @@ class GuardTarget(FrameTarget):
     @property
     def is_measured(self) -> bool:
         """Whether the rules can be evaluated on rows of this version."""
-        return self.version_batch.rows != "none" and not self.mistakes
+        return self.version_batch.rows not in ("none", "outside") and not self.mistakes
 
     @property
     def batches(self) -> list[Batch]:

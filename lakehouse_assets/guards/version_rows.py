@@ -4,7 +4,7 @@ Belongs here: batch → frame. Does not: which rows these are (decisions/guard),
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -29,24 +29,27 @@ def read_batch(spark: SparkSession, path: str, batch: VersionBatch, folder: str)
     Raises SourceError where the version's commit cannot be read.
     """
     if batch.rows == "changed":
-        changes = _read_feed(spark, path, batch)
+        changes = read_feed(spark, path, batch.version)
         return changes.where(F.col("_change_type").isin("insert", "update_postimage")).drop(*FEED_COLUMNS)
     if batch.rows == "added":
         write_log_of_added_files(path, batch.version, folder)
         return spark.read.format("delta").load(folder)
     rows = spark.read.format("delta").option("versionAsOf", batch.version).load(path)
+    if batch.rows in ("window", "outside"):
+        return rows.where(batch.of_window)
     return rows.limit(0) if batch.rows == "none" else rows
 
 
 def removed_keys(spark: SparkSession, path: str, batch: VersionBatch, key: Sequence[str]) -> DataFrame:
     """Return the keys of the rows that a version deleted or replaced, by the change data feed."""
-    changes = _read_feed(spark, path, batch).where(F.col("_change_type").isin("delete", "update_preimage"))
+    changes = read_feed(spark, path, batch.version).where(F.col("_change_type").isin("delete", "update_preimage"))
     return changes.select(*map(identifier, key)).distinct()
 
 
-def _read_feed(spark: SparkSession, path: str, batch: VersionBatch) -> DataFrame:
+def read_feed(spark: SparkSession, path: str, version: int) -> DataFrame:
+    """Return the rows of a version's change data feed."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    return reader.option("startingVersion", batch.version).option("endingVersion", batch.version).load(path)
+    return reader.option("startingVersion", version).option("endingVersion", version).load(path)
 
 
 def write_log_of_added_files(path: str, version: int, folder: str) -> None:
@@ -54,8 +57,21 @@ def write_log_of_added_files(path: str, version: int, folder: str) -> None:
 
     So Spark reads these files and no other, with the table's own schema, column mapping and partition values.
     """
+    write_log_of_files(path, version, changed_files(path, version)[0], folder)
+
+
+def changed_files(path: str, version: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the actions by which a version added and removed files, without those that only move rows."""
     actions = [json.loads(line) for line in _read_commit(path, version).splitlines() if line.strip()]
-    added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+    added, removed = (
+        [action[kind] for action in actions if kind in action and action[kind].get("dataChange", True)]
+        for kind in ("add", "remove")
+    )
+    return added, removed
+
+
+def write_log_of_files(path: str, version: int, added: Sequence[Mapping[str, Any]], folder: str) -> None:
+    """Write a Delta log into ``folder`` with these files of the table, and the columns of a version."""
     lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 0, "operation": "WRITE", "operationParameters": {}}}]
     lines += _protocol_and_metadata(path, version)
     lines += [{"add": {**add, "path": _address(path, add["path"])}} for add in added]
@@ -69,7 +85,7 @@ def added_row_count(path: str, batch: VersionBatch) -> int:
     """Return the rows of a batch by the statistics of its files; 0 where they are not known. No JVM."""
     if batch.rows == "table":
         return delta.snapshot(path, batch.version).rows or 0
-    if batch.rows == "none":
+    if batch.rows in ("none", "window", "outside"):
         return 0
     actions = [json.loads(line) for line in _read_commit(path, batch.version).splitlines() if line.strip()]
     added = [action["add"] for action in actions if "add" in action]

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.spark_types import parse_type
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.measures.surrogate_key import hash_sql
 from lakehouse_assets.measures.typed import within_calendar
-from lakehouse_assets.storage.session import disable_ansi, rule_semantics
+from lakehouse_assets.storage.session_properties import disable_ansi, rule_semantics
 
 
 def as_silver(rows: DataFrame, spec: TableContract) -> DataFrame:

@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.batch import start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask, name_mask
@@ -55,7 +56,7 @@ def read_baseline_version(settings: Settings, spec: TableSpec, version: int | No
     """The baseline after decision ``version`` (default: now). No JVM. Raises RefusedError without drift or such a version."""
     drift_of(spec)
     decisions = logs.decisions(settings, spec.name)
-    last = max((d.number for d in decisions), default=0)
+    last = ledger.last_number(decisions)
     if version is not None and not 0 <= version <= last:
         raise RefusedError(f"{spec.name} has no baseline version {version}: its decisions are numbered 1 to {last}")
     at = last if version is None else version

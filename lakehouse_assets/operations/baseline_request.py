@@ -9,6 +9,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.pipeline.run import TableRun
@@ -83,7 +84,7 @@ def apply_once(
     drift_of(run.spec)
     with completing(run):
         decisions = logs.decisions(run.settings, run.table)
-        after = max((d.number for d in decisions), default=0)
+        after = ledger.last_number(decisions)
         events = baseline_events(run.settings, run.table)
 
         def id_of(number: int, nth: int) -> str:

@@ -21,7 +21,7 @@ from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.pipeline.silver_write import rebuild_silver
 from lakehouse_assets.queries.schema_status import SchemaStatus, read_schema_status
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import is_laid_out
 from lakehouse_assets.storage.lock import table_lock
@@ -69,7 +69,7 @@ def rebuild(run: Run) -> Rebuilt:
                 log_rebuilt(run.settings, run.table, run.run_id, run.clock())
             else:
                 applied = [d.decision_id for d in live.accepted.values()]
-                with delta.tag_commits(run.spark, delta.commit_metadata_of(applied, "rebuild")):
+                with delta_writes.tag_commits(run.spark, delta.commit_metadata_of(applied, "rebuild")):
                     record_contract(run.spark, path, run.spec)
             return Rebuilt(rows, rows if mended else gained, lost, delta.version(path))
 
@@ -157,12 +157,12 @@ def _migrate(run: Run, renames: Mapping[str, str] | None, lose: Collection[str])
         refuse_loss(run.table, steps, lose)
         path = run.path("silver")
         refuse_violated(run.spark, path, status.spec)
-        delta.allow_types(run.spark, path, [kind for _, kind in status.promised])
+        delta_writes.allow_types(run.spark, path, [kind for _, kind in status.promised])
         if any(step.rewrites for step in steps) or not status.same_values:
             decisions = logs.decisions(run.settings, run.table)
             rebuild_silver(run.with_contract(evolution.effective_table(run.spec, decisions)), ledger.live_decisions(decisions))
         elif added := {step.column: step.becomes for step in steps if step.action == "add"}:
-            delta.add_columns(run.spark, path, added)
+            delta_writes.add_columns(run.spark, path, added)
         apply_declarations(run.spark, path, status.spec)
         run.step("migrated")
         return steps

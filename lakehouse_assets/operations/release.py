@@ -57,7 +57,7 @@ def release(
         _refuse_unknown(evolution.plan(evolution.effective_table(run.spec, decisions), record).after, waived)
         if teach and run.spec.drift is None:
             raise RefusedError(f"{run.table} declares no drift: there is no baseline to join")
-        name = operation.id_after(_last_number(decisions))
+        name = operation.id_after(ledger.last_number(decisions))
         judgement = JudgementRequest("released", tuple(sorted(waived)), by, because, teach, name)
         target = SilverTarget(run, decisions, records=[record], request=judgement)
         run_steps(target, RELEASE)
@@ -84,8 +84,8 @@ def discard(run: Run, start: datetime, seq: int | None, *, by: str, because: str
         verdict, counts = discard_rows(current)
         decision = replace(
             current,
-            number=_last_number(decisions) + 1,
-            operation=operation.id_after(_last_number(decisions)),
+            number=ledger.last_number(decisions) + 1,
+            operation=operation.id_after(ledger.last_number(decisions)),
             kind="discarded",
             verdict=verdict,
             counts=counts,
@@ -117,7 +117,7 @@ def rejudge(run: Run, windows: Sequence[Window], *, by: str, because: str) -> li
             raise RefusedError(f"{run.table}: no window here has been judged, or all were discarded; run `lakehouse run`")
         request = {"windows": [window.start for window in windows], "by": by, "because": because}
         operation = _operation(run, "rejudged", request)
-        before, name = _decided_before(run, operation, decisions, chosen), operation.id_after(_last_number(decisions))
+        before, name = _decided_before(run, operation, decisions, chosen), operation.id_after(ledger.last_number(decisions))
         name = next((d.operation for d in before.values() if d.operation), name)
         records = {r.batch: r for r in logs.extractions(run.settings, run.table)}
         rejudged: list[Decision] = [*before.values()]
@@ -138,7 +138,8 @@ def _decided_before(
     batches = {decision.batch for decision in chosen}
     decided = {batch: d for batch, d in _decisions_of(run, operation, decisions).items() if batch in batches}
     attempted = {run.run_id, *run.attempts}
-    new = _last_number(decisions) > _last_number([*decided.values()]) and not attempted & {d.run_id for d in decided.values()}
+    later = ledger.last_number(decisions) > ledger.last_number(decided.values())
+    new = later and not attempted & {d.run_id for d in decided.values()}
     return {} if new and decided.keys() == batches else decided
 
 
@@ -177,10 +178,6 @@ def _decisions_of(run: Run, operation: Operation, decisions: Sequence[Decision])
         when = f"{decision.decided_at:%Y-%m-%d %H:%M}"
         run.step(f"{decision.kind} before, on {when}, by decision {decision.number}: not done again")
     return {decision.batch: decision for decision in complete}
-
-
-def _last_number(decisions: Sequence[Decision]) -> int:
-    return max((decision.number for decision in decisions), default=0)
 
 
 def _of_window(decisions: Sequence[Decision], start: datetime) -> dict[int, Decision]:

@@ -27,8 +27,7 @@ def newest(history: History) -> list[WindowState]:
 
 
 def _x(windows: Sequence[WindowState]) -> list[str]:
-    # A table without windows has versions: their names are no dates, and stay in their order.
-    return [window.start.strftime("%Y-%m-%d %H:%M") if window.start else window.name for window in windows]
+    return [window.time for window in windows]
 
 
 def _links(windows: Sequence[WindowState]) -> list[str | None]:
@@ -37,9 +36,9 @@ def _links(windows: Sequence[WindowState]) -> list[str | None]:
 
 def _number(value: Any) -> float | int | None:
     """Return a number as JSON can hold it, with six digits."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value if isinstance(value, int) else float(f"{value:.6g}")
+    if type(value) is float:
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def rows_chart(history: History) -> Chart | None:

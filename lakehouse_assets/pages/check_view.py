@@ -77,6 +77,9 @@ def _view(history: History, name: str, of_check: _CheckHistory, check: Check | N
 
 def _status(outcomes: list[Mapping[str, Any]]) -> str:
     """Return the worst status of some outcomes."""
+    if len(outcomes) == 1:
+        status = str(outcomes[0]["status"])
+        return status if status in ("error", "failed", "skipped") else "passed"
     statuses = {str(o["status"]) for o in outcomes}
     return next((status for status in ("error", "failed", "skipped") if status in statuses), "passed")
 
@@ -113,5 +116,5 @@ def rule_sql(check: Check | None) -> str:
         if isinstance(check, RowCheck) and check.scope == "row":
             return f"-- a row fails where this is true\n{check.condition(context)}"
         return "\n".join(f"{name} = {sql}" for name, sql in check.metrics(context).items())
-    except (NotImplementedError, LakehouseError, ValueError, AttributeError):
+    except (NotImplementedError, LakehouseError, ValueError):
         return ""

@@ -63,6 +63,11 @@ class WindowState:
         """The state in words."""
         return LABELS[self.state]
 
+    @cached_property
+    def time(self) -> str:
+        """Its start on a chart's axis; the name of a version, which is no date."""
+        return self.start.isoformat(" ")[:16] if self.start else self.name
+
     @property
     def tip(self) -> str:
         """The tool-tip: name, state, rows."""

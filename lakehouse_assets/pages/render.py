@@ -20,17 +20,23 @@ from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.pages.fragments import feature_rows, passed_rows, strip_cells
 from lakehouse_assets.pages.history import LABELS
 from lakehouse_assets.pages.overview import STRIP
-from lakehouse_assets.reports.markdown import escape_controls
+from lakehouse_assets.reports.markdown import CONTROLS, escape_controls
 
 TEMPLATES = Path(__file__).with_name("templates")
 LIBRARY = "plotly"
+PLAIN = b"\t\n" + bytes(range(32, 127))
 
 
 @cache
 def _environment() -> Environment:
     # No file of the page's folder is executed: templates are the package's own.
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        auto_reload=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.globals |= {
         "labels": LABELS,
@@ -56,7 +62,10 @@ def render(name: str, root: str, view: Mapping[str, Any], made_at: datetime | No
     """Return a page. ``root``: the way from the page to the site's folder. ``made_at``: shown below, if given."""
     values = {"made_at": f"{made_at:%Y-%m-%d %H:%M}"} if made_at else {}
     html = _environment().get_template(f"{name}.html.j2").render(root=root, **values, **view)
-    return escape_controls(html).encode("utf-8", "backslashreplace")
+    content = html.encode("utf-8", "backslashreplace")
+    if CONTROLS.search(content.translate(None, PLAIN).decode()):  # in what is left: a search of whole pages takes long
+        content = escape_controls(html).encode("utf-8", "backslashreplace")
+    return content
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import VOLUME
+from lakehouse_assets.contracts.guarded_table import HISTORY
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.history import History, WindowState, bad_outcomes, outcomes_by_check
@@ -174,7 +175,10 @@ def commands(history: History, window: WindowState) -> list[tuple[str, str]]:
     override = "".join(f" --override {quote(name)}" for name in names)
     because = ' --because "…"'
     if history.cadence is None:  # a guard: its windows are versions of a table, with commands of their own
-        base = f"{quote(history.table)} --version {decision.bronze_version}"
+        observed = next((o.get("observed") or {} for o in decision.checks if o["check"] == HISTORY), {})
+        of_window = window.start.strftime("%Y-%m-%d-%H:%M") if observed.get("rows") == "window" else None
+        named = f"--window {of_window}" if of_window else f"--version {decision.bronze_version}"
+        base = f"{quote(history.table)} {named}"
         return [
             ("See its checks", f"lakehouse guard show {base}"),
             ("The data is right: accept it", f"lakehouse guard release {base}{override}{because}"),

@@ -25,7 +25,7 @@ from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
-from lakehouse_assets.storage import commit_metadata, delta, logs
+from lakehouse_assets.storage import commit_metadata, delta_writes, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.lock import table_lock
@@ -40,6 +40,8 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         # Without the logs, what is decided would be written over. Other damage may be mended by what arrives; but where the
         # source cannot give a window twice, a bronze that is put back later would write over the new one.
         refuse_damaged(run, mending=[p for p in TABLES if p != "bronze" or not remembers(run.spec)])
+        if run.spec.source.polled_by_spark:
+            run.spark  # noqa: B018 (the session that its fingerprints then use)
         source, settled = settled_source(run, windows)
         arrived = source.fingerprints(settled)
         records = logs.extractions(run.settings, run.table)
@@ -241,4 +243,4 @@ def write_bronze(
     if len(seqs) > 1:
         rows = rows.repartition("p_extracted_at")
     metadata, where = commit_metadata.encode_fingerprints(batches, positions), batches_sql(batches) if replacing else None
-    delta.append(rows, path, partition_by=["p_extracted_at"], user_metadata=metadata, replacing=where)
+    delta_writes.append(rows, path, partition_by=["p_extracted_at"], user_metadata=metadata, replacing=where)

@@ -27,7 +27,7 @@ from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, publ
 from lakehouse_assets.measures.stage import stage
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.session import disable_ansi
+from lakehouse_assets.storage.session_properties import disable_ansi
 
 
 def order(spec: TableContract, prefix: str = "") -> Column:

@@ -24,7 +24,7 @@ from lakehouse_assets.measures.batches import Broken, errors_by_batch
 from lakehouse_assets.measures.error_text import masked_text
 from lakehouse_assets.pipeline.reference_tables import never_published
 from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
-from lakehouse_assets.storage import commit_metadata, delta, logs, version_marks
+from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, version_marks
 from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
@@ -150,7 +150,7 @@ def quarantine(target: Target[Any]) -> None:
     superseded = [d for d in target.log if d.superseded_by in ids]
     metadata = commit_metadata.encode_decisions("quarantine", decisions, [*decisions, *superseded])
     where = f"decision_id IN ({', '.join(literal(d.decision_id) for d in decisions)})" if target.again else None
-    delta.append(rows, path, user_metadata=metadata, replacing=where)
+    delta_writes.append(rows, path, user_metadata=metadata, replacing=where)
 
 
 def write(target: Target[Any]) -> None:

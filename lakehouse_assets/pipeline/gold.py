@@ -32,7 +32,7 @@ from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, in
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.column_comments import with_units
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import overwrite
@@ -174,13 +174,13 @@ class GoldTarget(Target[GoldRun]):
         if not decision.accepted:
             return None
         rows = self.shape.of(self.staged.where(F.col("_newest")))
-        delta.allow_types(self.run.spark, path, [kind for _, kind in rows.dtypes])
+        delta_writes.allow_types(self.run.spark, path, [kind for _, kind in rows.dtypes])
         named = delta.commit_metadata_of([decision.decision_id], "gold")
         self.run.step("before_write")
         if by and decision.recomputed is not None:
-            delta.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
+            delta_writes.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
         else:
-            with delta.tag_commits(self.run.spark, named):
+            with delta_writes.tag_commits(self.run.spark, named):
                 overwrite(with_units(rows, path, self.run.spec.units), path, self.run.spec.layout)
         return delta.version(path)
 

@@ -47,7 +47,7 @@ def never_published(table: str) -> str:
 def decisions_read(settings: Settings, checks: Sequence[Check]) -> dict[str, int]:
     """The last applied decision of each table that these checks look into. No JVM."""
     by_table = {table: logs.decisions(settings, table) for table in tables_read(checks)}
-    return {table: max((d.number for d in log if d.applied_at), default=0) for table, log in by_table.items()}
+    return {table: ledger.last_number(d for d in log if d.applied_at) for table, log in by_table.items()}
 
 
 def current_reference_tables(settings: Settings, checks: Sequence[Check], spark: SparkSession) -> ReferenceTables:

@@ -173,7 +173,7 @@ class SilverTarget(Target[Run]):
         settings, table, spec, log = self.run.settings, self.run.table, self.run.spec, self.log
         baseline, earlier_drift, history = None, {}, History()
         if spec.drift:
-            last = max((d.number for d in log), default=0)
+            last = ledger.last_number(log)
             # Each of these windows may leave the baseline, and not enter it again.
             baseline = read_baseline(settings, spec, log, last, spare=len(self.records))
             compared = windows_compared(log, [record.p_extracted_at for record in self.records])

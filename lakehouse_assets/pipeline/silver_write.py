@@ -31,7 +31,7 @@ from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
 from lakehouse_assets.pipeline.merge_bounds import bounds_of
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.storage import commit_metadata, delta, logs, silver_contract
+from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, silver_contract
 from lakehouse_assets.storage.column_comments import with_comments, with_own_comments
 from lakehouse_assets.storage.layout import create, overwrite
 
@@ -84,12 +84,12 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
     _make_silver(run, live, decisions)
     if not touched and delta.properties(path).get(delta.MEANING, "none") != "none":
         return delta.version(path)
-    delta.allow_types(run.spark, path, [column.type for column in spec.columns.values()])
+    delta_writes.allow_types(run.spark, path, [column.type for column in spec.columns.values()])
     own = {d.decision_id for d in decisions}
     logged = [*decisions, *(d for d in log if d.superseded_by in own)]
     named = commit_metadata.encode_decisions("silver", touched, logged)
     run.step("before_write")
-    with silver_contract.constrained_write(run.spark, path, spec), delta.tag_commits(run.spark, named):
+    with silver_contract.constrained_write(run.spark, path, spec), delta_writes.tag_commits(run.spark, named):
         if _contract_changed(run, live, touched) or not _staged_so(spec, staged):
             rebuild_silver(run, live, logged, touched)
         elif _needs_fold(run, touched, live, replacing):
@@ -133,16 +133,16 @@ def rebuild_silver(
     folded = fold(foldable(run, live), run.spec) if folded is None else folded
     if not delta.exists(path):
         create_silver(run)
-    delta.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
+    delta_writes.allow_types(run.spark, path, [kind for _, kind in folded.dtypes])
     folded = with_comments(
         folded, path, declarations_of(run.spec).comments, silver_contract.recorded_declarations(path).comments
     )
     named = {d.decision_id: d for d in (*live.accepted.values(), *touched)}
-    with delta.tag_commits(run.spark, commit_metadata.encode_decisions("rebuild", named.values(), logged)):
+    with delta_writes.tag_commits(run.spark, commit_metadata.encode_decisions("rebuild", named.values(), logged)):
         clustered = run.spec.layout is not None and run.spec.layout.cluster_by
         if clustered or delta.properties(path).get(delta.MEANING) != run.spec.meaning:
             # First it has none: left here, silver is folded once more by the next write, whatever the contract is by then.
-            delta.set_property(run.spark, path, delta.MEANING, "none")
+            delta_writes.set_property(run.spark, path, delta.MEANING, "none")
         with silver_contract.constrained_write(run.spark, path, run.spec):
             overwrite(folded, path, run.spec.layout)
         run.step("silver_rebuilt")
@@ -195,7 +195,7 @@ def _merge_newest(run: Run[EffectiveTable], touched: Sequence[Decision], staged:
     rows = as_silver(rows, spec)
     if delta.snapshot(path).rows == 0 or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        delta.append(rows, path)  # adds columns, where there are new ones
+        delta_writes.append(rows, path)  # adds columns, where there are new ones
         return
     (
         _merge(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec))
@@ -213,7 +213,7 @@ def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Se
     involved = {d.batch for d in log if d.p_extracted_at in windows and d.verdict in ACCEPTED}
     every = foldable(run, live)
     if delta.snapshot(path).rows == 0:  # nothing has to be looked for there
-        delta.append(fold(every, spec), path)
+        delta_writes.append(fold(every, spec), path)
         return
     target, key = DeltaTable.forPath(run.spark, path), [*map(identifier, spec.silver_key)]
     published = target.toDF()

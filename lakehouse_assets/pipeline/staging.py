@@ -29,7 +29,7 @@ from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
-from lakehouse_assets.storage.session import limit_codegen, rule_semantics
+from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics
 
 FEW = 10_000  # repeated keys up to which the others are spared the sort
 Store = Callable[[DataFrame], DataFrame]

@@ -11,6 +11,7 @@ from lakehouse_assets.contracts.jdbc_source import JdbcSource
 from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.source_kind import SourceOpening
+from lakehouse_assets.contracts.spark_table import SparkTableSource
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS, Extraction, Source
@@ -18,6 +19,7 @@ from lakehouse_assets.sources.delta import DeltaReader
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.jdbc import JdbcReader
 from lakehouse_assets.sources.kafka import KafkaReader
+from lakehouse_assets.sources.table import TableReader
 
 
 def open_source(
@@ -45,6 +47,8 @@ def open_source(
     if isinstance(spec.source, FilesSource):
         return FilesReader(spec.source, settings.landing, declared)
     opening = SourceOpening(settings, declared, spec.extraction.windows, *recorded, timeout_seconds, personal)
+    if isinstance(spec.source, SparkTableSource):
+        return TableReader(spec.source, opening)
     return spec.source.open_source(opening)
 
 

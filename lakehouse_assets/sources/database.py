@@ -69,7 +69,7 @@ class Database(ABC):
         if not columns:
             raise SourceError(f"{self._source.location}: there is no such table, or the user may not see it")
         names = [name for name, *_ in columns]
-        if self._source.modified not in names:
+        if self._source.modified is not None and self._source.modified not in names:
             text = f"source.modified: there is no column {self._source.modified!r}; it has {', '.join(names)}"
             raise SourceError(f"{self._source.location}: {text}")
         return columns
@@ -77,7 +77,7 @@ class Database(ABC):
     @cached_property
     def is_zoned(self) -> bool:
         """Whether `modified` has a zone. Raises SourceError if it is no time."""
-        kind = self.kinds[self._source.modified]
+        kind = self.kinds[self._source.modified or ""]
         if kind not in (*self.zoned_times, *self.times):
             raise SourceError(f"{self._source.location}: source.modified: {self._source.modified} is {kind}, and no time")
         return kind in self.zoned_times
@@ -90,7 +90,7 @@ class Database(ABC):
     @property
     def modified(self) -> str:
         """The column of modification times, quoted."""
-        return self.quote(self._source.modified)
+        return self.quote(self._source.modified or "")
 
     @abstractmethod
     def describe(self) -> list[Described]:

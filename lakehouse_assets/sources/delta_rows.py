@@ -18,7 +18,7 @@ from lakehouse_assets.sources.base import small_frame
 from lakehouse_assets.sources.file_scans import SCAN_OPTIONS, SCHEME, file_key_column, list_files_on_driver
 from lakehouse_assets.storage.foreign_commit import AddedFile, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable
-from lakehouse_assets.storage.session import set_session_property
+from lakehouse_assets.storage.session_properties import set_session_property
 
 # Beside a table's own columns.
 VERSION, CHANGE = "_lakehouse_version", "_lakehouse_change"

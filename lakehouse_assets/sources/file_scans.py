@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.errors import java_causes
 from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage.session_properties import set_session_property
 
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Of every format: a file's name is no pattern (`a[1].csv`), and a folder's (`day=1/`) is no column.
@@ -47,15 +48,8 @@ MESSAGES = re.compile(
 @contextmanager
 def list_files_on_driver(spark: SparkSession) -> Iterator[None]:
     """Beyond 32 paths Spark starts a job to list them (1.5 s for 364 files, against 0.1 s): list on the driver instead."""
-    before = spark.conf.get(LISTING, None)
-    spark.conf.set(LISTING, str(2**31 - 1))
-    try:
+    with set_session_property(spark, LISTING, str(2**31 - 1)):
         yield
-    finally:
-        if before is None:
-            spark.conf.unset(LISTING)
-        else:
-            spark.conf.set(LISTING, before)
 
 
 def file_key(file: str) -> str:

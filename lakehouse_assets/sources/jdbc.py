@@ -1,4 +1,4 @@
-"""The source kind `jdbc`: the rows of a database's table by the time at which they were modified.
+"""The source kind `jdbc`: the rows of a database's table by the time at which they were modified, or all of them.
 
 Belongs here: from windows to one lazy frame of their rows, read by Spark. Does not: SQL and polls (database).
 
@@ -29,6 +29,7 @@ from lakehouse_assets.sources.jdbc_intervals import Spans, assign_intervals, int
 from lakehouse_assets.sources.mariadb import MariaDb
 from lakehouse_assets.sources.parquet_files import value_text
 from lakehouse_assets.sources.postgres import Postgres
+from lakehouse_assets.sources.snapshots import snapshot_fingerprints, snapshot_rows
 
 # By the scheme of the address.
 KINDS: dict[str, type[Database]] = {"postgresql": Postgres, "mariadb": MariaDb, "mysql": MariaDb}
@@ -62,13 +63,16 @@ class JdbcReader:
         """Return a hash of each window's rows: their count, times and, if configured, content.
 
         With `history: watermark` every window arrives when it is over, and never changes. It is ingested once: reading it again
-        would replace the only copy of the old rows with the table's present ones.
+        would replace the only copy of the old rows with the table's present ones. With `history: none` the newest one arrives.
         """
         windows = list(windows)
         if self._source.history == "watermark":
             self._database.columns  # noqa: B018 (is the table there?)
             table = self._source.table
             return {w: self._fingerprints.get(w.start, base.hash_parts(table, "watermark", w.key)) for w in windows}
+        if self._source.history == "none":
+            self._database.columns  # noqa: B018 (is the table there?)
+            return snapshot_fingerprints(windows, self._fingerprints, self._source.location)
         parts = self._database.fingerprint_parts(self._spans(windows))
         # A window that had rows, and has none now, has changed; one that never had any has not arrived.
         emptied = {window: (0,) for window in windows if window.start in self._recorded and window not in parts}
@@ -80,7 +84,7 @@ class JdbcReader:
 
     def positions(self, windows: Sequence[Window]) -> dict[Window, str]:
         """Return the intervals of these windows that are not recorded yet, with `history: watermark`."""
-        if self._source.history == "window":
+        if not self._source.records_positions:
             return {}
         spans = self._spans(windows).items()
         return {window: interval_to_text(*span) for window, span in spans if window.start not in self._recorded}
@@ -94,9 +98,12 @@ class JdbcReader:
             raise SourceError(f"{self._source.location}: {why}")
         bronze_names = base.ColumnNames(self._declared)
         names = tuple(bronze_names.bind(name) for name in columns)
-        spans = self._spans(windows)
-        control = self._database.control_totals(spans)
-        rows = self._rows(spark, spans)
+        if self._source.history == "none":
+            rows, control = self._all_rows(spark, windows), {}
+        else:
+            spans = self._spans(windows)
+            control = self._database.control_totals(spans)
+            rows = self._rows(spark, spans)
         types = {bronze_names.bind(name): type_name for name, type_name in self._database.types.items()}
         if not self._database.writes_text:
             types = dict(zip(names, [kind for _, kind in rows.dtypes][-len(names) :], strict=True))
@@ -106,16 +113,30 @@ class JdbcReader:
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Return nothing: a database has no parts. Raises SourceError, without any address, if reading fails."""
-        try:
-            self.read(spark, windows).frame.write.format("noop").mode("overwrite").save()
-        except base.SCAN_ERRORS as error:
-            raise self._as_source_error(error) from None
-        return {}
+        return base.probe_whole(lambda: self.read(spark, windows), self._as_source_error)
 
     def _spans(self, windows: Iterable[Window]) -> Spans:
         if self._source.history == "window":
             return {window: (window.start, window.end) for window in windows}
         return assign_intervals(windows, self._recorded, timedelta(minutes=self._source.overlap_minutes or 0))
+
+    def _all_rows(self, spark: SparkSession, windows: Sequence[Window]) -> DataFrame:
+        """Return the whole table's values by one query, after the start of each window."""
+        database = self._database
+        cells = [f"{sql} AS lakehouse_c{index}" for index, sql in enumerate(database.columns.values())]
+        rows = self._query(spark, f"(SELECT {', '.join(cells)} FROM {database.relation}) q")
+        return snapshot_rows(spark, rows.toDF(*[f"lakehouse_c{index}" for index, _ in enumerate(cells)]), windows)
+
+    def _query(self, spark: SparkSession, table: str, predicates: Sequence[str] = ("1=1",)) -> DataFrame:
+        """Return the lazy rows of a subquery; one query for each predicate."""
+        url, properties = self._database.jdbc
+        try:
+            rows = spark.read.jdbc(url, table, predicates=list(predicates), properties=properties)
+        except base.SCAN_ERRORS as error:
+            raise self._as_source_error(error) from None
+        if not self._database.writes_text:
+            self._require_quotes(spark, url)
+        return rows
 
     def _rows(self, spark: SparkSession, spans: Spans) -> DataFrame:
         """Return the window's start of each row, then its values."""
@@ -123,13 +144,7 @@ class JdbcReader:
         cells = [f"{sql} AS lakehouse_c{index}" for index, sql in enumerate(database.columns.values())]
         bucket = [f"{database.bucket(spans)} AS lakehouse_w"] if database.writes_text else []
         table = f"(SELECT {', '.join([database.modified, *bucket, *cells])} FROM {database.relation}) q"
-        url, properties = database.jdbc
-        try:
-            rows = spark.read.jdbc(url, table, predicates=self._parts(spans) or ["1=0"], properties=properties)
-        except base.SCAN_ERRORS as error:
-            raise self._as_source_error(error) from None
-        if not database.writes_text:
-            self._require_quotes(spark, url)
+        rows = self._query(spark, table, self._parts(spans) or ["1=0"])
         # By position: some databases write all names in capitals.
         cell_names = [f"lakehouse_c{index}" for index, _ in enumerate(cells)]
         rows = rows.toDF("lakehouse_m", *["lakehouse_w" for _ in bucket], *cell_names)

@@ -1,7 +1,7 @@
 """The source kind `kafka`: a topic's messages by recorded ranges of offsets, read by Spark in batch.
 
 Belongs here: from windows to one lazy frame of their messages. Does not: assigning offsets to windows (kafka_ranges), requests
-to brokers (kafka_client), or parsing JSON objects (json_files).
+to brokers (kafka_client), or parsing values (json_files, avro_messages).
 """
 
 import json
@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base
+from lakehouse_assets.sources.avro_messages import parse_avro
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.json_files import field_text, parse_objects, sorted_keys
 from lakehouse_assets.sources.kafka_client import Topic, open_topic, spark_options
@@ -84,8 +85,7 @@ class KafkaReader:
     def _as_source_error(self, error: Exception, ranges: Mapping[Window, Range]) -> SourceError:
         """Return the first line of the Java client's innermost message. Raises SourceError if retention is the cause."""
         self._refuse_lost(ranges)
-        message = base.first_line(error)
-        return SourceError(f"{self._source.location}: {message}")
+        return SourceError(f"{self._source.location}: {base.first_line(error)}")
 
     def _ranges(self, windows: Sequence[Window]) -> dict[Window, Range]:
         """Return the range of each of these windows that has one."""
@@ -160,9 +160,7 @@ class KafkaReader:
     def _extraction(self, spark: SparkSession, rows: DataFrame, windows: Sequence[Window]) -> Extraction:
         text = F.col("key").cast("string")
         key = F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text).otherwise(base.one_line_base64(F.col("key")))
-        value = F.col("value").cast("string")
-        own_columns = ("p_extracted_at", "partition", "offset", "timestamp")
-        rows = parse_objects(rows.select(*own_columns, value.alias("_line"), key.alias("_key")))
+        rows = self._parse(rows.select("p_extracted_at", "partition", "offset", "timestamp", "value", key.alias("_key")))
         rows = rows.withColumn("_names", F.map_keys("_object"))
         rows = rows.withColumn("_object", F.when(~F.expr(UNUSABLE), F.col("_object"))).drop("_names")
         by_window = self._find_keys(rows)
@@ -200,6 +198,14 @@ class KafkaReader:
         )
         respelled = {window: bronze_names.respelled_columns(by_window.get(window.start, ())) for window in windows}
         return Extraction(frame, {}, columns, respelled=respelled)
+
+    def _parse(self, rows: DataFrame) -> DataFrame:
+        if self._source.registry is None:
+            return parse_objects(rows.withColumn("_line", F.col("value").cast("string")).drop("value"))
+        try:
+            return parse_avro(rows, self._source.registry, self._settings)
+        except SourceError as error:
+            raise SourceError(f"{self._source.location}: {error}") from None
 
     def _key_columns(self, bronze_names: base.ColumnNames) -> dict[str, Column]:
         """Return the message key's columns by their bronze names: a JSON object's fields, or one column of its text."""

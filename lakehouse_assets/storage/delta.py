@@ -1,13 +1,12 @@
-"""Delta tables by path: reading without a JVM, appending, and commit metadata.
+"""Delta tables by path without a JVM: reading, appending the rows of logs, and commit metadata.
 
-Belongs here: the few operations that every table needs. Does not: what a table means.
+Belongs here: the few operations that every table needs. Does not: what a table means, what Spark does (delta_writes).
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyarrow import fs
-from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
-from lakehouse_assets.storage.session import set_session_property
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
 MEANING = "lakehouse.meaning"
 COMMIT = re.compile(r"(\d{20})\.json")
 COMMITS_READ = 500
-USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # A reader opens every commit since the last checkpoint, one request each on an object store. Delta's default is 100.
 LOG_PROPERTIES = {"delta.checkpointInterval": "10"}
 
@@ -93,6 +88,13 @@ def read_commit(path: str, number: int) -> Commit | None:
     return None
 
 
+def was_restored_after(path: str, number: int) -> bool:
+    """Whether a commit after this version brought back an earlier one. Only commits that are still in the log count. No JVM."""
+    table = open_table(path)
+    later = table.version() - number
+    return later > 0 and any(entry.get("operation") == "RESTORE" for entry in table.history(later))
+
+
 def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = None, version: int | None = None) -> pa.Table:
     """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written. ``version``: not the newest."""
     if not exists(path):
@@ -152,46 +154,9 @@ def commit_metadata_of(decision_ids: Sequence[str], step: str) -> str:
     return json.dumps({"step": step, "decisions": sorted(decision_ids)})
 
 
-@contextmanager
-def tag_commits(spark: SparkSession, text: str) -> Iterator[None]:
-    """Set the user metadata of commits within the block: MERGE reads it from the session only."""
-    with set_session_property(spark, USER_METADATA, text):
-        yield
-
-
 def properties(path: str) -> dict[str, str]:
     """Return the table's properties. No JVM."""
     return {name: value for name, value in open_table(path).metadata().configuration.items() if value}
-
-
-def set_property(spark: SparkSession, path: str, name: str, value: str) -> None:
-    """Set a table property, unless it has this value. ``name`` and ``value`` are the project's own."""
-    set_properties(spark, path, {name: value})
-
-
-def set_properties(spark: SparkSession, path: str, values: Mapping[str, str]) -> None:
-    """Set table properties in one commit, unless it has these values. Names and values are the project's own."""
-    before = properties(path)
-    if changed := {name: value for name, value in values.items() if before.get(name) != value}:
-        pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in changed.items())
-        spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ({pairs})")
-
-
-def append(
-    frame: DataFrame,
-    path: str,
-    *,
-    partition_by: Sequence[str] = (),
-    user_metadata: str | None = None,
-    replacing: str | None = None,
-) -> None:
-    """Add rows in one commit, with the columns that the table lacks. ``replacing``: SQL of the rows that these replace."""
-    writer = frame.write.format("delta").option("mergeSchema", "true").mode("append")
-    if user_metadata:
-        writer = writer.option("userMetadata", user_metadata)
-    if replacing and exists(path):
-        writer = writer.mode("overwrite").option("replaceWhere", replacing)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
 
 
 def append_arrow(
@@ -262,17 +227,3 @@ def schema_changes(path: str) -> list[tuple[int, datetime, str, list[tuple[str, 
 
     with ThreadPoolExecutor(8) as pool:
         return [change for change in pool.map(read_schema, entries) if change is not None]
-
-
-def add_columns(spark: SparkSession, path: str, columns: Mapping[str, str]) -> None:
-    """Add columns (name → type) at the table's end, in one commit that touches no row."""
-    definitions = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
-    spark.sql(f"ALTER TABLE delta.{identifier(path)} ADD COLUMNS ({definitions})")
-
-
-def allow_types(spark: SparkSession, path: str, kinds: Iterable[str]) -> None:
-    """Let an existing table take columns of these types: Delta requires a table feature for times without a zone."""
-    if not any("timestamp_ntz" in kind for kind in kinds) or not exists(path):
-        return
-    if "timestampNtz" not in (open_table(path).protocol().writer_features or ()):
-        spark.sql(f"ALTER TABLE delta.{identifier(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")

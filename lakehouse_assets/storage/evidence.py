@@ -110,7 +110,7 @@ def _measure_baseline(
 def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> list[str]:
     """Return ids of applied decisions whose profiles the baseline must hold: those that join it, since the last reset."""
     since = max((event.after for event in events if event.kind == "reset"), default=-1)
-    last = max((decision.number for decision in decisions), default=0)
+    last = ledger.last_number(decisions)
     by_id, numbers = {d.decision_id: d for d in decisions}, ledger.baseline_numbers(decisions, last)
     return [
         decision_id

@@ -1,6 +1,7 @@
 """The Spark session: its properties, its jars (Delta's; S3's, databases' and Kafka's if used), and the Java check.
 
-Belongs here: how a JVM is configured. Does not: who starts one, or what runs on it.
+Belongs here: how a JVM is configured. Does not: who starts one, what runs on it, or properties within a block
+(session_properties).
 """
 
 import os
@@ -8,8 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -76,7 +76,6 @@ LOG4J = Path(__file__).with_name("log4j2.properties")
 CLASS_PATH = "spark.driver.extraClassPath"
 # PySpark writes each error that SQL meets to the standard error, with the value; it is raised as well, which is enough.
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
 
 
 def require_java() -> None:
@@ -200,49 +199,6 @@ def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
     session.sparkContext.setLogLevel("ERROR")
     register_functions(session)
     return session
-
-
-@contextmanager
-def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
-    """Turn off whole-stage code generation within the block if there are many checks: the method for some hundreds of them
-    takes more memory to compile than a run has.
-    """
-    with set_session_property(spark, "spark.sql.codegen.wholeStage", "false") if checks > MOST_COMPILED else nullcontext():
-        yield
-
-
-@contextmanager
-def disable_ansi(spark: SparkSession) -> Iterator[None]:
-    """Within the block, a new expression gives NULL where a cast or a division would stop the scan."""
-    with set_session_property(spark, "spark.sql.ansi.enabled", "false"):
-        yield
-
-
-@contextmanager
-def rule_semantics(spark: SparkSession) -> Iterator[None]:
-    """Within the block, a new expression means what it means in a lake: by ANSI rules, with times in UTC.
-
-    Build a frame in it and run it outside: files that the session reads then keep the session's own meaning.
-    """
-    with (
-        set_session_property(spark, "spark.sql.ansi.enabled", "true"),
-        set_session_property(spark, "spark.sql.session.timeZone", "UTC"),
-    ):
-        yield
-
-
-@contextmanager
-def set_session_property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    """Within the block, the session has this value of a property."""
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, before)
 
 
 def fetch_jars(settings: Settings) -> None:

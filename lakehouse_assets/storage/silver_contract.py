@@ -6,9 +6,9 @@ or when silver is made anew (pipeline).
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,10 +19,11 @@ from sqlglot import exp
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.declarations import Change, Declarations, changes_between, declarations_of
 from lakehouse_assets.contracts.silver import silver_types
+from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.session import set_session_property
+from lakehouse_assets.storage.session_properties import set_session_property
 
 # The columns that silver was made with and no source brought, as JSON.
 COMPUTED = "lakehouse.computed"
@@ -31,14 +32,47 @@ DECLARED = "lakehouse.declared"
 CONSTRAINTS = "delta.constraints."
 
 
+@dataclass(frozen=True)
+class TableMetadata:
+    """What the newest version's log says of the table: column types, properties and column comments."""
+
+    types: Mapping[str, str]
+    properties: Mapping[str, str]
+    comments: Mapping[str, str]
+
+    @property
+    def recorded(self) -> Declarations:
+        """What the YAML declared when silver was last changed to it."""
+        return Declarations(**json.loads(self.properties.get(DECLARED, "{}")))
+
+    @property
+    def actual(self) -> Declarations:
+        """What the table has, whoever made it."""
+        constraints = {n.removeprefix(CONSTRAINTS): value for n, value in self.properties.items() if n.startswith(CONSTRAINTS)}
+        return Declarations(dict(self.comments), dict(self.properties), constraints)
+
+    def changes_to(self, spec: TableContract) -> list[Change]:
+        """Return the changes from the table to what its contract declares of it."""
+        return changes_between(declarations_of(spec), self.recorded, self.actual, self.types, silver_types(spec))
+
+
+def read_metadata(path: str) -> TableMetadata:
+    """Return a table's metadata by one read of its log. No JVM."""
+    table = delta.open_table(path)
+    fields = json.loads(table.schema().to_json())["fields"]
+    properties = {name: value for name, value in table.metadata().configuration.items() if value}
+    comments = {field["name"]: text for field in fields if (text := (field.get("metadata") or {}).get("comment"))}
+    return TableMetadata({f["name"]: sql_type(type_of_json(f["type"])) for f in fields}, properties, comments)
+
+
 def record_contract(spark: SparkSession, path: str, spec: TableContract) -> None:
     """Record the contract by which silver has been made, and the columns that no source brought. Set the comments and
     properties that it declares; constraints are added by `apply_declarations`.
     """
-    values, computed = {delta.MEANING: spec.meaning}, spec.computed_columns
-    if computed or recorded_computed_columns(path):
+    values, computed, before = {delta.MEANING: spec.meaning}, spec.computed_columns, read_metadata(path)
+    if computed or json.loads(before.properties.get(COMPUTED, "[]")):
         values[COMPUTED] = json.dumps(computed)
-    _declare(spark, path, spec, values)
+    _declare(spark, path, spec, before, values)
 
 
 def recorded_computed_columns(path: str) -> list[str]:
@@ -48,26 +82,18 @@ def recorded_computed_columns(path: str) -> list[str]:
 
 def recorded_declarations(path: str) -> Declarations:
     """Return what the YAML declared when silver was last changed to it. No JVM."""
-    return Declarations(**json.loads(delta.properties(path).get(DECLARED, "{}")))
+    return read_metadata(path).recorded
 
 
 def pending_changes(path: str, spec: TableContract) -> list[Change]:
     """Return the changes from the table to what its contract declares of it. No JVM."""
-    types, recorded = dict(delta.schema_types(path)), recorded_declarations(path)
-    return changes_between(declarations_of(spec), recorded, _declarations_on(path), types, silver_types(spec))
+    return read_metadata(path).changes_to(spec)
 
 
-def _declarations_on(path: str) -> Declarations:
-    properties = delta.properties(path)
-    constraints = {n.removeprefix(CONSTRAINTS): value for n, value in properties.items() if n.startswith(CONSTRAINTS)}
-    return Declarations(delta.column_comments(path), properties, constraints)
-
-
-def _drop_removed_constraints(spark: SparkSession, path: str, spec: TableContract) -> None:
+def _drop_removed_constraints(spark: SparkSession, path: str, changes: Sequence[Change], recorded: Declarations) -> None:
     """Drop the constraints that the contract has no more, or in another form."""
-    own = recorded_declarations(path).constraints
-    for change in pending_changes(path, spec):
-        if change.kind == "constraints" and change.was and change.name in own:
+    for change in changes:
+        if change.kind == "constraints" and change.was and change.name in recorded.constraints:
             spark.sql(f"ALTER TABLE delta.{identifier(path)} DROP CONSTRAINT IF EXISTS {identifier(change.name)}")
 
 
@@ -77,19 +103,22 @@ def apply_declarations(spark: SparkSession, path: str, spec: TableContract) -> N
 
     Safe to repeat after a crash at any point: what is declared is recorded before constraints are added.
     """
-    added = refuse_violated(spark, path, spec)
-    _declare(spark, path, spec, {})
+    before = read_metadata(path)
+    added = _refuse_violated(spark, path, spec, before)
+    _declare(spark, path, spec, before, {})
     for change in added:
         name = identifier(change.name)
         spark.sql(f"ALTER TABLE delta.{identifier(path)} ADD CONSTRAINT {name} CHECK ({change.becomes})")
 
 
-def _declare(spark: SparkSession, path: str, spec: TableContract, values: Mapping[str, str]) -> None:
-    """Set comments and properties, drop removed constraints, and record what is declared, with these values."""
-    changes, declared, recorded = pending_changes(path, spec), declarations_of(spec), recorded_declarations(path)
+def _declare(spark: SparkSession, path: str, spec: TableContract, before: TableMetadata, values: Mapping[str, str]) -> None:
+    """Set comments and properties, drop removed constraints, and record what is declared, with these values. ``before``: the
+    table as it is.
+    """
+    changes, declared, recorded = before.changes_to(spec), declarations_of(spec), before.recorded
     table = f"ALTER TABLE delta.{identifier(path)}"
-    _drop_removed_constraints(spark, path, spec)
-    on_table = _declarations_on(path).constraints
+    _drop_removed_constraints(spark, path, changes, recorded)
+    on_table = before.actual.constraints
     own = {n: sql for n, sql in declared.constraints.items() if n in recorded.constraints or n not in on_table}
     declared = replace(declared, constraints=own)
     values = {**values, **{c.name: c.becomes for c in changes if c.kind == "properties" and c.becomes}}
@@ -101,8 +130,8 @@ def _declare(spark: SparkSession, path: str, spec: TableContract, values: Mappin
             spark.sql(f"{table} ALTER COLUMN {', '.join(comments)}")
         if removed := [_text(c.name) for c in changes if c.kind == "properties" and not c.becomes]:
             spark.sql(f"{table} UNSET TBLPROPERTIES IF EXISTS ({', '.join(removed)})")
-        before = delta.properties(path)
-        pairs = [f"{_text(name)} = {_text(value)}" for name, value in values.items() if before.get(name) != value]
+        changed = {name: value for name, value in values.items() if before.properties.get(name) != value}
+        pairs = [f"{_text(name)} = {_text(value)}" for name, value in changed.items()]
         try:
             if pairs:
                 spark.sql(f"{table} SET TBLPROPERTIES ({', '.join(pairs)})")
@@ -116,8 +145,12 @@ def refuse_violated(spark: SparkSession, path: str, spec: TableContract) -> list
     """Return the constraints to be added. Raises RefusedError for those that rows of the table violate, with their number, and
     for one whose name is somebody else's.
     """
-    recorded = recorded_declarations(path).constraints
-    added = [change for change in pending_changes(path, spec) if change.kind == "constraints" and change.becomes]
+    return _refuse_violated(spark, path, spec, read_metadata(path))
+
+
+def _refuse_violated(spark: SparkSession, path: str, spec: TableContract, before: TableMetadata) -> list[Change]:
+    recorded = before.recorded.constraints
+    added = [change for change in before.changes_to(spec) if change.kind == "constraints" and change.becomes]
     for change in added:
         if change.was and change.name not in recorded:
             raise RefusedError(
@@ -143,7 +176,8 @@ def constrained_write(spark: SparkSession, path: str, spec: TableContract) -> It
     """Drop the constraints that the contract has no more. Raise RefusedError, without any value, where a write within the block
     violates another one.
     """
-    _drop_removed_constraints(spark, path, spec)
+    before = read_metadata(path)
+    _drop_removed_constraints(spark, path, before.changes_to(spec), before.recorded)
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:

@@ -38,7 +38,7 @@ def landed(home) -> int:
 
 
 @pytest.fixture(scope="module")
-def opened(home, landed):
+def opened(spark, home, landed):
     variables = environment(home)
     run_once(variables)
     pictures = os.environ.get("LAKEHOUSE_PICTURES")

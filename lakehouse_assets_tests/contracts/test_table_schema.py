@@ -20,10 +20,11 @@ from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current, sche
 from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared
 from lakehouse_assets.contracts.source_map import table_mistakes
 from lakehouse_assets.contracts.table_schema import file_schema, table_schema
+from lakehouse_assets_tests.orchestration import table_text
 from lakehouse_assets_tests.orchestration import test_bad_config as bad_config
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
-GOOD = bad_config.GOOD
+GOOD = table_text.GOOD
 
 SHARED = Shared(
     packs={"checked": Pack(checks=({"check": "not_null", "column": "value"},))}, variables={"ONE": "1", "OF": "mean"}

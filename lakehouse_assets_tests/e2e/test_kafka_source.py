@@ -27,22 +27,12 @@ from lakehouse_assets.sources import open_source
 from lakehouse_assets.sources.kafka_client import spark_options
 from lakehouse_assets.storage import logs
 from lakehouse_assets.testing import verify_source
-from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
+from lakehouse_assets_tests.e2e.servers import Broker
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import rows_of, runner, window
 
 Message = tuple[int, datetime, str | None, str | bytes | None]  # partition, time, key, value
 names = (f"orders-{n}" for n in itertools.count(1))
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    try:
-        kafka_jars()
-    except (RuntimeError, OSError) as error:
-        pytest.skip(str(error))
-    with Broker(tmp_path_factory.mktemp("kafka")).up() as broker:
-        yield broker
 
 
 @pytest.fixture

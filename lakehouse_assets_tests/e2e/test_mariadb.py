@@ -86,6 +86,7 @@ def newest(rows: Iterable[Row]) -> dict[int, tuple]:
     return newest_rows
 
 
+@pytest.mark.exhaustive(seconds=30)
 def test_late_changed_and_deleted_rows_heal(spark, database, settings):
     settings = settings.model_copy(update={"jdbc": {"SHOP": database.connection()}})
     table = [(1, at(1), "née 😀", 1.25), (2, at(1, 5), "new", None), (3, at(2), "new", -1.0), (4, at(2), "new", 4.0)]

@@ -17,7 +17,7 @@ from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_addres
 from lakehouse_assets.orchestration import notify as announcing
 from lakehouse_assets.orchestration.notify import send_alerts
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
-from lakehouse_assets_tests.support import heal, land, readings
+from lakehouse_assets_tests.support import readings
 
 QUARANTINED = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3, 0)}
 EMPTY = Reason("not_empty", "critical", "failed", "batch", 0, "the batch is empty")
@@ -70,13 +70,16 @@ def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_troubl
     assert reads_logs(readings(alerts={"slack": ["OPS"]}))
 
 
-def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(spark, settings, server):
+def ops(settings, server):
+    return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
+
+
+def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(settings, server):
     spec = readings(alerts={"webhooks": ["OPS"]})
-    settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
-    land(settings, 1, [])
-    land(settings, 2, [])
-    land(settings, 3, ["a,1,1,2024-01-03T00:00:00Z"])
-    heal(spark, settings, [1, 2, 3], spec)
+    settings = ops(settings, server)
+    empty = {"verdict": "quarantined", "counts": Counts(0, 0, 0, 0, 0), "reasons": (EMPTY,)}
+    good = decided(3, verdict="published", counts=Counts(1, 1, 0, 0, 0), reasons=())
+    write(settings, [decided(1, **empty), decided(2, **empty), good])
     with dg.DagsterInstance.ephemeral() as instance:
         server.status = 500
         message_count, troubles = send_alerts(instance, settings, [spec])
@@ -90,10 +93,6 @@ def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(spark
     assert len(server.got) == 1
     assert "readings: 2 window(s) quarantined" in server.got[0]["title"]
     assert "2024-01-01 00:00 UTC: 0 rows quarantined. not_empty: the batch is empty" in server.got[0]["message"]
-
-
-def ops(settings, server):
-    return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
 
 
 def test_an_unreachable_channel_delays_no_other_and_gets_its_alert_later(settings, server):

@@ -1,7 +1,8 @@
 """A process of its own that publishes and kills itself, with SIGKILL, at a named step. Started by test_kill.
 
-Its Spark is never the test's. It is a JVM of its own, which is killed with it, or the one that stays up for such processes
-(``jvm_for_children``): to start Spark takes many times as long as to publish.
+Its Spark is a JVM of its own, which is killed with it, or one that stays up: another one for such processes
+(``jvm_for_children``), or the test's (``jvm_of``), in which it has a session of its own. To start Spark takes many times as
+long as to publish.
 """
 
 import os
@@ -46,6 +47,12 @@ def jvm_for_children(home: Path) -> Iterator[dict[str, str]]:
     finally:
         gateway.proc.kill()
         gateway.proc.wait()
+
+
+def jvm_of(spark: SparkSession) -> dict[str, str]:
+    """The variables by which a child finds this session's JVM. Of a child that is killed between two queries none runs on."""
+    parameters = spark.sparkContext._gateway.gateway_parameters
+    return {PORT: str(parameters.port), SECRET: parameters.auth_token}
 
 
 def shared_session() -> SparkSession:

@@ -11,13 +11,14 @@ from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.chaos.play import POINTS
-from lakehouse_assets_tests.laws.child import jvm_for_children
+from lakehouse_assets_tests.laws.child import jvm_of
 from lakehouse_assets_tests.laws.scene import DAYS, arrives, before, scene
 from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, rows_of, runner, silver
 
 STEPS = [point for point in POINTS["run"] if not point.endswith("+")]
-# Here the child's JVM is its own and is killed as well: in the middle of the exchange, between silver and the marks of it.
-WITH_ITS_JVM = {"write_done"}
+# Struck in `make test`: between silver and the marks of it. The others are left to `make test-all`; a new step is among them,
+# and CI's slice draws it in its turn.
+ALWAYS = "write_done"
 
 
 def tables(settings: Settings) -> dict[str, object]:
@@ -58,26 +59,19 @@ def clean(spark, began, tmp_path_factory):
     return tables(settings)
 
 
-@pytest.fixture(scope="module")
-def jvm(tmp_path_factory):
-    """The variables of the JVM on which one child after the other is killed."""
-    with jvm_for_children(tmp_path_factory.mktemp("children")) as variables:
-        yield variables
-
-
-# Struck in `make test`: in the middle of the exchange, after the decision and before all that follows from it.
-# The others are left to `make test-all`; a new step is among them, and CI's slice draws it in its turn.
-ALWAYS = {"write_done"}
-
-
 @pytest.mark.parametrize(
-    "step", [pytest.param(step, marks=[] if step in ALWAYS else [pytest.mark.exhaustive(seconds=50)]) for step in STEPS]
+    ("step", "with_its_jvm"),
+    [
+        *(pytest.param(s, False, id=s, marks=[] if s == ALWAYS else [pytest.mark.exhaustive(seconds=30)]) for s in STEPS),
+        pytest.param(ALWAYS, True, id="with_its_jvm", marks=pytest.mark.exhaustive(seconds=50)),
+    ],
 )
-def test_killed_at(step, spark, jvm, tmp_path, began, clean):
+def test_killed_at(step, with_its_jvm, spark, tmp_path, began, clean):
+    """The process is killed, and its JVM with it where that is its own: elsewhere it has a session in the test's."""
     here = copy_lake(began, tmp_path / step)
     child = subprocess.run(
         [sys.executable, "-m", "lakehouse_assets_tests.laws.child", str(here.dagster_home), step],
-        env=os.environ | ({} if step in WITH_ITS_JVM else jvm),
+        env=os.environ | ({} if with_its_jvm else jvm_of(spark)),
         capture_output=True,
         text=True,
         timeout=500,

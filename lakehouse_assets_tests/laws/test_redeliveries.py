@@ -112,7 +112,8 @@ def test_any_lets_every_redelivery_replace_the_one_before(spark, settings):
     assert current_decision(settings, 1, 1).counts.rows_superseded == 2
 
 
-@pytest.mark.parametrize("lost", [pytest.param(5, marks=pytest.mark.exhaustive(seconds=12)), 6])
+@pytest.mark.exhaustive(seconds=12)
+@pytest.mark.parametrize("lost", [5, 6])
 def test_max_loss_is_a_bound_that_may_be_reached(spark, settings, lost):
     """Ten keys; a redelivery without five of them is accepted, without six it is not. A quarantined key is not lost."""
     spec = table()

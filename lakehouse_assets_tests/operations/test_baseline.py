@@ -203,4 +203,4 @@ def test_a_cold_start_that_stops_ends_with_a_release_that_joins_the_baseline(spa
     assert (decision.accepted, decision.teaches) == (True, True)
     again = release(runner(spark, settings, table), window(2).start, None, waived=[], by="a", because="b")
     assert (again.accepted, again.teaches, again.drift["status"]) == (True, True, "uncalibrated")
-    assert find_replay_differences(spark, settings, table, 1, 2) == []
+    assert find_replay_differences(spark, settings, table, 2) == []

@@ -84,13 +84,8 @@ def next_run_repeats_nothing(spark, settings: Settings) -> None:
     assert (proof.gained, proof.lost) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        pytest.param(point, marks=[] if point == "decisions_restored" else pytest.mark.exhaustive(seconds=12))
-        for point in RESTORING
-    ],
-)
+@pytest.mark.exhaustive(seconds=15)
+@pytest.mark.parametrize("point", RESTORING)
 def test_killed_while_a_lost_log_is_restored(spark, lake, point):
     decided = {d.decision_id for d in logs.decisions(lake, "readings")}
     shutil.rmtree(lake.path("ops", "decisions"))

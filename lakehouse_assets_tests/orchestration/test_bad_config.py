@@ -1,108 +1,14 @@
-"""A `defs.yaml` or gold SQL that is wrong: one ConfigError that names the file, the line and the key.
+"""A `defs.yaml` that is wrong: one ConfigError that names the file, the line and the key.
 
-Belongs here: what a person sees who mistypes. Does not: which values a check or a source refuses (their own tests).
+Belongs here: what a person sees who mistypes. Does not: gold (test_bad_gold), expressions (test_bad_expressions), or which
+values a check or a source refuses (their own tests).
 """
-
-import re
 
 import pytest
 
-from lakehouse_assets.contracts.gold_rules import personal_columns
-from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets_tests.orchestration.table_text import GOOD, names, refused
 
-GOOD = """\
-type: lakehouse_assets.LakehouseTable
-
-attributes:
-  name: readings
-  source: {kind: files, path: "readings/{window:%Y-%m-%d}.csv", format: csv}
-  extraction: {cadence: daily, start: 2024-01-01, mode: upsert}
-  key: [sensor]
-  columns:
-    sensor: string
-    value: double
-  checks:
-    - {check: not_empty}
-    - {check: in_range, column: value, min: 0, max: 10}
-"""
-GOLD = GOOD + "  gold:\n    - {name: means, sql: means.sql, key: [sensor]}\n"
 ATTRIBUTES = 3  # a missing key is reported with the line of `attributes:`
-
-
-@pytest.fixture
-def load(tmp_path):
-    """Load one table from text."""
-
-    def loaded(text: str | bytes, **files: str):
-        folder = tmp_path / "tables" / "readings"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "defs.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-        for name, content in files.items():
-            (folder / f"{name}.sql").write_text(content)
-        return load_tables(folder.parent), folder / "defs.yaml"
-
-    return loaded
-
-
-def refused(load, text: str | bytes) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load(text)
-    assert caught.value.exit_code == 2
-    return str(caught.value)
-
-
-def names(message: str, *lines: int) -> bool:
-    return any(re.search(rf"tables/readings/defs\.yaml:{line}(?!\d)", message) for line in lines)
-
-
-def test_golds_checks_name_columns_of_its_sql(load):
-    text = GOLD.replace("key: [sensor]}", "key: [sensor], checks: [{check: not_null, column: nope}]}")
-    with pytest.raises(ConfigError) as caught:
-        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
-    assert names(str(caught.value), 15), caught.value
-    assert "the SELECT in means.sql has no column nope; it has sensor, mean" in str(caught.value)
-
-
-def test_sql_checks_of_gold_name_columns_of_its_sql(load):
-    check = "{check: sql, name: s, sql: select avg(maen) as m from batch}"
-    text = GOLD.replace("key: [sensor]}", f"key: [sensor], checks: [{check}]}}")
-    with pytest.raises(ConfigError) as caught:
-        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
-    assert names(str(caught.value), 15), caught.value
-    assert "the SELECT in means.sql has no column maen; it has sensor, mean" in str(caught.value)
-
-
-@pytest.mark.parametrize("sql", ["select Sensor as who", "select SENSOR as WHO", "select upper(sEnsor) as Who"])
-def test_personal_columns_of_gold_match_in_any_spelling(load, sql):
-    text = GOLD.replace("    sensor: string", "    Sensor: {type: string, pii: true}").replace(
-        "key: [sensor]", "key: [Sensor]", 1
-    )
-    (table,), _ = load(text.replace("key: [sensor]", "key: [who]"), means=f"{sql}, value from silver_readings")
-    query = table.query_of(table.spec.gold[0], [])
-    assert personal_columns(query, [table.spec]) == {"who"}
-
-
-@pytest.mark.parametrize(
-    ("select", "grain", "refused"),
-    [
-        ("sensor as who", "{column: who, inputs: {silver_readings: sensor}}", True),
-        ("'all' as who", "{column: who, inputs: {silver_readings: 'left(SENSOR, 1)'}}", True),
-        ("'all' as who", "{column: who, inputs: {silver_readings: 'int(value)'}}", False),
-    ],
-)
-def test_a_grain_of_a_personal_column_is_refused(load, select, grain, refused):
-    """Its values stand in each decision, and are shown."""
-    text = GOLD.replace("    sensor: string", "    sensor: {type: string, pii: true}")
-    text = text.replace("key: [sensor]}", f"key: [who], grain: {grain}}}")
-    if not refused:
-        load(text, means=f"select {select}, value from silver_readings")
-        return
-    with pytest.raises(ConfigError) as caught:
-        load(text, means=f"select {select}, value from silver_readings")
-    assert names(str(caught.value), 15), caught.value
-    assert "gold.means.grain: its values are kept with each decision and shown" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -124,14 +30,6 @@ def test_a_layout_that_silver_cannot_have(load, layout, line, message):
     text = refused(load, GOOD.replace("  checks:", f"  layout: {layout}\n  checks:"))
     assert names(text, line), text
     assert message in text
-
-
-def test_a_layout_that_gold_cannot_have(load):
-    text = GOLD.replace("key: [sensor]}", "key: [sensor], layout: {partition_by: [sensor, mean]}}")
-    with pytest.raises(ConfigError) as caught:
-        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
-    assert names(str(caught.value), 15), caught.value
-    assert "gold.means.layout.partition_by.1: mean is double, whose values make no folders" in str(caught.value)
 
 
 def test_the_unmodified_table_loads(load):
@@ -253,74 +151,6 @@ def test_two_keys_that_contradict_each_other(load, old, new, line, key, expected
         assert "there are sensor, value" in message
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "expected"),
-    [
-        ("max: 10", "max: 10, where: lenght(sensor) > 1", 13, "Spark has no function lenght"),
-        ("value: double", "value: {type: double, expr: rond(value)}", 10, "Spark has no function rond"),
-        ("  checks:", "  drift: {features: [{name: d, expr: absolute(value)}]}\n  checks:", 11, "no function absolute"),
-        ("mode: upsert", "mode: upsert, delete_when: isnul(value)", 6, "Spark has no function isnul"),
-        ("not_empty}", 'sql, name: s, sql: "select median2(value) m from batch"}', 12, "no function median2"),
-        ("not_empty}", "metric, name: m, sql: sum(to_numbr(value)), max: 1}", 12, "no function to_numbr"),
-    ],
-)
-def test_a_function_that_spark_has_not(load, old, new, line, expected):
-    message = refused(load, GOOD.replace(old, new, 1))
-    assert names(message, line), message
-    assert expected in message
-
-
-@pytest.mark.parametrize(
-    ("kind", "check", "expected"),
-    [
-        ("boolean", "{check: in_range, column: value, min: 0}", "value is boolean, which Spark does not compare with a number"),
-        ("date", "{check: in_range, column: value, max: 10}", "value is date, which Spark does not compare with a number"),
-        ("double", "{check: in_range, column: value, min: 2024-01-01}", "does not compare with a date"),
-        ("timestamp", "{check: in_set, column: value, values: [1, 2]}", "does not compare with a number"),
-        ("binary", "{check: latitude, column: value}", "does not compare with a number"),
-        ("boolean", "{check: in_past, column: value}", "value is boolean, of which Spark makes no timestamp"),
-        ("date", "{check: statistic, column: value, of: mean, min: 0}", "value is date, of which Spark makes no number"),
-        ("boolean", '{check: compare, column: updated, operator: "<", other: value}', "updated is timestamp, which Spark"),
-    ],
-)
-def test_a_type_that_spark_refuses(load, kind, check, expected):
-    text = GOOD.replace("value: double", f"value: {kind}\n    updated: timestamp")
-    message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
-    assert names(message, 14), message
-    assert "checks.1 (" in message
-    assert expected in message
-
-
-@pytest.mark.parametrize(
-    ("check", "expected"),
-    [
-        ("{check: expression, name: c, expr: value}", "'value' is double, and no condition"),
-        ("{check: expression, name: c, expr: value + 1}", "'value + 1' is arithmetic, and no condition"),
-        ("{check: expression, name: c, expr: (updated)}", "'(updated)' is timestamp, and no condition"),
-        ("{check: conditional, name: c, when: value, then: sensor is null}", "'value' is double, and no condition"),
-        ("{check: conditional, name: c, when: sensor is null, then: value * 2}", "'value * 2' is arithmetic"),
-        ("{check: sql, name: c, sql: select * from batch where value}", "'value' is double, and no condition"),
-        ("{check: not_null, name: c, column: sensor, where: value % 2}", "'value % 2' is arithmetic, and no condition"),
-        ("{check: metric, name: c, sql: max(sum(value)), max: 1}", "an aggregate of an aggregate"),
-        ("{check: unique, name: c, columns: [sensor, value, Sensor]}", "Sensor is listed twice"),
-        ("{check: exactly_one_of, name: c, columns: [sensor, sensor]}", "sensor is listed twice"),
-    ],
-)
-def test_checks_that_can_never_be_judged_are_refused(load, check, expected):
-    text = GOOD.replace("value: double", "value: double\n    updated: timestamp")
-    message = refused(load, text.replace("{check: in_range, column: value, min: 0, max: 10}", check))
-    assert names(message, 14), message
-    assert expected in message
-
-
-def test_a_type_of_golds_that_spark_refuses(load):
-    text = GOLD.replace("key: [sensor]}", "key: [sensor], checks: [{check: in_range, column: mean, min: 2024-01-01}]}")
-    with pytest.raises(ConfigError) as caught:
-        load(text, means="select sensor, avg(value) as mean from silver_readings group by sensor")
-    assert names(str(caught.value), 15), caught.value
-    assert "mean is double, which Spark does not compare with a date (as means.sql computes it)" in str(caught.value)
-
-
 @pytest.mark.parametrize("new", ["key: &anchor [sensor]", "key: !!seq [sensor]"])
 def test_an_anchor_or_a_tag_that_does_no_harm(load, new):
     assert names(refused(load, GOOD.replace("key: [sensor]", new)), 7)
@@ -370,52 +200,3 @@ def test_one_name_declared_twice_is_refused(load):
 def test_a_plain_word_is_the_text_that_it_looks_like(load):
     (table,), _ = load(GOOD + "    - {check: in_set, column: sensor, values: [NO, 010, 12:30:45]}\n")
     assert table.spec.checks[-1].values == ("NO", "010", "12:30:45")
-
-
-def means(load, sql: str | None):
-    (table,), file = load(GOLD, **({"means": sql} if sql is not None else {}))
-    specs: list[TableSpec] = [table.spec]
-    return table.query_of(table.spec.gold[0], specs), file
-
-
-def test_gold_that_is_right(load):
-    query, _ = means(load, "select sensor, avg(value) as mean\nfrom silver_readings\ngroup by sensor\n")
-    assert query.inputs == ("silver_readings",)
-    assert query.lineage["mean"] == {("silver_readings", "value")}
-
-
-@pytest.mark.parametrize(
-    ("sql", "where", "expected"),
-    [
-        ("select sensor,\n  avg(valeu) as mean\nfrom silver_readings group by sensor", "means.sql:2", "valeu"),
-        ("select sensor\nfrom silver_readins", "means.sql:2", "no such table; there are silver_readings"),
-        ("select sensor\nfrom other.silver_readings", "means.sql:2", "no such table"),
-        ("select 1 as sensor", "means.sql:1", "reads no table of this lakehouse"),
-        ("select sensor\nfrom silver_readings\nwhere (", "means.sql:3", ""),
-        ("drop table silver_readings", "means.sql:1", "exactly one SELECT"),
-        ("select sensor from silver_readings; select 1", "means.sql:1", "exactly one SELECT"),
-        ("", "means.sql:1", "exactly one SELECT"),
-        ("select transform(sensor) using 'touch /tmp/x' as (sensor) from silver_readings", "means.sql:1", "runs a command"),
-        ("select reflect('java.lang.System', 'exit', 1) as sensor from silver_readings", "means.sql:1", "function reflect"),
-        ("select sensor, rand() as r from silver_readings", "means.sql:1", "another answer each time"),
-        ("select sensor, current_date as d from silver_readings", "means.sql:1", "another answer each time"),
-        ("select sensor, '${env:HOME}' as home from silver_readings", "means.sql:1", "a setting in its place"),
-        ("select sensor,\n  lenght(sensor) as n from silver_readings", "means.sql:2", "Spark has no function lenght"),
-        ("select sensor from csv.`/etc/passwd`", "means.sql:1", "no such table"),
-        ("select sensor from silver_readings where 'it''s' = sensor", "means.sql:1", "two strings side by side"),
-        ("select " + "(" * 3000 + "1" + ")" * 3000 + " as sensor from silver_readings", "means.sql:1", "cannot be parsed: "),
-        ("select value from silver_readings", "defs.yaml", "gold.means.key: the SELECT in means.sql has no column sensor"),
-        (None, "defs.yaml", "gold.means.sql: there is no means.sql beside defs.yaml"),
-    ],
-)
-def test_gold_sql(load, sql, where, expected):
-    with pytest.raises(ConfigError) as caught:
-        means(load, sql)
-    assert f"tables/readings/{where}:" in str(caught.value)
-    assert expected in str(caught.value)
-
-
-def test_gold_sql_outside_the_tables_folder(load):
-    message = refused(load, GOLD.replace("means.sql", "../means.sql"))
-    assert names(message, 15)
-    assert "beside defs.yaml" in message

@@ -7,9 +7,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -85,10 +82,9 @@ def test_check_yaml_names_the_lines_that_check_validate_names(shop):
     (document,) = read_documents(file)
     lines = {line.partition(": ")[0] for line in table_mistakes(document, Shared())}
     assert len(lines) == 10
-    command = [str(Path(sys.executable).parent / "dg"), "check", "yaml"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    printed = re.sub(r"\x1b\[[\d;]*m", "", process.stdout)
-    assert process.returncode == 1
+    result = CliRunner().invoke(cli, ["check", "yaml"])
+    printed = re.sub(r"\x1b\[[\d;]*m", "", result.output)
+    assert result.exit_code == 1
     assert {f"{file}:{line}" for line in re.findall(r"defs\.yaml:(\d+) - ", printed)} == lines
 
 

@@ -1,6 +1,6 @@
 """Columns marked `pii`: what is never shown of them, wherever it is kept; and the boundary that no step is without.
 
-Belongs here: what check results and quarantine show. Does not: gold (test_bad_config), examples (test_gate_checks_where).
+Belongs here: what check results and quarantine show. Does not: gold (test_bad_gold), examples (test_gate_checks_where).
 """
 
 import json

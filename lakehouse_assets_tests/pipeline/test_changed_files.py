@@ -135,7 +135,7 @@ def test_a_write_that_fails_marks_no_file(spark, settings, monkeypatch) -> None:
         spark.range(1).selectExpr("raise_error('the disk of bronze')").collect()
 
     with monkeypatch.context() as patch:
-        patch.setattr(bronze.delta, "append", full)
+        patch.setattr(bronze.delta_writes, "append", full)
         with pytest.raises(SCAN_ERRORS, match="the disk of bronze"):
             extract(runner(spark, settings), [window(1), window(2)])
     assert logs.extractions(settings, "readings") == []

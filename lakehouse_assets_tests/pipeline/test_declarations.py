@@ -155,6 +155,7 @@ def test_a_constraint_that_rows_violate_changes_nothing(spark, settings, path):
     assert len(silver(settings)) == 3
 
 
+@pytest.mark.exhaustive(seconds=15)
 def test_a_constraint_of_somebody_else_is_not_taken_over_and_stops_rows_with_a_clear_error(spark, settings, path):
     spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT cold CHECK (value < 100 OR value IS NULL)")
     with pytest.raises(RefusedError, match=r"constraints\.cold: silver has a constraint of this name that somebody else"):

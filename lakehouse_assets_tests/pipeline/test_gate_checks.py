@@ -114,8 +114,9 @@ def test_a_batch_is_compared_with_the_windows_before_it(spark, settings):
     assert outcome(later[window(6)], "as_many")["status"] == "failed"
     assert later[window(6)].verdict == "published_with_warnings"
     for decision in logs.decisions(settings, "readings", evidence=True):
-        again = replay(runner(spark, settings, spec), decision)
-        assert (again.verdict, again.checks) == (decision.verdict, decision.checks)
+        if decision.p_extracted_at.day in (3, 4, 6):  # without a history, and with each kind of it
+            again = replay(runner(spark, settings, spec), decision)
+            assert (again.verdict, again.checks) == (decision.verdict, decision.checks)
 
 
 @pytest.mark.exhaustive(seconds=15)
@@ -186,13 +187,8 @@ def test_a_recovery_runs_the_deferred_checks_of_the_decision(spark, settings):
     assert (again.verdict, again.checks) == (stored.verdict, stored.checks)
 
 
-@pytest.mark.parametrize(
-    "at",
-    [
-        *(pytest.param(at, marks=pytest.mark.exhaustive(seconds=10)) for at in ("write_done", "profiles_done")),
-        "deferred_checks_done",
-    ],
-)
+@pytest.mark.exhaustive(seconds=10)
+@pytest.mark.parametrize("at", ["write_done", "profiles_done", "deferred_checks_done"])
 def test_a_run_killed_before_its_deferred_checks_completes_them(spark, settings, at):
     spec = readings(checks=LATE)
     land(settings, 1, ["a,1,5,2024-01-01T00:00:00Z", "b,1,5,2024-01-01T00:00:00Z"])

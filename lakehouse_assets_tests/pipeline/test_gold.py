@@ -1,6 +1,6 @@
 """Gold on real Delta: whole, by parts, after a crash; and that the parts give the same table as the whole.
 
-Belongs here: deriving and publishing gold. Does not: reading its SQL (test_bad_config), or when it runs (automation).
+Belongs here: deriving and publishing gold. Does not: reading its SQL (test_bad_gold), or when it runs (automation).
 """
 
 from datetime import UTC, datetime

@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.pipeline import merge_bounds
 from lakehouse_assets.pipeline.merge_bounds import bounds_of
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.layout import create, read_layout
 from lakehouse_assets_tests.pipeline.test_layout import BY_DAY, NEAR, laid_out
 
@@ -57,7 +57,10 @@ def test_the_bounds_of_a_merge_are_true_of_its_rows_and_of_few_others(spark, mon
     assert bounds_of(frame, laid_out({"cluster_by": ["updated"]}, columns=columns, key=["s"])) == []
 
 
-@pytest.mark.parametrize("layout", [BY_DAY, NEAR], ids=["partitioned", "clustered"])
+@pytest.mark.parametrize(
+    "layout",
+    [pytest.param(BY_DAY, id="partitioned", marks=pytest.mark.exhaustive(seconds=8)), pytest.param(NEAR, id="clustered")],
+)
 def test_a_merge_reads_no_file_of_another_day(spark, tmp_path, layout):
     path, spec = str(tmp_path / "t"), laid_out(layout)
     schema = "sensor string, hour int, value double, updated timestamp, event_date date"
@@ -70,7 +73,7 @@ def test_a_merge_reads_no_file_of_another_day(spark, tmp_path, layout):
 
     create(rows(1).limit(0), path, {"delta.checkpointInterval": "2"}, LayoutSpec.model_validate(layout))
     for day in (1, 2, 3):
-        delta.append(rows(day), path)
+        delta_writes.append(rows(day), path)
     assert list((tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet"))
     assert read_layout(path) == (tuple(layout.get("partition_by", ())), tuple(layout.get("cluster_by", ())))
     # Light readers skip by the same columns.

@@ -3,6 +3,7 @@
 Belongs here: from a landed file to silver, and back by a rebuild. Does not: comparing schemas (decisions), Delta's rules.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +49,15 @@ def values(settings, column: str) -> list[Any]:
     return [row[column] for row in sorted(silver(settings), key=lambda row: row["hour"])]
 
 
-def assert_rebuilds(spark, settings, spec) -> None:
-    """Laws 1 and 3: silver is what a rebuild gives, and each decision what deciding again gives."""
+def assert_rebuilds(spark, settings, spec, replayed: Collection[int] = range(1, 32)) -> None:
+    """Laws 1 and 3: silver is what a rebuild gives, and each decision on the days ``replayed`` what deciding again gives."""
     before = types_of(settings)
     proof = rebuild(runner(spark, settings, spec))
     assert (proof.gained, proof.lost) == (0, 0)
     assert types_of(settings) == before
     for decision in logs.decisions(settings, "readings", evidence=True):
-        if decision.superseded_by is None and decision.kind == "judged":
+        day = decision.p_extracted_at.day
+        if decision.superseded_by is None and decision.kind == "judged" and day in replayed:
             again = replay(runner(spark, settings, spec), decision)
             assert (again.verdict, again.reasons, again.evolved) == (decision.verdict, decision.reasons, decision.evolved)
 
@@ -101,7 +103,7 @@ def test_a_column_declared_later_gets_its_old_values(spark, settings):
     land_typed(settings, 2, value=[2], note=pa.array(["new"]))
     heal(spark, settings, [2], typed(new_columns="evolve"))
     assert values(settings, "note") == ["old", "new"]
-    assert_rebuilds(spark, settings, typed(new_columns="evolve"))
+    assert_rebuilds(spark, settings, typed(new_columns="evolve"), replayed=[2])
 
 
 def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
@@ -119,7 +121,7 @@ def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
     assert (difference["promised"], difference["arrived"], difference["outcome"]) == ("bigint", "string", "quarantined")
     assert "declare the new type" in difference["advice"]
     assert not rejected(published.current[window(4)])
-    assert_rebuilds(spark, settings, spec)
+    assert_rebuilds(spark, settings, spec, replayed=[2, 4])
 
 
 @pytest.mark.exhaustive(seconds=30)
@@ -174,7 +176,7 @@ def test_a_rejected_batch_stays_complete_and_is_released_under_a_new_contract(sp
         release(runner(spark, settings, loose), window(day).start, None, waived=[], by="me", because="it is so now")
     assert values(settings, "value") == [1, 1, 3]
     assert values(settings, "extra") == [None, 1, None]
-    assert_rebuilds(spark, settings, loose)
+    assert_rebuilds(spark, settings, loose, replayed=range(1, 6) if fails else [4])
 
 
 @pytest.mark.exhaustive(seconds=12)
@@ -188,7 +190,8 @@ def test_a_name_in_another_letter_case_needs_an_explicit_mapping(spark, settings
     assert_rebuilds(spark, settings, other)
 
 
-def test_text_that_cannot_be_cast_quarantines_its_row_or_its_window_by_mode(spark, settings):
+def test_text_that_cannot_be_cast_quarantines_its_window_in_mode_reject(spark, settings):
+    """By default it quarantines its row (laws/test_laws)."""
     rows = ["a,1,10,2024-01-01T00:00:00Z", "b,1,ten,2024-01-01T00:00:00Z"]
     land(settings, 1, rows)
     land(settings, 2, ["a,2,1,2024-01-02T00:00:00Z"])
@@ -196,8 +199,6 @@ def test_text_that_cannot_be_cast_quarantines_its_row_or_its_window_by_mode(spar
     assert verdicts(published) == {1: "quarantined", 2: "published"}
     assert rejected(published.current[window(1)])
     assert "value is text, 1 no double, promised double" in str(published.current[window(1)].reasons)
-    decision = release(runner(spark, settings, readings()), window(1).start, None, waived=[], by="me", because="one of them")
-    assert (decision.counts.rows_published, decision.counts.rows_quarantined) == (1, 1)
 
 
 @pytest.mark.exhaustive(seconds=20)

@@ -17,7 +17,7 @@ from lakehouse_assets.measures.surrogate_key import hash_sql
 from lakehouse_assets.operations.rebuild import migrate, plan_of, rebuild, refuse_loss
 from lakehouse_assets.queries.schema_status import column_rows, read_schema_status
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.session import set_session_property
+from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver
 
 KEY = {"name": "reading_sk", "from": ["sensor", "hour"]}

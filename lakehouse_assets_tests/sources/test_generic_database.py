@@ -156,6 +156,15 @@ def test_control_totals(spark, database, reader) -> None:
         reader(control={"n": "sum(V)"}).read(spark, [day(1)])
 
 
+def test_a_snapshot_has_the_whole_table(spark, database, reader) -> None:
+    fill(database)
+    present = reader(history="none", modified=None)
+    assert sorted(present.fingerprints([day(1), day(2)])) == [day(2)]
+    extraction = present.read(spark, [day(2)])
+    assert sorted(int(n) for _, n in read_rows(extraction)) == [*range(48), 99]
+    assert extraction.types[day(2)]["AT"] == "timestamp_ntz"
+
+
 @pytest.mark.exhaustive(seconds=5)
 def test_the_contract_of_a_source_kind(spark, database, reader) -> None:
     fill(database)

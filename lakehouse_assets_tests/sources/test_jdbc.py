@@ -281,6 +281,26 @@ def test_an_unnamed_connection_is_refused() -> None:
         JdbcReader(source(), Settings.from_environment({})).fingerprints([day(1)])
 
 
+def test_snapshots_have_the_whole_table_and_arrive_once(spark, database, reader) -> None:
+    fill(database)
+    present = {"history": "none", "modified": None}
+    assert sorted(reader(**present).fingerprints([day(1), day(2)])) == [day(2)]
+    read_windows = {day(2).start: "a", day(3).start: "b"}
+    database.run("CREATE VIEW u AS SELECT id, v FROM t")
+    try:
+        extraction = reader(table="u", **present).read(spark, [day(2)])
+        rows = extraction.frame.select("p_extracted_at", "id").collect()
+        assert {row[0].astimezone(UTC) for row in rows} == {day(2).start}
+        assert sorted(int(row[1]) for row in rows) == sorted(int(n) for (n,) in database.run("SELECT id FROM t"))
+        assert extraction.columns[day(2)] == ("id", "v")
+        opened = JdbcReader(source(**present), settings_of(database), (), read_windows, read_windows)
+        verify_source(spark, lambda _: opened, [day(2), day(3)], day(1))
+    finally:
+        database.run("DROP VIEW u")
+    with pytest.raises(SourceError, match="there is no such table"):
+        reader(table="gone", **present).fingerprints([day(2)])
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
@@ -289,6 +309,11 @@ def test_an_unnamed_connection_is_refused() -> None:
         ({"table": "a.b.c"}, "schema.table"),
         ({"history": "watermark"}, "overlap_minutes: needed"),
         ({"overlap_minutes": 5}, "applies only with history: watermark"),
+        ({"modified": None}, "modified: needed, since it tells a row's window; or history: none"),
+        ({"history": "none"}, "modified, partitions: with history: none one query reads the whole table"),
+        ({"history": "none", "modified": None, "partitions": 2}, "modified, partitions: with history: none"),
+        ({"history": "none", "modified": None, "fingerprint": "content"}, "a window is read once, and never compared"),
+        ({"history": "none", "modified": None, "control": {"n": "count(*)"}}, "of another moment than the rows"),
     ],
 )
 def test_invalid_yaml_is_refused(attributes, message) -> None:

@@ -1,6 +1,6 @@
 """What is said of Spark before it is started, against Spark itself: its functions, and the types that it compares or casts.
 
-Belongs here: knowledge that is kept as data, and must be Spark's own. Does not: how a mistake is reported (test_bad_config).
+Belongs here: knowledge that is kept as data, and must be Spark's own. Does not: how a mistake is shown (test_bad_expressions).
 """
 
 import re

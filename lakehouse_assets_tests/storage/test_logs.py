@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.decisions.gate import Outcome
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import heal, land
 
@@ -40,7 +40,7 @@ def test_a_process_that_read_the_log_ends_in_order(spark, settings):
 def test_a_log_that_spark_began_goes_on_and_spark_reads_it(spark, settings):
     path = settings.path("ops", "tried")
     frame = spark.createDataFrame([("a", 1, MOMENT)], "table string, number bigint, at timestamp")
-    delta.append(frame, path, partition_by=["table"])
+    delta_writes.append(frame, path, partition_by=["table"])
     wider = [("table", pa.string()), ("number", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("more", pa.list_(pa.string()))]
     rows = pa.Table.from_pylist([{"table": "b", "number": 2, "at": MOMENT, "more": ["x"]}], pa.schema(wider))
     delta.append_arrow(rows, path, partition_by=["table"], user_metadata="what it was")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.spark_types import parse_type
 from lakehouse_assets.decisions.schema.comparison import delta_widens
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets_tests.decisions.schema.cases import ATOMS
 
 
@@ -107,9 +107,9 @@ def test_merge_schema_changes_types_only_with_widening(spark, tmp_path):
 
 def test_a_table_accepts_timestamps_without_zone_after_the_feature_is_enabled(spark, path):
     write(spark, path, "SELECT 1 AS id")
-    delta.allow_types(spark, path, ["array<timestamp_ntz>"])
+    delta_writes.allow_types(spark, path, ["array<timestamp_ntz>"])
     version = delta.version(path)
-    delta.allow_types(spark, path, ["timestamp_ntz"])
+    delta_writes.allow_types(spark, path, ["timestamp_ntz"])
     assert delta.version(path) == version == 1
     write(spark, path, "SELECT 2 AS id, TIMESTAMP_NTZ '2024-01-01 00:00:00' AS at", mergeSchema="true")
     assert LightTable(path).to_pyarrow_table().num_rows == 2
@@ -132,11 +132,11 @@ def test_overwrite_schema_drops_retypes_and_renames(spark, path):
 
 def test_alter_table_adds_comments_reorders_and_sets_properties_without_touching_rows(spark, path):
     write(spark, path, "SELECT 1 AS id, named_struct('x', 1) AS s")
-    delta.add_columns(spark, path, {"odd`name": "struct<`a.b`: int>", "amount": "decimal(10,2)"})
+    delta_writes.add_columns(spark, path, {"odd`name": "struct<`a.b`: int>", "amount": "decimal(10,2)"})
     assert delta.version(path) == 1
     alter(spark, path, "ADD COLUMNS (s.y STRING, first INT FIRST)")
     alter(spark, path, "CHANGE COLUMN amount COMMENT 'in EUR'")
-    delta.set_property(spark, path, "delta.logRetentionDuration", "interval 40 days")
+    delta_writes.set_property(spark, path, "delta.logRetentionDuration", "interval 40 days")
     assert [name for name, _ in delta.schema_types(path)] == ["first", "id", "s", "odd`name", "amount"]
     assert read(spark, path)[0]["s"] == {"x": 1, "y": None}
     assert DeltaTable.forPath(spark, path).toDF().schema["amount"].metadata == {"comment": "in EUR"}

@@ -4,6 +4,7 @@ Belongs here: kinds whose parameter is SQL, parsed and guarded. Does not: what S
 """
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
@@ -61,7 +62,7 @@ class Sql(RowCheck):
 
     @property
     def scope(self) -> Literal["row", "batch"]:
-        return "batch" if self.filter is None else "row"
+        return _scope(self.sql)
 
     @property
     def columns_named(self) -> tuple[str, ...]:
@@ -151,6 +152,12 @@ class Metric(BoundedCheck, AggregateCheck):
 
     def judge(self, values: Mapping[str, Any], context: CheckContext) -> Judgement:
         return judge_bounds(self.sql, values.get("value"), self.min, self.max)
+
+
+@lru_cache(maxsize=10_000)
+def _scope(sql: str) -> Literal["row", "batch"]:
+    # Asked of each window several times. To parse a query takes milliseconds.
+    return "batch" if _filter(parse_select(sql, "sql")) is None else "row"
 
 
 def _filter(tree: exp.Select) -> exp.Expr | None:

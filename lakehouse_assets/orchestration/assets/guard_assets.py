@@ -9,9 +9,10 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, GuardSpec
+from lakehouse_assets.contracts.guarded_table import COLUMNS, HISTORY, WINDOWS, GuardSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.frame import KEY_CHECK
+from lakehouse_assets.decisions.guard_decision import batch_name
 from lakehouse_assets.guards.guard_run import GuardRun
 from lakehouse_assets.guards.observed_table import table_path
 from lakehouse_assets.guards.run import JudgedVersions, judge_versions
@@ -63,6 +64,7 @@ def guard_definitions(spec: GuardSpec, settings: Settings) -> dg.Definitions:
 def guard_check_specs(spec: GuardSpec) -> list[dg.AssetCheckSpec]:
     """Return the checks: what only a guard has, the key, the declared ones, drift. Critical ones block what is downstream."""
     named = [(name, text, True) for name, text in OWN.items()]
+    named += [(WINDOWS, "Every row of the table lies in a window.", True)] if spec.windows else []
     named += [(KEY_CHECK, BUILT_IN[KEY_CHECK], True)] if spec.key else []
     named += [(check.id, describe_check(check), check.severity == "critical") for check in spec.checks]
     named += [("drift", DRIFT, True)] if spec.drift else []
@@ -160,15 +162,20 @@ def guard_check_results(spec: GuardSpec, settings: Settings, judgement: JudgedVe
         batches.add(max(live, key=lambda d: d.number).batch)
     chosen = [d for d in sorted(live, key=lambda d: d.batch) if d.batch in batches]
     shown = [gate.masked_now(d, spec.checks, spec.pii_columns) for d in logs.with_evidence(settings, spec.name, chosen)]
-    by_version = {f"version {d.bronze_version}": d for d in shown}
+    by_version = {batch_name(spec, d): d for d in shown}
     yield from check_results(
-        guard_check_specs(spec), by_version, judgement.samples, _advice(spec, by_version), unit="version(s)"
+        guard_check_specs(spec),
+        by_version,
+        judgement.samples,
+        _advice(spec, by_version),
+        unit="window(s)" if spec.windows else "version(s)",
     )
 
 
 def _advice(spec: GuardSpec, by_version: Mapping[str, Decision]) -> Any:
     def advice(check: str, versions: Sequence[str]) -> str:
-        of_version = f"{spec.name} --version {by_version[versions[-1]].bronze_version}"
+        kind, _, name = batch_name(spec, by_version[versions[-1]]).partition(" ")
+        of_version = f"{spec.name} --{kind} {name}"
         return (
             f"1. See why: `lakehouse guard show {of_version}`\n"
             "2. If the table is wrong: its owner corrects it. The next version that rewrites rows is judged as a whole.\n"

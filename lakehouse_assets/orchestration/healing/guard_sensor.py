@@ -14,7 +14,7 @@ import dagster as dg
 from lakehouse_assets.contracts.guarded_table import HISTORY, GuardSpec
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.guards.catalog import located_by_log
-from lakehouse_assets.guards.observed_table import GuardState, observe
+from lakehouse_assets.guards.observed_table import GuardState, observe, waits_by_windows
 from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.assets.guard_assets import guarded_key, job_name
 from lakehouse_assets.orchestration.assets.metadata import evaluation
@@ -66,8 +66,11 @@ def _poll(
 ) -> tuple[dg.RunRequest | None, dict[str, Any]]:
     """Return the request for a guard with versions that wait, and what the next poll must know of it."""
     state = GuardState.read(settings, spec)
-    last, unchanged = state.last, {"passed": before.get("passed", -1)}
+    unchanged = {"passed": before.get("passed", -1)}
     at_path = located_by_log(spec, state)
+    if spec.windows and at_path:
+        waits = waits_by_windows(at_path, settings, state, now)
+        return (_request(instance, spec, state, (waits, ""), now) if waits else None), unchanged
     # Where a table lies that is known by its name, a run asks the catalog: the first one, and after the table moved.
     try:
         observation = observe(at_path, settings, state, unchanged["passed"]) if at_path else None
@@ -77,13 +80,20 @@ def _poll(
         observation = None
     if observation and observation.batch is None:
         return None, {"passed": observation.up_to}
-    if instance.get_runs_count(dg.RunsFilter(tags={GUARD_TAG: spec.name}, statuses=list(UNFINISHED))):
-        return None, unchanged
-    # A failed run of the same versions is tried again in the next hour.
     waits = (observation.batch.version, observation.digest) if observation and observation.batch else ("", spec.table)
-    parts = (spec.name, last.version if last else -1, *waits, f"{now:%Y-%m-%dT%H}")
+    return _request(instance, spec, state, waits, now), unchanged
+
+
+def _request(
+    instance: dg.DagsterInstance, spec: GuardSpec, state: GuardState, waits: tuple[Any, Any], now: datetime
+) -> dg.RunRequest | None:
+    """Return the request of a run; None while one is on its way. ``waits``: what it is for."""
+    if instance.get_runs_count(dg.RunsFilter(tags={GUARD_TAG: spec.name}, statuses=list(UNFINISHED))):
+        return None
+    # A failed run of the same versions is tried again in the next hour.
+    parts = (spec.name, state.last.version if state.last else -1, *waits, f"{now:%Y-%m-%dT%H}")
     run_key = hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:24]
-    return dg.RunRequest(run_key=run_key, job_name=job_name(spec), tags={GUARD_TAG: spec.name}), unchanged
+    return dg.RunRequest(run_key=run_key, job_name=job_name(spec), tags={GUARD_TAG: spec.name})
 
 
 def _unreadable(text: str) -> dg.AssetCheckResult:

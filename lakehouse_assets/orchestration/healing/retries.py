@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset_hash
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowStatus, due_ranges
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
@@ -142,7 +143,7 @@ def _request(settings: Settings, spec: TableSpec, windows: Sequence[Window], sta
     why = f"{status.failed_tries} {status.due_at}"
     if not status.failed_tries:
         # An overlooked window follows a decision that was not applied, or a change: there may be several of these.
-        why += f" {max((d.number for d in logs.decisions(settings, spec.name)), default=0)}"
+        why += f" {ledger.last_number(logs.decisions(settings, spec.name))}"
     return run_request(spec, windows, why, {"lakehouse/try": str(status.failed_tries + 1)})
 
 

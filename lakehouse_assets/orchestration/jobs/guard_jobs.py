@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.run import JudgedVersions, locked
-from lakehouse_assets.guards.settlement import settle_version
+from lakehouse_assets.guards.settlement import chosen_batch, settle_version
 from lakehouse_assets.operations import baseline_request
 from lakehouse_assets.orchestration.assets.guard_assets import guard_check_results, guard_run, guarded_key, job_name
 from lakehouse_assets.orchestration.assets.metadata import evaluation
@@ -27,9 +27,10 @@ from lakehouse_assets.settings import Settings
 
 
 class VersionRequest(SignedRequest):
-    """Which version to decide on."""
+    """Which version to decide on, or which window of a guard with `windows`."""
 
-    version: int = Field(description="the version of the Delta table")
+    version: int | None = Field(default=None, description="the version of the Delta table")
+    window: str | None = Field(default=None, description="instead, the start of a window, as 2024-05-01 or 2024-05-01-07:00")
 
 
 class VersionRelease(VersionRequest):
@@ -50,7 +51,7 @@ def guard_jobs(settings: Settings, specs: list[GuardSpec]) -> list[dg.JobDefinit
     def settle(context: dg.OpExecutionContext, config: VersionRequest, request: dict[str, Any]) -> None:
         spec = find_guard(config.table)
         signed = JudgementRequest(by=config.by, because=config.because, operation=_operation(context), **request)
-        settle_version(guard_run(spec, settings, context), config.version, signed)
+        settle_version(guard_run(spec, settings, context), chosen_batch(spec, config.version, config.window), signed)
         for result in guard_check_results(spec, settings, JudgedVersions()):
             context.instance.report_runless_asset_event(evaluation(guarded_key(spec), str(result.check_name), result))
 

@@ -3,6 +3,7 @@
 Belongs here: the figures that decisions/audit/share.py promises. Does not: rows (audit/test_sample.py).
 """
 
+from functools import cache
 from math import inf
 
 import numpy as np
@@ -28,11 +29,20 @@ def test_the_interval_is_the_exact_one(passed, rows):
     assert clopper_pearson(passed, rows) == pytest.approx((expected.low, expected.high))
 
 
+# Of each outcome at 1,000 rows, by the number of failed ones.
+ESTIMATES = cache(lambda: [uniform_share(ROWS, failed, 10**9) for failed in range(ROWS + 1)])
+
+
+def likelihoods(share: float) -> list[float]:
+    """How likely each of those outcomes is."""
+    return binom.pmf(np.arange(ROWS, -1, -1), ROWS, share).tolist()
+
+
 def answers(share: float, threshold: float) -> dict[str, float]:
     """How likely each answer is at 1,000 rows: the sum over every outcome, not a simulation."""
     shares = {"pass": 0.0, "fail": 0.0, "inconclusive": 0.0}
-    for failed in range(ROWS + 1):
-        shares[uniform_share(ROWS, failed, 10**9).answer(threshold)] += float(binom.pmf(ROWS - failed, ROWS, share))
+    for estimate, likelihood in zip(ESTIMATES(), likelihoods(share), strict=True):
+        shares[estimate.answer(threshold)] += likelihood
     return shares
 
 
@@ -47,11 +57,8 @@ def test_one_point_off_is_hardly_ever_called_wrong_and_five_points_off_hardly_ev
 
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.98, 0.999])
 def test_the_interval_covers(share):
-    covered = 0.0
-    for failed in range(ROWS + 1):
-        estimate = uniform_share(ROWS, failed, 10**9)
-        covered += float(binom.pmf(ROWS - failed, ROWS, share)) * float(estimate.low <= share <= estimate.high)
-    assert covered >= 0.95
+    outcomes = zip(ESTIMATES(), likelihoods(share), strict=True)
+    assert sum(likelihood for estimate, likelihood in outcomes if estimate.low <= share <= estimate.high) >= 0.95
 
 
 def weighted_sample(dice, sizes, failing, wanted):

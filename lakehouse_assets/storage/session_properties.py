@@ -1,0 +1,54 @@
+"""Properties that a Spark session has within a block, and its own again afterwards.
+
+Belongs here: changing them for a while. Does not: those that a session starts with (session).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from pyspark.sql import SparkSession
+
+MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
+
+
+@contextmanager
+def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
+    """Turn off whole-stage code generation within the block if there are many checks: the method for some hundreds of them
+    takes more memory to compile than a run has.
+    """
+    with set_session_property(spark, "spark.sql.codegen.wholeStage", "false") if checks > MOST_COMPILED else nullcontext():
+        yield
+
+
+@contextmanager
+def disable_ansi(spark: SparkSession) -> Iterator[None]:
+    """Within the block, a new expression gives NULL where a cast or a division would stop the scan."""
+    with set_session_property(spark, "spark.sql.ansi.enabled", "false"):
+        yield
+
+
+@contextmanager
+def rule_semantics(spark: SparkSession) -> Iterator[None]:
+    """Within the block, a new expression means what it means in a lake: by ANSI rules, with times in UTC.
+
+    Build a frame in it and run it outside: files that the session reads then keep the session's own meaning.
+    """
+    with (
+        set_session_property(spark, "spark.sql.ansi.enabled", "true"),
+        set_session_property(spark, "spark.sql.session.timeZone", "UTC"),
+    ):
+        yield
+
+
+@contextmanager
+def set_session_property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Within the block, the session has this value of a property."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)

@@ -1,0 +1,15 @@
+"""Servers that several stories share. Belongs here: fixtures of e2e. Does not: starting a server (servers)."""
+
+import pytest
+
+from lakehouse_assets_tests.e2e.servers import Broker, kafka_jars
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    try:
+        kafka_jars()
+    except (RuntimeError, OSError) as error:
+        pytest.skip(str(error))
+    with Broker(tmp_path_factory.mktemp("kafka")).up() as broker:
+        yield broker
