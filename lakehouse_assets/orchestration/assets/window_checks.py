@@ -4,7 +4,7 @@ Belongs here: which checks silver declares, and what a click on one window shows
 in Dagster (dagster_internals), or checks without windows (checks, quarantine_check).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +32,8 @@ from lakehouse_assets.storage import logs
 SILENT = ("source_columns", "supersede")
 NOTHING_ARRIVED = "nothing arrived"
 NOT_JUDGED = "no row to judge, or decided before this check existed"
-# A plot takes a tenth of a second: of more windows the newest have one.
-MOST_PLOTS = 20
+# A plot takes up to half a second: of more windows, those in quarantine and the newest have one.
+MOST_PLOTS = 10
 
 
 @dataclass
@@ -82,7 +82,7 @@ def window_results(
         for window in windows
         if (decision := by_start.get(window.start))
     }
-    checked, plots = WindowResults(), _plotted(settings, spec, by_start)
+    checked, plots = WindowResults(), _plotted(settings, spec, by_start, quarantined)
     for declared in window_check_specs(spec):
         link = check_link(settings, spec.name, declared.name)
         for window in sorted(windows):
@@ -166,13 +166,16 @@ class _WindowSamples:
         return list(dict.fromkeys([*self.quarantined.get(check, ()), *here]))
 
 
-def _plotted(settings: Settings, spec: TableSpec, by_start: Mapping[Any, Decision]) -> dict[Any, str]:
-    """Return the plots of the newest windows in which drift failed, by their start."""
+def _plotted(
+    settings: Settings, spec: TableSpec, by_start: Mapping[Any, Decision], quarantined: Collection[str]
+) -> dict[Any, str]:
+    """Return plots of windows in which drift failed, by their start: of those in quarantine first, then of the newest."""
     failed = [
         decision
-        for _, decision in sorted(by_start.items())
+        for decision in by_start.values()
         if any(o["check"] == "drift" and o["status"] in ("failed", "error") for o in decision.checks)
     ]
+    failed.sort(key=lambda d: (d.decision_id in quarantined, d.p_extracted_at))
     return {d.p_extracted_at: text for d in failed[-MOST_PLOTS:] if (text := plot_drift(settings, spec, d))}
 
 
