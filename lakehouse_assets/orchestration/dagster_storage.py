@@ -32,6 +32,8 @@ from sqlalchemy import and_, case, not_, select
 Keys = Sequence[tuple[dg.AssetCheckKey, Any]]
 # How many values one statement may carry.
 MOST_VALUES = 10_000
+# The index and last materialization of a partition that the definition does not have.
+NO_PARTITION = (None, 0)
 
 
 class ChecksInOnePass(SqlEventLogStorage):
@@ -41,17 +43,17 @@ class ChecksInOnePass(SqlEventLogStorage):
         """Return the state of each check, the same as Dagster's own."""
         others = [(key, partitions) for key, partitions in keys if not _has_plain_windows(partitions)]
         states = dict(super().get_asset_check_state(others)) if others else {}
-        known: dict[Any, _Windows] = {}
+        by_asset: dict[Any, _Windows] = {}
         for key, partitions in keys:
             if key not in states:
                 of_asset = (key.asset_key, partitions)
-                if of_asset not in known:
+                if of_asset not in by_asset:
                     windows = _windows_of(partitions, partitions.get_last_partition_key())
-                    known[of_asset] = replace(windows, places=self._places(key.asset_key, windows))
-                states[key] = self._state(key, known[of_asset])
+                    by_asset[of_asset] = replace(windows, partitions=self._partitions(key.asset_key, windows))
+                states[key] = self._state(key, by_asset[of_asset])
         return states
 
-    def _places(self, asset: dg.AssetKey, windows: "_Windows") -> dict[str, tuple[int, int]]:
+    def _partitions(self, asset: dg.AssetKey, windows: "_Windows") -> dict[str, tuple[int, int]]:
         """Return each partition's index, and the id of its last materialization, or 0."""
         kind = dg.DagsterEventType.ASSET_MATERIALIZATION
         last = self.get_latest_storage_id_by_partition(asset, kind)
@@ -64,13 +66,13 @@ class ChecksInOnePass(SqlEventLogStorage):
         planned: dict[str, list[int]] = {}
         # A partition's newest row counts.
         for partition, status, materialization, run, _ in {row[0]: row for row in rows}.values():
-            place = windows.places.get(partition)
-            if place is None:
+            index, last = windows.partitions.get(partition, NO_PARTITION)
+            if index is None:
                 continue
             if status == "PLANNED":
-                planned.setdefault(run, []).append(place[0])
-            elif place[1] in (0, materialization):
-                indexes[status].append(place[0])
+                planned.setdefault(run, []).append(index)
+            elif last in (0, materialization):
+                indexes[status].append(index)
         outcomes = self._outcomes(list(planned))
         for run, some in planned.items():
             indexes[outcomes.get(run, Status.IN_PROGRESS).value] += some
@@ -141,19 +143,19 @@ class _WindowsOnRecord(dg.TimeWindowPartitionsDefinition):
     ) -> dg.PartitionKeyRange:
         """Return the first and last partition of a window of time."""
         bounds = (time_window.start.timestamp(), time_window.end.timestamp())
-        if known := self.ranges.get(bounds):
-            return known
+        if (key_range := self.ranges.get(bounds)) is not None:
+            return key_range
         return super().get_partition_key_range_for_time_window(time_window, respect_bounds)
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """A definition's partitions in their order, and the start of each. ``places``: see `ChecksInOnePass._places`."""
+    """A definition's partitions in their order, and the start of each. ``partitions``: see `ChecksInOnePass._partitions`."""
 
     definition: _WindowsOnRecord
     keys: Sequence[str]
     bounds: Sequence[tuple[float, float]]
-    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    partitions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def subset(self, key: dg.AssetCheckKey, indexes: list[int]) -> SerializableEntitySubset[dg.AssetCheckKey]:
         """Return these partitions, neighbours as one window. Sorts ``indexes``."""
