@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 from pyarrow.dataset import field as column
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.pages.reading import UNREADABLE
 from lakehouse_assets.queries.quarantine import decision_sample, presentable_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
@@ -73,7 +75,7 @@ class SampleReader:
         self._left -= 1
         try:
             rows = decision_sample(self._settings, decision, personal, SHOWN)
-        except (OSError, ArrowException, ValueError, TypeError) as error:
+        except (OSError, ArrowException, DeltaError, *UNREADABLE) as error:
             return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
         header = tuple(dict.fromkeys(name for row in rows for name in row))
         return Sample(header, tuple(tuple(row.get(name) for name in header) for row in rows))

@@ -122,7 +122,7 @@ def quarantine_rows(
     delta.append_arrow(table, settings.path("quarantine", decision.table), partition_by=["p_extracted_at"])
 
 
-def quarantine_gold_rows(settings: Settings, decision: Decision, rows: Sequence[dict[str, Any]]) -> None:
+def quarantine_gold_rows(settings: Settings, decision: Decision, rows: Sequence[Any]) -> None:
     """Write rows of a decision on a gold table into its quarantine, as the gate does."""
     reason = pa.struct([(name, pa.string()) for name in ("check", "message")])
     schema = pa.schema([("decision_id", pa.string()), ("reasons", pa.list_(reason)), ("row", pa.string())])

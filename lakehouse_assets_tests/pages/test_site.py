@@ -167,6 +167,9 @@ def test_quarantined_rows_of_gold_are_on_the_page_of_their_version_unless_an_inp
     assert ("99.5" in text and SECRET in text and "in_range_value: value out of range" in text) == (not is_personal)
     assert ("its inputs have personal columns" in text) == is_personal
     assert "<script>alert" not in text
+    quarantine_gold_rows(settings, fault, ["no names"])
+    assert make(settings, windows=9).notes == ()
+    assert ("cannot be read just now" in page(settings, "tables/gold_daily/windows/version-1.html")) == (not is_personal)
     if is_personal:
         assert all(SECRET.encode() not in content for content in files_of(settings.site).values())
 
