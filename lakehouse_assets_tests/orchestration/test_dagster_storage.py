@@ -7,13 +7,19 @@ import random
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
+from dagster._core.events import DagsterEvent
+from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log.base import EventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.test_utils import create_run_for_test
 
 from lakehouse_assets.orchestration.dagster_storage import LakehouseEventLogStorage, LakehouseStorage
@@ -118,6 +124,30 @@ def test_other_partitions_are_left_to_dagster(instance, silver):
         assert storage.get_asset_check_state([(key, partitions)]) == EventLogStorage.get_asset_check_state(
             storage, [(key, partitions)]
         )
+
+
+@pytest.mark.parametrize("keys", [None, DAYS.get_partition_keys()])
+def test_planned_partitions_are_stored_as_dagster_stores_them(instance, silver, keys):
+    subset = None if keys is None else DAYS.subset_with_partition_keys(keys).to_serializable_subset()
+    planned = AssetCheckEvaluationPlanned(asset_key=silver, check_name="a", partitions_subset=subset)
+    kind, storage = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value, instance.event_log_storage
+    event = DagsterEvent(kind, "job", step_key="s", event_specific_data=planned, message="planned")
+
+    def rows(store, run: str) -> list[dict]:
+        store(EventLogEntry(None, 10, "", run, NOW.timestamp(), step_key="s", job_name="job", dagster_event=event), 7)
+        query = AssetCheckExecutionsTable.select().where(AssetCheckExecutionsTable.c.run_id == run)
+        with storage.index_connection() as connection:
+            stored = [dict(row) for row in connection.execute(query).mappings()]
+        for row in stored:
+            row["evaluation_event"] = row["evaluation_event"].replace(run, "run")
+        return [
+            {name: value for name, value in row.items() if name not in ("id", "run_id", "create_timestamp")} for row in stored
+        ]
+
+    run = str(uuid4())
+    expected = rows(partial(SqlEventLogStorage._store_asset_check_evaluation_planned, storage), run)
+    assert rows(storage._store_asset_check_evaluation_planned, str(uuid4())) == expected
+    assert len(expected) == (1 if keys is None else len(keys))
 
 
 def test_a_year_of_hours_is_shown_in_time(instance, silver):

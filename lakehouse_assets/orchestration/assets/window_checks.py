@@ -33,7 +33,7 @@ SILENT = ("source_columns", "supersede")
 NOTHING_ARRIVED = "nothing arrived"
 NOT_JUDGED = "no row to judge, or decided before this check existed"
 # A plot takes up to half a second: of more windows, those in quarantine and the newest have one.
-MOST_PLOTS = 10
+MOST_PLOTS = 5
 
 
 @dataclass
