@@ -23,7 +23,7 @@ from dagster._core.definitions.timestamp import TimestampWithTimezone
 from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionResolvedStatus as Status
 from dagster._core.storage.asset_check_state import AssetCheckState
-from dagster._core.storage.dagster_run import FINISHED_STATUSES
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
@@ -42,7 +42,7 @@ class ChecksInOnePass(SqlEventLogStorage):
     """A mixin for the event storage of any SQL database: plans and states of checks whose partitions are windows of time."""
 
     def get_asset_check_state(self, keys: Keys) -> Mapping[dg.AssetCheckKey, AssetCheckState]:
-        """Return the state of each check, the same as Dagster's own."""
+        """Return the state of each check: as Dagster, but that no plan of a deleted run is in progress for ever."""
         others = [(key, partitions) for key, partitions in keys if not _has_plain_windows(partitions)]
         states = dict(super().get_asset_check_state(others)) if others else {}
         by_asset: dict[Any, _Windows] = {}
@@ -120,14 +120,15 @@ class ChecksInOnePass(SqlEventLogStorage):
             return sorted(cursor.fetchall(), key=itemgetter(4))
 
     def _outcomes(self, runs: Sequence[str]) -> dict[str, Status]:
-        """Return what a plan means that has no result, for those of these runs that have ended."""
-        outcomes: dict[str, Status] = {}
+        """Return what a plan means that has no result, for those of these runs that have ended, or were deleted since."""
+        outcomes = dict.fromkeys(runs, Status.SKIPPED)
         for start in range(0, len(runs), MOST_VALUES):
             some = runs[start : start + MOST_VALUES]
-            ended = dg.RunsFilter(run_ids=some, statuses=list(FINISHED_STATUSES))
             failed = dg.RunsFilter(run_ids=some, statuses=[dg.DagsterRunStatus.FAILURE])
-            outcomes |= dict.fromkeys(self._instance.get_run_ids(ended), Status.SKIPPED)
             outcomes |= dict.fromkeys(self._instance.get_run_ids(failed), Status.EXECUTION_FAILED)
+            unfinished = dg.RunsFilter(run_ids=some, statuses=list(NOT_FINISHED_STATUSES))
+            for run in self._instance.get_run_ids(unfinished):
+                outcomes.pop(run, None)
         return outcomes
 
 

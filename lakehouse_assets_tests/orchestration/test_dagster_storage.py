@@ -89,7 +89,7 @@ def shown(states: Mapping, key: dg.AssetCheckKey) -> dict:
 def test_the_bars_are_those_of_dagster(instance, silver, seed):
     draw, status = random.Random(seed), dg.DagsterRunStatus
     statuses = [status.STARTED, status.CANCELING, status.SUCCESS, status.FAILURE, status.CANCELED]
-    runs = [create_run_for_test(instance, status=draw.choice(statuses)).run_id for _ in range(12)] + ["deleted"]
+    runs = [create_run_for_test(instance, status=draw.choice(statuses)).run_id for _ in range(12)]
     days = [*DAYS.get_partition_keys()[: 20 if seed else 0], "2023-12-31", "2030-01-01", "no day"]
     materialized = [draw.choice(days) for _ in range(30)] + ([None] if seed == 3 else [])
     store(instance, [materialization(silver, day) for day in materialized], [])
@@ -124,6 +124,20 @@ def test_other_partitions_are_left_to_dagster(instance, silver):
         assert storage.get_asset_check_state([(key, partitions)]) == EventLogStorage.get_asset_check_state(
             storage, [(key, partitions)]
         )
+
+
+def test_plans_of_a_run_that_was_deleted_are_skipped(instance, silver):
+    """The sweep deletes old runs that materialized nothing."""
+    run = create_run_for_test(instance, status=dg.DagsterRunStatus.STARTED).run_id
+    store(instance, [], [result(silver, "a", "2024-01-01", run, "PLANNED", 1, None)])
+    key = (dg.AssetCheckKey(silver, "a"), DAYS)
+
+    def statuses() -> set[str]:
+        return {status.value for status in shown(instance.event_log_storage.get_asset_check_state([key]), key[0])["counts"]}
+
+    assert statuses() == {"IN_PROGRESS"}
+    instance.delete_run(run)
+    assert statuses() == {"SKIPPED"}
 
 
 @pytest.mark.parametrize("keys", [None, DAYS.get_partition_keys()])
