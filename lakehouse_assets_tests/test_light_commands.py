@@ -27,10 +27,13 @@ json.dump(sorted(sys.modules), sys.stderr)
 def test_a_command_that_reads_logs_loads_neither_spark_nor_pandas(tmp_path, command):
     for folder in ("lake", "tables"):
         (tmp_path / folder).mkdir()
-    environment = {**os.environ, "LAKEHOUSE_PROJECT": str(tmp_path), "LAKEHOUSE_ROOT": str(tmp_path / "lake")}
+    # `make` sets DAGSTER_HOME to the project's folder, where the pages would be made.
+    folders = {"LAKEHOUSE_PROJECT": tmp_path, "DAGSTER_HOME": tmp_path, "LAKEHOUSE_ROOT": tmp_path / "lake"}
+    environment = {**os.environ, **{name: str(path) for name, path in folders.items()}}
     (tmp_path / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
     arguments = [sys.executable, "-c", LOADED, *command]
     process = subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
     loaded = set(json.loads(process.stderr))
     assert "lakehouse_assets.storage.delta" in loaded
     assert [name for name in NEVER if name in loaded] == []
+    assert (tmp_path / "data" / "pages" / "index.html").is_file() == (command == ["pages"])

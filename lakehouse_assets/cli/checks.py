@@ -53,6 +53,19 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
     common.show(rows, as_json, "no checks are configured")
 
 
+@check_app.command("report")
+def check_report(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
+    """Report every window's check results to Dagster again, as the log has them, after its history was lost. Starts no JVM."""
+    from lakehouse_assets.orchestration.jobs.operation_job import run_job
+
+    specs, rows = [each.spec for each in common.select_tables(table)], []
+    with common.open_dagster(Settings.from_environment()) as (definitions, instance):
+        for spec in specs:
+            with common.err.status(f"reporting: {spec.name}"):
+                rows.append({"table": spec.name, **run_job(definitions, instance, "report_checks", {"table": spec.name})})
+    common.show(rows, as_json)
+
+
 @check_app.command("validate")
 def check_validate() -> None:
     """Validate every defs.yaml, its SQL and its tests.yaml, and that its columns exist in the source. Starts no JVM."""

@@ -1,20 +1,33 @@
 """What this project uses of Dagster beyond its public API, and what for. Check each of them when Dagster is upgraded.
 
-Belongs here: every import of a private module, and the instance's undocumented store of cursors. Does not: any public API.
+Belongs here: every import of a private module, previews (checks with partitions), and the instance's undocumented store of
+cursors. Does not: any public API.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+import time
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-from dagster._core import errors
+from dagster._core import errors, events
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationPlanned,
+    AssetCheckEvaluationTargetMaterializationData,
+)
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.events.log import EventLogEntry
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 from dagster._core.execution.execute_in_process import core_execute_in_process
 from dagster._core.storage import dagster_run
 from dagster._core.storage import tags as run_tags
+from dagster._core.storage.event_log import schema as event_tables
+from dagster._core.storage.event_log import sql_event_log
 from dagster._record import copy
+from sqlalchemy import bindparam
 
 # What a run in this process raises when a blocking check fails: public Dagster has no name for it.
 BlockingCheckFailed = errors.DagsterAssetCheckFailedError
@@ -25,6 +38,12 @@ PARTITION_TAG = run_tags.PARTITION_NAME_TAG
 RETRIED_RUN_TAGS = (run_tags.PARENT_RUN_ID_TAG, run_tags.ROOT_RUN_ID_TAG)
 # Which runs are over, and which may still change something.
 FINISHED, UNFINISHED = dagster_run.FINISHED_STATUSES, dagster_run.NOT_FINISHED_STATUSES
+# How many check results one transaction of the event storage stores.
+AT_ONCE = 2000
+# Databases whose INSERT returns the ids of many rows, in their order.
+RETURNING_IDS = ("sqlite", "postgresql")
+# What identifies a check's result.
+RESULT_KEY = ("asset_key", "check_name", "run_id", "partition")
 
 
 def execute_in_process(
@@ -73,3 +92,134 @@ def write_cursors(instance: dg.DagsterInstance, values: Mapping[str, str]) -> No
 def replace_requests(tick: SensorExecutionData, requests: Sequence[dg.RunRequest]) -> SensorExecutionData:
     """Return a sensor's tick with these requests. The public `SensorResult` cannot carry a condition sensor's evaluations."""
     return copy(tick, run_requests=requests)
+
+
+def partitioned_check_spec(name: str, asset: dg.AssetKey, description: str, partitions: Any) -> dg.AssetCheckSpec:
+    """Return a check with partitions. Dagster calls them a preview, and warns of each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return dg.AssetCheckSpec(name, asset=asset, description=description, partitions_def=partitions)
+
+
+def finished_check(check: dg.AssetCheckSpec) -> dg.Output:
+    """Return the output of a step's check whose results `store_partition_results` has stored. An `AssetCheckResult` would add
+    one of no partition in a run of several.
+    """
+    return dg.Output(None, output_name=check.get_python_identifier())
+
+
+@dataclass(frozen=True)
+class PartitionResult:
+    """A check's result in one partition of its asset. ``result``: None where it did not look at the partition."""
+
+    check: dg.AssetCheckKey
+    partition: str
+    result: dg.AssetCheckResult | None
+
+
+def store_partition_results(context: Any, results: Sequence[PartitionResult]) -> None:
+    """Store these results as the newest ones, in a step or op. The asset's partitions are materialized already: a result
+    counts for the materialization that was the last one when it was stored.
+
+    `context.log_event` takes a transaction for each result. This takes one for `AT_ONCE`, and writes what Dagster's own
+    `store_event` writes. Of a storage that is no SQL it takes that.
+    """
+    keys = {each.check.asset_key: set[str]() for each in results}
+    for each in results:
+        keys[each.check.asset_key].add(each.partition)
+    targets = {asset: _last_materializations(context.instance, asset, partitions) for asset, partitions in keys.items()}
+    step = context.get_step_execution_context().step.key
+    storage = context.instance.event_log_storage
+    for start in range(0, len(results), AT_ONCE):
+        part = results[start : start + AT_ONCE]
+        entries = [_entry(context.run, step, each, targets[each.check.asset_key].get(each.partition)) for each in part]
+        stored = list(zip(part, entries, strict=True))
+        if not isinstance(storage, sql_event_log.SqlEventLogStorage) or not _store_together(storage, stored):
+            for each, entry in stored:
+                if each.result is not None:
+                    storage.store_event(entry)
+
+
+def partitions_with_results(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]) -> set[str]:
+    """Return the partitions of which Dagster has a result of any of these checks."""
+    records = instance.event_log_storage.get_asset_check_partition_info(checks)
+    return {record.partition_key for record in records if record.partition_key is not None}
+
+
+def _last_materializations(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Collection[str]
+) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
+    """Return each partition's last materialization."""
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+    ids = instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, set(partitions))
+    if not ids:
+        return {}
+    chosen = dg.AssetRecordsFilter(asset_key=asset, storage_ids=list(ids.values()))
+    return {
+        str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
+        for record in instance.fetch_materializations(chosen, limit=len(ids)).records
+    }
+
+
+def _entry(run: dg.DagsterRun, step: str, each: PartitionResult, target: Any) -> EventLogEntry:
+    """Return the event of one result; of a check that did not look, the one by which Dagster plans it: once its run has ended,
+    that is "skipped".
+    """
+    asset, name = each.check.asset_key, each.check.name
+    if each.result is None:
+        kind, message = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED, f"{name} did not look at {each.partition}"
+        data: Any = AssetCheckEvaluationPlanned(asset_key=asset, check_name=name)
+    else:
+        kind, message = dg.DagsterEventType.ASSET_CHECK_EVALUATION, f"{name}, {each.partition}: {each.result.description}"
+        values = {field: getattr(each.result, field) for field in ("passed", "metadata", "severity", "description")}
+        data = dg.AssetCheckEvaluation(
+            asset_key=asset, check_name=name, partition=each.partition, target_materialization_data=target, **values
+        )
+    event = events.DagsterEvent(kind.value, run.job_name, step_key=step, event_specific_data=data, message=message)
+    level = logging.DEBUG
+    return EventLogEntry(None, level, "", run.run_id, time.time(), step_key=step, job_name=run.job_name, dagster_event=event)
+
+
+def _store_together(storage: Any, stored: Iterable[tuple[PartitionResult, EventLogEntry]]) -> bool:
+    """Store events and results in one transaction, each result in the place of what its run has planned. Returns False if the
+    database cannot.
+    """
+    log, executions = event_tables.SqlEventLogStorageTable, event_tables.AssetCheckExecutionsTable
+    rows, results = [], []
+    for each, entry in stored:
+        data = entry.get_dagster_event().event_specific_data
+        target = data.target_materialization_data if isinstance(data, dg.AssetCheckEvaluation) else None
+        status = "PLANNED" if each.result is None else "SUCCEEDED" if each.result.passed else "FAILED"
+        rows.append(row := storage._event_to_row(entry))
+        results.append(
+            {
+                "asset_key": each.check.asset_key.to_string(),
+                "check_name": each.check.name,
+                "partition": each.partition,
+                "run_id": row["run_id"],
+                "execution_status": status,
+                "evaluation_event": row["event"],
+                "evaluation_event_timestamp": row["timestamp"],
+                "materialization_event_storage_id": target.storage_id if target else None,
+            }
+        )
+    result_keys = [{f"of_{name}": result[name] for name in RESULT_KEY} for result in results]
+    with storage.index_transaction() as connection:
+        if connection.dialect.name not in RETURNING_IDS:
+            return False
+        insert = log.insert().returning(log.c.id, sort_by_parameter_order=True)
+        ids = connection.execute(insert, rows).scalars().all()
+        for result, number in zip(results, ids, strict=True):
+            result["evaluation_event_storage_id"] = number
+        connection.execute(
+            executions.delete().where(*(executions.c[name] == bindparam(f"of_{name}") for name in RESULT_KEY)),
+            result_keys,
+        )
+        connection.execute(executions.insert(), results)
+    if storage.is_run_sharded:
+        # A run's own log, which its page shows.
+        with storage.run_connection(rows[0]["run_id"]) as connection:
+            connection.execute(log.insert(), rows)
+    return True

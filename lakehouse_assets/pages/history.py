@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.extraction import ExtractionSpec
-from lakehouse_assets.contracts.windows import Window, calendar, window_at
+from lakehouse_assets.contracts.windows import LENGTHS, Window, calendar, window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.names import window_name, window_path
@@ -34,7 +34,7 @@ _OF_VERDICT = {
     "quarantined": "quarantined",
     "discarded": "discarded",
 }
-MOST_MISSING = 20_000  # windows of a calendar that are compared with the log
+MOST_MISSING = 20_000  # of a calendar's windows, the newest, that are compared with the log
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,10 @@ class History:
         if self.extraction is None or not starts:
             return []
         end = window_at(max(starts), self.cadence).end
-        expected = calendar(self.extraction.start, end, self.cadence)
-        return [window for _, window in zip(range(MOST_MISSING), expected, strict=False) if window.start not in starts]
+        begin, length = self.extraction.start, LENGTHS.get(self.cadence)
+        if length and end - begin > MOST_MISSING * length:
+            begin = end - MOST_MISSING * length
+        return [window for window in calendar(begin, end, self.cadence) if window.start not in starts]
 
     @cached_property
     def timeline(self) -> list[WindowState]:

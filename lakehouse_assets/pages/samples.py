@@ -3,16 +3,18 @@
 Belongs here: choosing and masking rows. Does not: which windows are in quarantine (history).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 from pyarrow.dataset import field as column
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.queries.quarantine import presentable_rows
+from lakehouse_assets.pages.reading import UNREADABLE
+from lakehouse_assets.queries.quarantine import decision_sample, presentable_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 
@@ -39,7 +41,8 @@ class SampleReader:
     """Reads the quarantine of one table, opened once."""
 
     def __init__(self, settings: Settings, table: str) -> None:
-        self._path, self._dataset, self._left = settings.path("quarantine", table), None, MOST_DECISIONS
+        self._settings, self._path = settings, settings.path("quarantine", table)
+        self._dataset, self._left = None, MOST_DECISIONS
 
     def read(self, decision: Decision, spec: TableSpec | None) -> Sample:
         """Return the sample of a decision; without rules that can be read, no row is shown."""
@@ -61,6 +64,21 @@ class SampleReader:
         except (OSError, ArrowException) as error:
             return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
         return choose_rows(presentable_rows(rows, spec), spec, (decision.drift or {}).get("worst"))
+
+    def read_version(self, decision: Decision, personal: Collection[str] | None) -> Sample:
+        """Return the sample of a decision on gold. ``personal``: its columns with personal values; None: nobody knows which."""
+        if personal is None:
+            command = f"lakehouse quarantine show {decision.table}"
+            return Sample(problem=f"its inputs have personal columns: `{command}` shows the rows without their values")
+        if self._left <= 0:
+            return Sample(problem=f"only the newest {MOST_DECISIONS} decisions with rows in quarantine have a sample here")
+        self._left -= 1
+        try:
+            rows = decision_sample(self._settings, decision, personal, SHOWN)
+        except (OSError, ArrowException, DeltaError, *UNREADABLE) as error:
+            return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
+        header = tuple(dict.fromkeys(name for row in rows for name in row))
+        return Sample(header, tuple(tuple(row.get(name) for name in header) for row in rows))
 
 
 def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[str, Any] | None) -> Sample:

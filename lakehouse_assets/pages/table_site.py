@@ -20,7 +20,7 @@ from lakehouse_assets.pages.names import check_path, table_path
 from lakehouse_assets.pages.overview import Summary, summary
 from lakehouse_assets.pages.reading import LogSnapshot
 from lakehouse_assets.pages.render import render
-from lakehouse_assets.pages.samples import SampleReader
+from lakehouse_assets.pages.samples import Sample, SampleReader
 from lakehouse_assets.pages.table_view import Lineage, check_list, table_view
 from lakehouse_assets.pages.window_view import window_view
 from lakehouse_assets.settings import Settings
@@ -64,15 +64,17 @@ class TableSite:
         for index in reversed(range(len(paged))):
             window = paged[index]
             around = (paged[index - 1] if index else None, paged[index + 1] if index + 1 < len(paged) else None)
-            is_quarantined = (
-                window.state in ("quarantined", "partly") and window.decision is not None and window.start is not None
-            )
-            sample = (
-                samples.read(window.decision, self.mask.spec(window.decision)) if is_quarantined and window.decision else None
-            )
-            view = window_view(self.history, window, sample, around)
+            view = window_view(self.history, window, self._sample(window, samples), around)
             assert window.path is not None  # noqa: S101 (`paged` has no other)
             yield window.path, render("window", "../../../", view)
+
+    def _sample(self, window: WindowState, samples: SampleReader) -> Sample | None:
+        decision = window.decision
+        if decision is None or window.state not in ("quarantined", "partly"):
+            return None
+        if window.start is None:
+            return samples.read_version(decision, None if self.mask.all_texts else self.mask.names)
+        return samples.read(decision, self.mask.spec(decision))
 
     def _lineage(self, neighbours: Neighbours) -> Lineage:
         """Return for each column the gold tables and columns that derive from it; nothing of SQL that cannot be read."""

@@ -96,20 +96,26 @@ def _reason_text(reasons: Sequence[Mapping[str, Any]] | None, of_batch: Sequence
     return "; ".join([*(f"{reason['check']}: {reason['message']}" for reason in reasons or ()), *(of_batch or ())])
 
 
-def failing_values(settings: Settings, spec: TableSpec, quarantined: Sequence[Decision]) -> dict[str, list[str]]:
-    """Return at most five failing values by check among quarantined rows. Values of `pii` columns are masked, also if the
-    column was marked later.
+def failing_values(settings: Settings, spec: TableSpec, quarantined: Sequence[Decision]) -> dict[str, dict[str, list[str]]]:
+    """Return, by decision id, at most five failing values by check among quarantined rows. Values of `pii` columns are masked,
+    also if the column was marked later.
 
-    Reads 10,000 rows at most, of the 20 windows quarantined last.
+    Reads 10,000 rows at most, of the 20 windows quarantined last: of each of them as many.
     """
-    by_check: dict[str, list[str]] = {}
     newest = sorted((d for d in quarantined if d.p_extracted_at), key=lambda d: d.number, reverse=True)[:MOST_WINDOWS]
-    if not newest:
-        return by_check
-    wanted = [("decision_id", "in", [decision.decision_id for decision in newest])]
-    for row in delta.head_arrow(settings.path("quarantine", spec.name), MOST_ROWS, ["reasons"], wanted).to_pylist():
-        misplaced = _misplaced(row["reasons"] or [], spec)
-        for reason in row["reasons"] or []:
+    path, by_decision = settings.path("quarantine", spec.name), {}
+    for decision in newest:
+        wanted = [("decision_id", "=", decision.decision_id)]
+        rows = delta.head_arrow(path, MOST_ROWS // len(newest), ["reasons"], wanted).to_pylist()
+        by_decision[decision.decision_id] = _values_by_check([row["reasons"] or [] for row in rows], spec)
+    return by_decision
+
+
+def _values_by_check(rows: Sequence[Sequence[Mapping[str, Any]]], spec: TableSpec) -> dict[str, list[str]]:
+    by_check: dict[str, list[str]] = {}
+    for reasons in rows:
+        misplaced = _misplaced(reasons, spec)
+        for reason in reasons:
             values, value = by_check.setdefault(reason["check"], []), reason["value"]
             if value is not None and misplaced:
                 value = MASKED

@@ -5,6 +5,7 @@ Belongs here: what a user has to see. Does not: how the UI is driven (`ui`).
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -94,12 +95,16 @@ def test_partitions_show_their_decisions(ui, landed):
     ui.picture("partitions")
 
 
-def test_the_drift_check_is_red_and_its_plot_is_drawn(ui):
+def test_a_window_of_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     ui.open("/assets/silver_weather?view=checks&checkDetail=drift")
-    ui.row("windows_failed").wait_for()
-    text = ui.page.get_by_text("kPa higher at LGA").first.inner_text()
-    assert all(day in text for day in FAULTY)
+    # The first of this name is the asset's.
+    ui.page.get_by_role("tab", name="Partitions").nth(1).click()
+    for status in ("Passed", "Failed", "Missing"):
+        ui.page.get_by_text(re.compile(rf"^{status} ?\([1-9]\d*\)$")).first.wait_for()
     assert {name: ui.state_of_check(name) for name in ("drift", "not_empty")} == {"drift": "Failed", "not_empty": "Succeeded"}
+    ui.partition_of_check(FAULTY[1]).click()
+    ui.shows("quarantined", ui.row("verdict"))
+    ui.page.get_by_text("kPa higher at LGA").first.wait_for()
     ui.row("plot").get_by_text("Show Markdown").click()
     plot = ui.page.locator("img[src^='data:image/png']").first
     plot.wait_for()
@@ -108,8 +113,20 @@ def test_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     assert plot.bounding_box()["width"] > 300
     ui.picture("drift_check")
     ui.page.get_by_role("button", name="Close").click()
+    ui.picture("checks")
     ui.row("what_to_do").get_by_text("Show Markdown").click()
-    ui.page.get_by_text(f"lakehouse quarantine release weather --window {FAULTY[-1]}").first.wait_for()
+    ui.page.get_by_text(f"lakehouse quarantine release weather --window {FAULTY[1]}").first.wait_for()
+    ui.page.get_by_role("button", name="Close").click()
+    ui.partition_of_check(ONE_BAD_ROW).click()
+    ui.shows("published_with_warnings", ui.row("verdict"))
+
+
+def test_what_is_in_quarantine_is_a_check_of_its_own(ui):
+    ui.open("/assets/silver_weather?view=checks&checkDetail=no_window_quarantined")
+    ui.row("rows_quarantined").wait_for()
+    text = ui.page.get_by_text("window(s) have rows in quarantine").first.inner_text()
+    assert all(day in text for day in (*FAULTY, ONE_BAD_ROW))
+    assert ui.state_of_check("no_window_quarantined") == "Failed"
 
 
 def test_the_sensors_are_on_and_tick_and_the_schedules_are_there(ui):

@@ -61,6 +61,11 @@ class Ui:
         entry = self.page.locator("[class*='checkRow']", has=self.page.get_by_text(name, exact=True)).first
         return entry.inner_text().splitlines()[-1]
 
+    def partition_of_check(self, name: str) -> Locator:
+        """One partition in the list of an open check."""
+        self.page.get_by_placeholder("Filter by partition").fill(name)
+        return self.page.locator("[class*='assetListRow']", has=self.page.get_by_text(name, exact=True)).first
+
     def switched_on(self, kind: str, name: str) -> Locator:
         """The switch of a sensor or a schedule in the list of automations, if it is on; the list learns that a little later."""
         item = self.page.locator("[data-index]", has=self.page.locator(f"a[href$='/{kind}/{name}']"))

@@ -137,7 +137,7 @@ def instance(home: Path) -> Path:
     """The project's own dagster.yaml, with its storage in this folder."""
     configuration = yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text())
     storage = str(home / "dagster")
-    configuration["storage"]["sqlite"]["base_dir"] = storage
+    configuration["storage"]["custom"]["config"]["base_dir"] = storage
     configuration["local_artifact_storage"]["config"]["base_dir"] = storage
     configuration["compute_logs"]["config"]["base_dir"] = f"{storage}/compute_logs"
     (home / "dagster.yaml").write_text(yaml.safe_dump(configuration))

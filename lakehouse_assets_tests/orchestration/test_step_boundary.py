@@ -10,8 +10,8 @@ import dagster as dg
 
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration import step_boundary
-from lakehouse_assets.orchestration.assets.checks import silver_check_results
 from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
+from lakehouse_assets.orchestration.assets.window_checks import window_results
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, window
 
 
@@ -22,7 +22,7 @@ def test_values_logged_before_a_column_became_personal_are_hidden(spark, setting
     heal(spark, settings, [1], open_)
 
     def shown(spec) -> str:
-        results = silver_check_results(spec, settings, [window(1)], {})
+        results = [each.result for each in window_results(spec, settings, [window(1)], {}).results if each.result]
         return json.dumps([{name: value.value for name, value in result.metadata.items()} for result in results])
 
     assert "(private)" in shown(open_)

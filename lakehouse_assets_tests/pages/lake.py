@@ -122,6 +122,15 @@ def quarantine_rows(
     delta.append_arrow(table, settings.path("quarantine", decision.table), partition_by=["p_extracted_at"])
 
 
+def quarantine_gold_rows(settings: Settings, decision: Decision, rows: Sequence[Any]) -> None:
+    """Write rows of a decision on a gold table into its quarantine, as the gate does."""
+    reason = pa.struct([(name, pa.string()) for name in ("check", "message")])
+    schema = pa.schema([("decision_id", pa.string()), ("reasons", pa.list_(reason)), ("row", pa.string())])
+    why = [{"check": "in_range_value", "message": "value out of range"}]
+    values = [{"decision_id": decision.decision_id, "reasons": why, "row": json.dumps(row)} for row in rows]
+    delta.append_arrow(pa.Table.from_pylist(values, schema), settings.path("quarantine", decision.table))
+
+
 def write(settings: Settings, decisions: Sequence[Decision], *, applied: bool = True) -> None:
     """Log decisions, and their extractions."""
     logs.record_extractions(settings, [extraction(d.number, d.table) for d in decisions if d.p_extracted_at])

@@ -24,6 +24,7 @@ from lakehouse_assets_tests.pages.lake import (
     files_of,
     page,
     passed,
+    quarantine_gold_rows,
     quarantine_rows,
     quarantined,
     ruleset,
@@ -148,6 +149,29 @@ def test_personal_values_are_on_no_page_also_of_a_column_that_was_marked_later(s
         assert SECRET.encode() not in content, path
     assert SECRET not in page(settings, "index.html") and SECRET not in (settings.site / "manifest.json").read_text()
     assert "(masked: pii)" in page(settings, windows_page(1))
+
+
+@pytest.mark.parametrize("is_personal", [False, True])
+def test_quarantined_rows_of_gold_are_on_the_page_of_their_version_unless_an_input_is_personal(settings, is_personal):
+    """Rows of gold are one JSON text each, whose names nobody has declared."""
+    columns = {**COLUMNS, "name": {"type": "string", "pii": is_personal}}
+    write(settings, [passed(1, rules=ruleset(columns=columns, checks=[], drift=None))])
+    rules = json.dumps({"name": "daily", "sql": "select id, value, name as who from silver_readings", "checks": []})
+    bad = outcome("in_range_value", status="failed", effect="rows", failed_rows=2, message="2 rows out of range")
+    counts = Counts(3, 1, 0, 2, 0)
+    fault = passed(1, "gold_daily", rules, p_extracted_at=None, checks=(bad,), drift=None, counts=counts)
+    logbook.write(settings, [fault])
+    quarantine_gold_rows(settings, fault, [{"id": "a", "value": 99.5, "who": SECRET}, {"id": SCRIPT, "who": None}])
+    make(settings)
+    text = page(settings, "tables/gold_daily/windows/version-1.html")
+    assert ("99.5" in text and SECRET in text and "in_range_value: value out of range" in text) == (not is_personal)
+    assert ("its inputs have personal columns" in text) == is_personal
+    assert "<script>alert" not in text
+    quarantine_gold_rows(settings, fault, ["no names"])
+    assert make(settings, windows=9).notes == ()
+    assert ("cannot be read just now" in page(settings, "tables/gold_daily/windows/version-1.html")) == (not is_personal)
+    if is_personal:
+        assert all(SECRET.encode() not in content for content in files_of(settings.site).values())
 
 
 COLUMNS = {"id": {"type": "string"}, "value": {"type": "double"}}

@@ -5,20 +5,21 @@ Belongs here: one function a test. Does not: files (test_site).
 
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.pages import charts, fragments, masking, overview, window_view
+from lakehouse_assets.pages import history as history_module
 from lakehouse_assets.pages.history import History, WindowState, state_of
 from lakehouse_assets.pages.names import page_url, window_file, window_name, window_path
 from lakehouse_assets.pages.render import figure_json
 from lakehouse_assets.pages.samples import choose_rows
 from lakehouse_assets.pages.table_view import calendar_years
 from lakehouse_assets_tests.logbook import outcome
-from lakehouse_assets_tests.pages.lake import NOW, day, drift, extraction, feature, passed, quarantined, ruleset
+from lakehouse_assets_tests.pages.lake import NOW, START, day, drift, extraction, feature, passed, quarantined, ruleset
 
 AT = NOW
 
@@ -200,3 +201,23 @@ def test_a_drift_that_is_like_before_has_no_marks():
     values = window_view._drift_values(drift([feature(p_value=0.2), feature(stratum="b", p_value=0.001)]))
     assert [f["stratum"] for f in values["features"]] == ["b", "a"]
     assert str(fragments.feature_rows(values["features"])).count('class="marked"') == 1
+
+
+@pytest.mark.parametrize(
+    ("cadence", "moments", "gaps"),
+    [
+        ("hourly", [START + timedelta(hours=n) for n in (0, 1, 8, 10)], [START + timedelta(hours=n) for n in (7, 9)]),
+        ("daily", [day(n) for n in (1, 2, 9, 11)], [day(8), day(10)]),
+        (
+            "monthly",
+            [datetime(2024, n, 1, tzinfo=UTC) for n in (1, 9)],
+            [datetime(2024, n, 1, tzinfo=UTC) for n in range(2, 9)],
+        ),
+    ],
+)
+def test_gaps_are_looked_for_among_the_newest_windows(monkeypatch, cadence, moments, gaps):
+    """Months are few: all of them are compared."""
+    monkeypatch.setattr(history_module, "MOST_MISSING", 4)
+    rules = json.loads(ruleset(extraction={"cadence": cadence, "start": "2024-01-01", "mode": "upsert"}))
+    decisions = tuple(passed(number, p_extracted_at=start) for number, start in enumerate(moments, 1))
+    assert [window.start for window in History("readings", decisions, rules=rules).missing] == gaps

@@ -1,6 +1,7 @@
-"""Decisions' outcomes as Dagster asset checks: one result a check and run, naming each window that failed.
+"""Decisions of gold and of guards as Dagster asset checks: one result a check and run, naming each version that failed.
 
-Belongs here: which checks an asset declares and how their results read. Does not: judging (decisions).
+Belongs here: how results without partitions read. Does not: silver's, one for each window
+(window_checks), or judging (decisions).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,40 +11,19 @@ import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window, window_at
-from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.naming import examples_of, first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
-from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
-from lakehouse_assets.orchestration.quality_pages import check_link
 from lakehouse_assets.pipeline.gold import GoldPublished
-from lakehouse_assets.queries.drift_evidence import plot_drift
-from lakehouse_assets.queries.quarantine import failing_values
-from lakehouse_assets.reports.check_text import BUILT_IN, DRIFT, describe_check
+from lakehouse_assets.reports.check_text import describe_check
 from lakehouse_assets.reports.markdown import escape_controls, table
-from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import logs
 
 # A decision records these only where they fail.
-SILENT = ("source_columns", "supersede", "key", "grain", "calendar")
+SILENT = ("key", "grain", "calendar")
 SHOWN = 50
-Plot = Callable[[Decision], str | None]
 Advice = Callable[[str, Sequence[str]], str]  # a check and its failed windows → what to do
 Outcome = tuple[str, Mapping[str, Any]]  # a window's key, and a check's recorded outcome
-
-
-def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
-    """Return the checks of `silver_<table>`: built-in, declared, drift. None is blocking in Dagster: the gate itself blocks."""
-    asset = asset_key(spec, f"silver_{spec.name}")
-    absent = {"key_not_null"} if not spec.key else set()
-    absent |= {"delete_when"} if not spec.extraction.delete_when else set()
-    named = [(name, text) for name, text in BUILT_IN.items() if name not in absent]
-    named += [(check.id, describe_check(check)) for check in spec.checks]
-    if spec.drift:
-        named.append(("drift", DRIFT))
-    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in named]
 
 
 def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
@@ -54,44 +34,6 @@ def gold_check_specs(gold: GoldSpec) -> list[dg.AssetCheckSpec]:
     if gold.grain:
         named.append(("grain", f"Every row belongs to a part ({gold.grain.column}) that one of its inputs has."))
     return [dg.AssetCheckSpec(name, asset=asset_key(gold, f"gold_{gold.name}"), description=text) for name, text in named]
-
-
-def silver_check_results(
-    spec: TableSpec, settings: Settings, windows: Sequence[Window], samples: Mapping[str, Sequence[str]]
-) -> Iterator[dg.AssetCheckResult]:
-    """Yield results over these windows and those still in quarantine: a check stays red while it quarantines something."""
-    decisions = logs.decisions(settings, spec.name)
-    starts, quarantined = {window.start for window in windows}, ledger.quarantined_decisions(decisions)
-    by_start = {d.p_extracted_at: d for d in quarantined}
-    newest = sorted(ledger.current_decisions(decisions).values(), key=lambda d: d.extraction_seq)
-    by_start |= {d.p_extracted_at: d for d in newest if d.p_extracted_at in starts}
-    shown = logs.with_evidence(settings, spec.name, [by_start[start] for start in sorted(start for start in by_start if start)])
-    shown = [gate.masked_now(decision, spec.checks, spec.pii_columns) for decision in shown]
-    by_key = {window_at(d.p_extracted_at, spec.extraction.cadence).key: d for d in shown if d.p_extracted_at}
-    # A batch that an earlier run quarantined shows its values too.
-    samples = {**failing_values(settings, spec, quarantined), **samples}
-    results = check_results(
-        silver_check_specs(spec), by_key, samples, _silver_advice(spec), lambda d: plot_drift(settings, spec, d)
-    )
-    for result in results:
-        link = check_link(settings, spec.name, str(result.check_name))
-        yield result._replace(metadata={**result.metadata, **link}) if link else result
-
-
-def _silver_advice(spec: TableSpec) -> Advice:
-    def advice(check: str, windows: Sequence[str]) -> str:
-        window = windows[-1]
-        others = f"Here for {window}; likewise for {', '.join(windows[:-1][:20])}.\n\n" if len(windows) > 1 else ""
-        return others + (
-            f"1. See the quarantined rows: `lakehouse quarantine show {spec.name} --window {window}`\n"
-            "2. If the source is wrong: land the corrected file; the window is judged again automatically.\n"
-            f"3. If the data is right: `lakehouse quarantine release {spec.name} --window {window} "
-            f'--override {check} --because "…"`,\n'
-            f"   or correct the check in `tables/{spec.name}/defs.yaml` and release without `--override`.\n"
-            f'4. If it is worthless: `lakehouse quarantine discard {spec.name} --window {window} --because "…"`'
-        )
-
-    return advice
 
 
 def gold_check_results(gold: GoldSpec, published: GoldPublished, declared_in: str) -> Iterator[dg.AssetCheckResult]:
@@ -113,7 +55,6 @@ def check_results(
     decisions: Mapping[str, Decision],
     samples: Mapping[str, Sequence[str]],
     advice: Advice,
-    plot: Plot | None = None,
     unit: str = "window(s)",
     note: str = "",
 ) -> Iterator[dg.AssetCheckResult]:
@@ -147,10 +88,6 @@ def check_results(
         if bad:
             metadata |= _failures(bad, samples)
             metadata["what_to_do"] = dg.MetadataValue.md(advice(spec.name, failed))
-            if spec.name == "source_columns" and (rows := schema_differences({w: decisions[w] for w in failed})):
-                metadata["diff"] = diff_table(rows)
-            if plot and spec.name == "drift" and (picture := plot(decisions[failed[-1]])):
-                metadata["plot"] = dg.MetadataValue.md(picture)
         text = _sentence(failed, bad, f"{len(judged)} {unit}") + _skipped(skipped) + _not_judged(not_judged) + note
         is_severe = any(o["severity"] == "critical" for _, o in bad)
         yield dg.AssetCheckResult(

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
-from lakehouse_assets.contracts.windows import KEY_FORMATS
+from lakehouse_assets.contracts.windows import KEY_FORMATS, Window
 from lakehouse_assets.orchestration.asset_keys import input_key
 from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
@@ -33,6 +33,11 @@ def partitions_of(extraction: ExtractionSpec) -> dg.TimeWindowPartitionsDefiniti
         cron_schedule=crons[extraction.cadence],
         timezone="UTC",
     )
+
+
+def partition_key(window: Window) -> str:
+    """Return the partition that a window belongs to: its own. The only place that says so."""
+    return window.key
 
 
 def _column(

@@ -24,6 +24,7 @@ from lakehouse_assets.orchestration.healing.automation import gold_follows
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
 from lakehouse_assets.orchestration.healing.source_sensor import overdue_check
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_asset
+from lakehouse_assets.orchestration.quality_pages import check_link, window_link
 from lakehouse_assets.orchestration.spark import SPARK, run_values
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
@@ -93,7 +94,9 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
         is_rejected = rejected(published.judged)
         if not is_rejected:
             yield dg.MaterializeResult(asset_key=asset_key(gold, name), metadata=_gold_metadata(gold, settings, published))
-        yield from checks.gold_check_results(gold, published, f"tables/{spec.name}/defs.yaml")
+        for result in checks.gold_check_results(gold, published, f"tables/{spec.name}/defs.yaml"):
+            link = check_link(settings, name, str(result.check_name))
+            yield result._replace(metadata={**result.metadata, **link}) if link else result
         if is_rejected:
             raise schema_checks.schema_failure(name, {"whole table": published.judged})
 
@@ -111,4 +114,4 @@ def _gold_metadata(gold: GoldSpec, settings: Settings, published: GoldPublished)
         metadata["recomputed"] = (
             "whole table" if parts is None else f"{gold.grain.column}: {format_values(parts) or 'nothing changed'}"
         )
-    return metadata
+    return metadata | window_link(settings, f"gold_{gold.name}", decision, None)

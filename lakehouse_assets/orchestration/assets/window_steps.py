@@ -13,9 +13,12 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
-from lakehouse_assets.orchestration.assets.metadata import asset_labels, partitions_of
+from lakehouse_assets.orchestration.assets import schema_checks, window_checks
+from lakehouse_assets.orchestration.assets.metadata import asset_labels, partition_key, partitions_of
+from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUARANTINE_CHECK
+from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
+from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
 from lakehouse_assets.orchestration.healing.automation import heal_windows
 from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.orchestration.spark import SPARK, table_run
@@ -43,7 +46,7 @@ def window_steps(spec: TableSpec, settings: Settings, readers: Readers) -> list[
 
     name = asset_key(spec, f"table_{spec.name}")
     specs = [_bronze_spec(spec, settings), *_silver_specs(spec, settings)]
-    return [_step(spec, name, specs, ingest_and_publish, check_specs=checks.silver_check_specs(spec), can_subset=True)]
+    return [_step(spec, name, specs, ingest_and_publish, check_specs=window_checks.silver_check_specs(spec), can_subset=True)]
 
 
 def _step(
@@ -94,7 +97,9 @@ def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settin
             f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
         )
     for window in windows:
-        context.add_asset_metadata(show.extraction_metadata(records.get(window)), asset_key=bronze, partition_key=window.key)
+        context.add_asset_metadata(
+            show.extraction_metadata(records.get(window)), asset_key=bronze, partition_key=partition_key(window)
+        )
     yield dg.MaterializeResult(asset_key=bronze, metadata={"windows": len(windows), "arrived": len(records)})
 
 
@@ -103,7 +108,7 @@ def _silver_step(spec: TableSpec, settings: Settings, readers: Readers) -> dg.As
         yield from _publish(context, spec, settings, readers)
 
     name = asset_key(spec, f"silver_{spec.name}")
-    return _step(spec, name, _silver_specs(spec, settings), gate, check_specs=checks.silver_check_specs(spec))
+    return _step(spec, name, _silver_specs(spec, settings), gate, check_specs=window_checks.silver_check_specs(spec))
 
 
 def _silver_specs(spec: TableSpec, settings: Settings) -> list[dg.AssetSpec]:
@@ -144,20 +149,22 @@ def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Setti
     windows = _windows(context, spec)
     published = publish(table_run(spec, settings, context, readers), windows)
     by_key = schema_checks.rejected_windows(spec, settings, published.current)
-    _report_windows(context, settings, spec, windows, published, by_key)
-    results = [
-        result
-        for result in checks.silver_check_results(spec, settings, windows, published.samples)
-        if dg.AssetCheckKey(silver, result.check_name or "") in context.selected_asset_check_keys
-    ]
+    checked = window_checks.window_results(spec, settings, windows, published.samples)
+    _report_windows(context, settings, spec, windows, published, by_key, checked.not_checked)
+    selected = {key.name for key in context.selected_asset_check_keys if key.asset_key == silver}
+    in_quarantine = [quarantine_check_result(spec, settings)] if QUARANTINE_CHECK in selected else []
     if by_key:
-        yield from results
+        store_partition_results(context, checked.results)
+        yield from in_quarantine
         raise schema_checks.schema_failure(f"silver_{spec.name}", by_key)
     columns = {"dagster/column_schema": show.silver_schema(effective_spec(settings, spec))}
     for asset, metadata in ((silver, columns), (baseline, None)):
         if asset in context.selected_asset_keys:
             yield dg.MaterializeResult(asset_key=asset, metadata=metadata)
-    yield from results
+    # After the windows' materializations, which the results are of; also where no check is selected.
+    store_partition_results(context, checked.results)
+    yield from (finished_check(check) for check in window_checks.window_check_specs(spec) if check.name in selected)
+    yield from in_quarantine
 
 
 def _windows(context: dg.AssetExecutionContext, spec: TableSpec) -> list[Window]:
@@ -171,9 +178,10 @@ def _report_windows(
     windows: Sequence[Window],
     published: Published,
     by_key: Mapping[str, Any],
+    not_checked: Mapping[str, Sequence[tuple[str, str]]],
 ) -> None:
     """Report each window's decision: with the materialization, or, where the step is about to fail because of the windows in
-    ``by_key``, as a materialization of each other window.
+    ``by_key``, as a materialization of each other window. ``not_checked``: by partition, the checks that did not look at it.
     """
     for window in windows:
         decision = published.current.get(window)
@@ -181,13 +189,14 @@ def _report_windows(
         metadata = {
             asset_key(spec, f"silver_{spec.name}"): {
                 **show.decision_metadata(decision),
+                **window_checks.not_checked_metadata(not_checked.get(partition_key(window), ()) if decision else ()),
                 **window_link(settings, spec.name, decision, spec.extraction.cadence),
             },
             asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
         }
         for asset, values in metadata.items():
             if not by_key and asset in context.selected_asset_keys:
-                context.add_asset_metadata(values, asset_key=asset, partition_key=window.key)
+                context.add_asset_metadata(values, asset_key=asset, partition_key=partition_key(window))
             elif window.key not in by_key:
                 # Of a step that fails, or of the asset that was not selected: one commit writes both.
-                context.log_event(dg.AssetMaterialization(asset, partition=window.key, metadata=values))
+                context.log_event(dg.AssetMaterialization(asset, partition=partition_key(window), metadata=values))

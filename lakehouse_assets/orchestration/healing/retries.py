@@ -21,8 +21,8 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowStatus, due_ranges
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
-from lakehouse_assets.orchestration.assets.checks import silver_check_specs
 from lakehouse_assets.orchestration.assets.metadata import evaluation
+from lakehouse_assets.orchestration.assets.window_checks import silver_check_specs
 from lakehouse_assets.orchestration.dagster_internals import UNFINISHED
 from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on

@@ -3,6 +3,7 @@
 Belongs here: their requests, and reporting an operation's effect to the instance. Does not: how it is done (operations).
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations import baseline, baseline_request, release
@@ -19,11 +20,11 @@ from lakehouse_assets.operations.rebuild import rebuild as rebuild_table
 from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
-from lakehouse_assets.orchestration.assets.checks import silver_check_results
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
 from lakehouse_assets.orchestration.assets.schema_checks import CHECK as SCHEMA_CHECK
 from lakehouse_assets.orchestration.assets.schema_checks import silver_schema_result
 from lakehouse_assets.orchestration.jobs import operation_job
+from lakehouse_assets.orchestration.jobs.check_report import report_checks_job, report_every_window, report_window_checks
 from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.mend import mend
@@ -96,6 +97,7 @@ def operation_definitions(jobs: operation_job.OperationJobs) -> dg.Definitions:
         for spec in jobs.specs
     ]
     listed = [*_decision_jobs(jobs), *_baseline_jobs(jobs), *_evidence_jobs(jobs), _migrate_job(jobs), rebuild]
+    listed.append(report_checks_job(jobs))
     return dg.Definitions(jobs=listed, schedules=schedules)
 
 
@@ -112,17 +114,16 @@ def _decision_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
     def decide(context: dg.OpExecutionContext, config: QuarantineRequest, operation: Any, **options: Any) -> None:
         run, window = jobs.run(context, config.table), operation_job.find_window(jobs.spec(config.table), config.window)
         seq, signed = config.extraction_seq or None, {"by": config.by, "because": config.because}
-        _report_decision(context, run, window.key, operation(run, window.start, seq, **signed, **options))
+        _report_decisions(context, run, {window: operation(run, window.start, seq, **signed, **options)})
 
     def judge_again(context: dg.OpExecutionContext, config: RejudgeRequest) -> dict[str, str]:
         """Judge windows again by today's rules and baseline, on the same bronze."""
         run, spec = jobs.run(context, config.table), jobs.spec(config.table)
         windows = operation_job.find_windows(spec, config.first, config.last or config.first)
         decisions = {d.p_extracted_at: d for d in release.rejudge(run, windows, by=config.by, because=config.because)}
-        by_key = {window.key: decisions[window.start] for window in windows if window.start in decisions}
-        for key, decision in by_key.items():
-            _report_decision(context, run, key, decision)
-        return {key: decision.verdict for key, decision in by_key.items()}
+        by_window = {window: decisions[window.start] for window in windows if window.start in decisions}
+        _report_decisions(context, run, by_window)
+        return {window.key: decision.verdict for window, decision in by_window.items()}
 
     return [
         jobs.job("release_quarantine", "release", release_batch),
@@ -175,8 +176,11 @@ def _evidence_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
         return report(context, config.table, restore_logs(jobs.run(context, config.table), accepted))
 
     def report(context: dg.OpExecutionContext, table: str, outcome: Any) -> dict[str, Any]:
-        findings = findings_of(jobs.settings, jobs.spec(table))
-        report_findings(context, jobs.settings, jobs.spec(table), findings)
+        spec = jobs.spec(table)
+        # Decisions that were restored, or given up, change what the log says of their windows.
+        report_every_window(context, jobs.settings, spec)
+        findings = findings_of(jobs.settings, spec)
+        report_findings(context, jobs.settings, spec, findings)
         values = {**asdict(outcome), "findings": len(findings)}
         context.add_output_metadata(values)
         return values
@@ -195,8 +199,9 @@ def _migrate_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
         accepted = [start for start, _ in ledger.accepted_decisions(logs.decisions(settings, spec.name)) if start]
         if steps and accepted:
             # Silver changed, though no window did: reported on the last window, so that gold follows.
-            key = window_at(max(accepted), spec.extraction.cadence).key
-            context.log_event(dg.AssetMaterialization(silver, partition=key, metadata=values))
+            window = window_at(max(accepted), spec.extraction.cadence)
+            context.log_event(dg.AssetMaterialization(silver, partition=show.partition_key(window), metadata=values))
+            report_window_checks(context, settings, spec, [window])
         result = silver_schema_result(settings, spec, jobs.readers.get(spec.name, {}))
         context.instance.report_runless_asset_event(show.evaluation(silver, SCHEMA_CHECK, result))
         return values
@@ -214,18 +219,20 @@ def _rebuild_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
     return jobs.job("rebuild_silver", "rebuild", rebuild)
 
 
-def _report_decision(context: dg.OpExecutionContext, run: Run, key: str, decision: Decision) -> None:
-    """Report a window's new decision on its assets, so that gold follows: silver changed outside its asset's run."""
-    if not _needs_report(context, run, key, decision):
-        return
+def _report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mapping[Window, Decision]) -> None:
+    """Report windows' new decisions on their assets, so that gold follows: silver changed outside its asset's run."""
     spec = run.spec
-    silver = asset_key(spec, f"silver_{spec.name}")
-    baseline_key = asset_key(spec, f"baseline_{spec.name}")
-    link = window_link(run.settings, spec.name, decision, spec.extraction.cadence)
-    context.log_event(dg.AssetMaterialization(silver, partition=key, metadata={**show.decision_metadata(decision), **link}))
-    context.log_event(dg.AssetMaterialization(baseline_key, partition=key, metadata={"teaches": decision.teaches}))
-    for result in silver_check_results(spec, run.settings, [operation_job.find_window(spec, key)], {}):
-        context.instance.report_runless_asset_event(show.evaluation(silver, str(result.check_name), result))
+    silver, baseline_key = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
+    reported = [window for window, decision in decisions.items() if _needs_report(context, run, window.key, decision)]
+    for window in reported:
+        decision, part = decisions[window], show.partition_key(window)
+        link = window_link(run.settings, spec.name, decision, spec.extraction.cadence)
+        context.log_event(
+            dg.AssetMaterialization(silver, partition=part, metadata={**show.decision_metadata(decision), **link})
+        )
+        context.log_event(dg.AssetMaterialization(baseline_key, partition=part, metadata={"teaches": decision.teaches}))
+    if reported:
+        report_window_checks(context, run.settings, spec, reported)
 
 
 def _needs_report(context: dg.OpExecutionContext, run: Run, key: str, decision: Decision) -> bool:

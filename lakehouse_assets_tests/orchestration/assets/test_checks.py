@@ -1,4 +1,4 @@
-"""What decisions become as asset checks: whatever held a batch is red, and what nobody judged is not green.
+"""What decisions become as asset checks: whatever quarantined a batch is red, and what nobody judged is not green.
 
 Belongs here: the results, from decisions made by hand. Does not: judging (decisions), or Dagster's pages (browser).
 """
@@ -12,7 +12,9 @@ from lakehouse_assets.contracts.decision import Counts, Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.verdict import reasons_of
-from lakehouse_assets.orchestration.assets.checks import check_results, gold_check_results, gold_check_specs, silver_check_specs
+from lakehouse_assets.orchestration.assets.checks import check_results, gold_check_results, gold_check_specs
+from lakehouse_assets.orchestration.assets.quarantine_check import result_over
+from lakehouse_assets.orchestration.assets.window_checks import NOT_JUDGED, window_check_specs, window_result
 from lakehouse_assets.pipeline.gold import GoldPublished
 from lakehouse_assets_tests.support import readings
 
@@ -79,17 +81,44 @@ def test_a_check_judged_in_no_window_has_not_passed():
     built_in = [outcome("readable_row"), cast, outcome("key_not_null")]
     empty, full = decided(*built_in, outcome("not_empty")), decided(*built_in, outcome("not_empty"), outcome("drift"))
     skipped = Outcome("row_count", "row_count", "warning", "skipped", "none", 0, "not judged: not_empty failed")
-    specs = silver_check_specs(spec)
-    results = shown(specs, {"2024-01-01": empty})
-    assert {name for name, result in results.items() if not result.passed} == {"drift", "row_count"}
-    assert results["drift"].severity == dg.AssetCheckSeverity.WARN
-    assert str(results["drift"].description).startswith("0 window(s) checked. Not judged in 1: no row to judge")
-    results = shown(specs, {"2024-01-01": empty, "2024-01-02": full})
-    assert results["drift"].passed
-    assert str(results["drift"].description).startswith("1 window(s) checked. Not judged in 1")
-    assert not results["row_count"].passed
-    # Skipped in one and not asked in the other.
-    results = shown(specs, {"2024-01-01": empty, "2024-01-02": decided(*built_in, skipped)})
-    assert not results["row_count"].passed
-    results = shown(specs, {"2024-01-01": decided(*built_in, skipped), "2024-01-02": decided(*built_in, outcome("row_count"))})
-    assert results["row_count"].passed
+
+    def of_window(decision) -> dict[str, dg.AssetCheckResult | str]:
+        return {c.name: window_result(c, "2024-01-01", decision, lambda _: (), "mend it") for c in window_check_specs(spec)}
+
+    def not_green(decision) -> set[str]:
+        return {name for name, result in of_window(decision).items() if isinstance(result, str) or not result.passed}
+
+    assert not_green(empty) == {"drift", "row_count"}
+    assert of_window(empty)["drift"] == NOT_JUDGED
+    assert not_green(full) == {"row_count"}
+    assert of_window(decided(*built_in, skipped))["row_count"] == "not_empty failed"
+    assert "row_count" not in not_green(decided(*built_in, outcome("row_count")))
+    # Before this check existed, nothing was judged: neither are the checks that a decision records only where they fail.
+    assert not_green(decided()) == {check.name for check in window_check_specs(spec)}
+
+
+def test_a_window_shows_its_verdict_figures_and_what_to_do():
+    spec = readings(checks=[{"check": "row_count", "min": 1}])
+    (check,) = [each for each in window_check_specs(spec) if each.name == "row_count"]
+    bad = Outcome("row_count", "row_count", "critical", "failed", "batch", 7, "too few", {"rows": 0})
+    result = window_result(check, "2024-01-01", decided(bad), lambda _: ["x"], "mend it")
+    assert isinstance(result, dg.AssetCheckResult)
+    assert not result.passed
+    assert result.severity == dg.AssetCheckSeverity.ERROR
+    assert result.description == "2024-01-01, quarantined: too few"
+    values = {name: value.value for name, value in result.metadata.items()}
+    assert values["verdict"] == "quarantined"
+    assert values["observed"] == {"rows": 0}
+    assert (values["failed_rows"], values["sample"], values["what_to_do"]) == (7, "- x", "mend it")
+
+
+def test_what_is_in_quarantine_is_one_result_without_windows():
+    spec = readings()
+    assert result_over(spec, []).passed
+    decisions = [
+        decided(outcome("row_count", "failed", "batch"), p_extracted_at=datetime(2024, 1, day, tzinfo=UTC)) for day in (1, 2)
+    ]
+    result = result_over(spec, decisions)
+    assert not result.passed
+    assert result.description == "2 window(s) have rows in quarantine: 2024-01-02, 2024-01-01"
+    assert "row" in result.metadata["quarantined"].value

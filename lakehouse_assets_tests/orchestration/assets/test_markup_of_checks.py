@@ -9,7 +9,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.evidence.findings import Finding
 from lakehouse_assets.decisions.healing import WindowStatus
-from lakehouse_assets.orchestration.assets import checks, evidence_check, schema_checks
+from lakehouse_assets.orchestration.assets import evidence_check, schema_checks, window_checks
 from lakehouse_assets.orchestration.healing import retries
 from lakehouse_assets.reports.markdown import CONTROLS
 from lakehouse_assets_tests import logbook
@@ -53,8 +53,9 @@ def test_schema_tables_and_the_failure_of_a_rejected_schema(text):
 
 @HOSTILE
 def test_a_check_of_silver_over_windows(text):
-    [spec] = [spec for spec in checks.silver_check_specs(readings()) if spec.name == "source_columns"]
-    [result] = checks.check_results([spec], {"2024-01-01": with_difference(text)}, {"source_types": [text]}, lambda *_: "")
+    [spec] = [spec for spec in window_checks.window_check_specs(readings()) if spec.name == "source_columns"]
+    result = window_checks.window_result(spec, "2024-01-01", with_difference(text), lambda _: [text], "")
+    assert not isinstance(result, str)
     assert not CONTROLS.search(str(result.description) + str(result.metadata))
     assert not any(ACTIVE.search(cell) for cell in cells(result.metadata["failed"].value.replace("source_types", "")))
 
