@@ -13,8 +13,9 @@ from scipy.signal import lfilter
 
 from lakehouse_assets.decisions.drift.distances import MOST_STEPS, Ecdf, compare_ecdfs
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, family_of
+from lakehouse_assets.decisions.drift.predictive_tail import score_p_value
 from lakehouse_assets.decisions.drift.relations import Relations, compare_relations, compute_relations
-from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, conformal_p_value, row_maxima, standardize
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 
 Floats = NDArray[np.float64]
 ROWS, HISTORY, JUDGED = 5_000, 100, 200
@@ -121,10 +122,10 @@ def _apart(batch: Relations, baseline: Relations) -> dict[tuple[int, str], tuple
 
 
 def p_value(history: Floats, now: Floats, effects: Floats, floor: float) -> float:
-    """The gate's, of the family of shapes: the rank of the largest standardized statistic whose effect matters."""
+    """The gate's, of the family of shapes by itself: of the largest standardized statistic whose effect matters."""
     scores = standardize(history, now)
     large = scores[-1][effects > floor]
-    return conformal_p_value(row_maxima(scores[:-1]), float(large.max())) if large.size else 1.0
+    return score_p_value(row_maxima(scores[:-1]), float(large.max())) if large.size else 1.0
 
 
 def ranked(names: list[tuple[int, str]], columns: list[int] | None = None) -> list[int]:

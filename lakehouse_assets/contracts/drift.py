@@ -61,8 +61,6 @@ def _bare_column(value: Any) -> Any:
 class DriftSpec(StrictModel):
     """When a batch differs too much from earlier accepted windows. Shares and levels are in [0, 1]; counts are of windows.
 
-    Levels and counts must fit: the least p-value is 1/(known + 1), so that a level takes ⌈1/level⌉ - 1 known windows.
-
     >>> DriftSpec(features=["pressure_kpa"]).features[0].expr
     'pressure_kpa'
     """
@@ -73,15 +71,15 @@ class DriftSpec(StrictModel):
     """A p-value up to this quarantines the window."""
     warn_at: float = Field(default=0.05, gt=0, lt=1)
     """A p-value up to this is reported."""
-    # 20 is also where a merged baseline is large enough to be compared with (twenty times the batch).
+    # From 20 on a merged baseline is large enough to be compared with (twenty times the batch).
     warn_from: int = Field(default=20, ge=20, le=10_000)
     """Nothing is reported before this many windows are known."""
-    hold_from: int = Field(default=99, ge=2, le=100_000)
-    """Nothing is quarantined before this many windows are known."""
+    hold_from: int = Field(default=28, ge=20, le=100_000)
+    """Nothing is quarantined before this many windows are known. Below 1 / (windows + 1) a p-value is extrapolated."""
     min_effect: float = Field(default=0.05, ge=0, lt=10)
     """A feature with a tail-weighted distance up to this is never the reason, however rare it is."""
-    min_volume_change: float = Field(default=0.5, ge=0, lt=1)
-    """A window whose row count is within this share of the median is never quarantined for it: 0.5 is half to twice."""
+    min_volume_change: float = Field(default=0.2, ge=0, lt=1)
+    """A window whose row count is within this share of the median is never quarantined for it: 0.2 is 80 % to 125 %."""
     cold_start: Literal["learn", "warn", "stop"] = "learn"
     """What happens to a window while no window is known: it is learnt, learnt with a warning, or quarantined (until a baseline
     is seeded)."""
@@ -115,9 +113,6 @@ class DriftSpec(StrictModel):
             raise ValueError(f"warn_at {self.warn_at} is below hold_at {self.hold_at}; a warning must come first")
         if self.hold_from < self.warn_from:
             raise ValueError(f"hold_from {self.hold_from} is below warn_from {self.warn_from}")
-        for what, level, windows in (("warn", self.warn_at, self.warn_from), ("hold", self.hold_at, self.hold_from)):
-            if windows < (least := least_windows(level)):
-                raise ValueError(f"{what}_from {windows} can never reach {what}_at {level}: that takes {least} windows")
         return self
 
 
@@ -125,13 +120,13 @@ def drift_default(name: str) -> Any:
     """Return the default of a field of `DriftSpec`.
 
     >>> drift_default("hold_from")
-    99
+    28
     """
     return DriftSpec.model_fields[name].default
 
 
 def least_windows(level: float) -> int:
-    """Return the least number of known windows for a p-value, at least 1/(known + 1), to reach a level.
+    """Return the least number of known windows for a rank, at least 1/(known + 1), to reach a level.
 
     >>> least_windows(0.05), least_windows(0.01)
     (19, 99)

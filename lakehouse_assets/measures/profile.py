@@ -193,13 +193,29 @@ def _figures(numbers: Sequence[int], texts: Iterable[int], related: int) -> list
             "std": F.stddev_samp(finite),
         }
         aggregates += [figure.alias(f"{name}{slot}") for name, figure in figures.items()]
-    aggregates += [F.count(F.col(f"s{slot}")).alias(f"filled_text{slot}") for slot in texts]
+    for slot in texts:
+        text = F.col(f"s{slot}")
+        aggregates.append(F.count(text).alias(f"filled_text{slot}"))
+        aggregates += [figure.alias(f"{name}{slot}") for name, figure in _text_figures(text).items()]
     own = [F.when(F.col("complete"), F.col(f"f{slot}")) for slot in range(related)]
     aggregates.append(F.count_if(F.col("complete")).alias("completes"))
     aggregates += [F.mean(one).alias(f"centre{slot}") for slot, one in enumerate(own)]
     pairs = [(i, j) for i in range(related) for j in range(i, related)]
     aggregates += [(F.var_pop(own[i]) if i == j else F.covar_pop(own[i], own[j])).alias(f"co{i}_{j}") for i, j in pairs]
     return aggregates
+
+
+def _text_figures(text: Column) -> dict[str, Column]:
+    """Return the figures of `TextFigures`."""
+    kinds = {
+        "lower": text != F.upper(text),
+        "upper": text != F.lower(text),
+        "digits": text.rlike("[0-9]"),
+        "spaces": text.rlike(r"\s"),
+        "beyond_ascii": F.length(text) != F.octet_length(text),
+    }
+    lengths = {"length": F.mean(F.length(text)), "length_spread": F.stddev_samp(F.length(text))}
+    return lengths | {name: F.mean(kind.cast("double")) for name, kind in kinds.items()}
 
 
 def _constant(groups: Sequence[_Group], only: Batch | None) -> dict[str, Column]:

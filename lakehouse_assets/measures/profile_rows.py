@@ -10,6 +10,7 @@ from pyspark.sql import Row
 
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.drift.relations import Relations
+from lakehouse_assets.decisions.drift.texts import TextFigures
 
 # The grouping columns.
 KEYS = ("window", "extraction_seq", "by_index", "stratum")
@@ -62,6 +63,7 @@ def read_category(feature: str, row: dict[str, Any], slot: int) -> Profile:
         counts=tuple(sorted(ranked)) if filled else None,
         # With more values than are counted one by one, Spark's counts are upper bounds.
         others=max(0, filled - sum(rows for _, rows in ranked)),
+        texts=tuple(float(row[f"{name}{slot}"] or 0.0) for name in TextFigures._fields) if filled else None,
     )
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
-from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS
+from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, has_many_texts
 from lakehouse_assets.decisions.drift.profiles import Key, Profile, pool_moments
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 
 NAMED = 50  # categories that are listed, the most frequent first
+MANY_TEXTS = "lengths, characters and distinct values"
 
 
 def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measurement]]) -> list[dict[str, Any]]:
@@ -24,7 +25,8 @@ def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measurement]]) -
 
     ``missing``: the share of rows without a value: ``nulls``, ``nans`` or ``infinities``. In the feature's unit: mean, std,
     minimum, quantiles, maximum. ``distinct``: at least so many values, by the sketches' estimate. ``moved``: the distance from
-    the pinned reference; None without one. Of relations: the correlations.
+    the pinned reference; None without one. ``compared_by``: a category's shares or, with too many texts,
+    what they look like as well. Of relations: the correlations.
     """
     profiles: dict[Key, list[Profile]] = {}
     for window in windows:
@@ -53,6 +55,7 @@ def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float
     elif isinstance(shape, Categories):
         ranked = sorted(shape.counts.items(), key=lambda item: (-item[1], item[0]))
         row |= {"kind": "category", "distinct": max(distinct or 0.0, float(len(ranked)))}
+        row["compared_by"] = MANY_TEXTS if has_many_texts(baseline, key) else "shares"
         row["categories"] = {name: count / shape.total for name, count in ranked[:NAMED]}
         row["others"] = (shape.others + sum(count for _, count in ranked[NAMED:])) / shape.total
     elif isinstance(shape, Relations):
@@ -85,6 +88,7 @@ def short_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         shown |= {"distinct": _figure(row.get("distinct")), "moved": _figure(row["moved"])}
         if row["kind"] == "category":
             what = ", ".join(f"{name} {share:.0%}" for name, share in list(row["categories"].items())[:3])
+            what += f"; compared by {MANY_TEXTS}" if row["compared_by"] == MANY_TEXTS else ""
         else:
             what = ", ".join(f"{a}~{b} {r:+.2f}" for a, b, r in row.get("correlations", [])[:3])
         short.append({**shown, "most frequent, or correlations": what})

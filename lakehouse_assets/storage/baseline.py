@@ -29,7 +29,7 @@ EVENTS = LogTable(
 PROFILES = log_schema(
     "p_extracted_at moment, extraction_seq int, decision_id text, decision_number long, feature text, stratum text,"
     " rows long, nulls long, nans long, infinities long, mean double, std double, minimum double, maximum double,"
-    " sketch bytes, statistics text, kind text, distinct double, counts text, others long, relations text"
+    " sketch bytes, statistics text, kind text, distinct double, counts text, others long, relations text, texts text"
 )
 
 
@@ -140,7 +140,10 @@ def _make_rows(measurements: Iterable[Measurement], statistics: list[Any], more:
             feature, stratum = one.key
             plain = {"feature": feature, "stratum": stratum, "rows": one.rows, "relations": json.dumps(one.to_dict())}
         else:
-            plain = asdict(one) | {"counts": None if one.counts is None else json.dumps(one.counts)}
+            packed = {
+                name: None if (value := getattr(one, name)) is None else json.dumps(value) for name in ("counts", "texts")
+            }
+            plain = asdict(one) | packed
         rows.append({**plain, **more, "statistics": json.dumps(statistics)})
     return rows
 

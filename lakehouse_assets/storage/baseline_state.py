@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 Source = tuple[str, datetime]  # a decision's id, or a seed's, and the window
 # The columns that are read of every accepted window: sketches and counted values are a thousand times larger.
 COUNTS = ("p_extracted_at", "decision_id", "decision_number", "feature", "stratum", "kind", "relations")
-COUNTS += ("rows", "nulls", "nans", "infinities", "others")
+COUNTS += ("rows", "nulls", "nans", "infinities", "others", "distinct", "texts")
 
 
 class _Window(NamedTuple):
@@ -60,7 +60,7 @@ def read_baseline(
     events = [event for event in baseline_events(settings, spec.name, version) if seeds or event.kind != "seed"]
     path, most = settings.path("baseline", spec.name), needed_windows(drift) + spare
     is_short = len(decisions) <= most and not any(event.kind == "seed" for event in events)
-    rows = _group_by_source(delta.read_arrow(path, None if is_short else COUNTS)) if decisions or events else {}
+    rows = _group_by_source(_read_rows(path, is_short)) if decisions or events else {}
 
     def learn(past_events: Sequence[BaselineEvent], at: int, state: BaselineState) -> BaselineState:
         windows = _list_windows(decisions, past_events, rows, at)
@@ -84,6 +84,14 @@ def read_entries(settings: Settings, spec: DriftRules, decisions: Sequence[Decis
     events = baseline_events(settings, spec.name, version)
     rows = _group_by_source(delta.read_arrow(settings.path("baseline", spec.name)))
     return _make_entries(spec, _list_windows(decisions, events, rows, version), rows)
+
+
+def _read_rows(path: str, with_distributions: bool) -> pa.Table:
+    """Every row, or the `COUNTS` of every row; a table that was written before a column existed has no such column."""
+    if with_distributions or not delta.exists(path):
+        return delta.read_arrow(path)
+    dataset = delta.open_dataset(path)
+    return dataset.to_table(columns=[name for name in COUNTS if name in dataset.schema.names])
 
 
 def _read_distributions(
@@ -205,12 +213,18 @@ def _read_row(row: Row, complete: bool) -> Measurement:
         return Relations.from_dict(json.loads(row["relations"]))
     if not complete:
         return _read_counts(row)
-    values = {name: row[name] for name in Profile.__dataclass_fields__}
+    values: dict[str, Any] = {name: row[name] for name in Profile.__dataclass_fields__ if name != "texts"}
+    values["texts"] = _read_texts(row)
     if values["counts"] is not None:
         values["counts"] = tuple((value, int(rows)) for value, rows in json.loads(values["counts"]))
     return Profile(**values)
 
 
 def _read_counts(row: Row) -> CountsProfile:
-    names = ("feature", "stratum", "kind", "rows", "nulls", "nans", "infinities", "others")
-    return CountsProfile(**{name: row[name] for name in names})
+    names = ("feature", "stratum", "kind", "rows", "nulls", "nans", "infinities", "others", "distinct")
+    return CountsProfile(**{name: row[name] for name in names}, texts=_read_texts(row))
+
+
+def _read_texts(row: Row) -> tuple[float, ...] | None:
+    # Tables that were written before texts were measured have no such column.
+    return None if row.get("texts") is None else tuple(json.loads(row["texts"]))

@@ -186,7 +186,7 @@ def test_definitions_describe_the_assets(world):
 def test_releasing_and_discarding_go_through_dagster_and_show_there(world):
     """The clean days that drift holds are released by a job; the row with 1,048 mph of wind is discarded by another."""
     before = world.instance.get_materialized_partitions(dg.AssetKey("silver_weather"))
-    for drifted, because in (("2013-05-09", "so it was"), ("2013-11-24", "EWR was right")):
+    for drifted, because in (("2013-01-30", "cold and damp"), ("2013-05-09", "so it was"), ("2013-11-24", "EWR was right")):
         config = {"table": "weather", "window": drifted, "by": "me", "because": because, "override": ["drift"]}
         run_job(world.definitions, world.instance, "release_quarantine", config)
         assert world.verdict(drifted).startswith("published")

@@ -14,6 +14,7 @@ from lakehouse_assets.decisions.drift.categories import read_categories
 from lakehouse_assets.decisions.drift.distances import compare_ecdfs, read_ecdf
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile, pool_moments, read_sketch
 from lakehouse_assets.decisions.drift.relations import Relations
+from lakehouse_assets.decisions.drift.texts import text_figures
 from lakehouse_assets.measures.profile import COUNTED, MAX_STRATA, measure_profiles
 
 FIRST, SECOND = ((datetime(2024, 1, day, tzinfo=UTC), 1) for day in (1, 2))
@@ -119,6 +120,26 @@ def test_texts_and_truths_are_categories(staged):
     kind, large = profiles[FIRST, "kind", None], profiles[FIRST, "large", None]
     assert (kind.kind, kind.counts, kind.others, kind.distinct) == ("category", (("x", 1), ("y", 5)), 0, 2.0)
     assert (large.kind, large.counts, large.nulls) == ("category", (("false", 2), ("true", 3)), 1)
+
+
+TEXTS = ["abc", "ABC", "a b", "AB12", "", "7", "Łódź", "日本 語", "ab\tc", "x" * 300]
+
+
+def test_lengths_and_characters_of_texts(spark):
+    rows = [("2024-01-01", text, True) for text in TEXTS] + [("2024-01-01", None, True), ("2024-01-01", "LEFT OUT", False)]
+    frame = spark.createDataFrame(rows, "at string, kind string, _newest boolean")
+    frame = frame.selectExpr("*", "cast(at AS timestamp) AS p_extracted_at", "1 AS extraction_seq")
+    (one,) = profiles_by_key(frame, "kind").values()
+    # As the same texts in memory, cut to 200 characters.
+    assert one.texts == pytest.approx(tuple(text_figures([text[:200] for text in TEXTS])))
+    assert Profile.from_dict(one.to_dict()) == one
+
+
+def test_no_text_has_no_figures(spark):
+    frame = spark.createDataFrame([("2024-01-01", None, True)], "at string, kind string, _newest boolean")
+    frame = frame.selectExpr("*", "cast(at AS timestamp) AS p_extracted_at", "1 AS extraction_seq")
+    (one,) = profiles_by_key(frame, "kind").values()
+    assert (one.texts, one.distinct_share) == (None, None)
 
 
 def many(spark, sql, rows=20_000):

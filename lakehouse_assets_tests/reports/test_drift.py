@@ -62,7 +62,7 @@ def test_features_are_listed_by_strangeness(state):
     assert first.startswith(("| level", "| depth", "| relations"))
     level = cells(text, "level")
     assert float(level[3]) > SPEC.min_effect
-    assert float(level[4]) == pytest.approx(1 / (BASELINE_WINDOWS + 1), abs=1e-3)
+    assert float(level[4]) < 1 / (BASELINE_WINDOWS + 1)
     assert float(level[6]) < 1e-6
     assert level[7].startswith("+")
     assert level[7].endswith("kPa")

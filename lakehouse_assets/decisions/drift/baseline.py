@@ -11,6 +11,7 @@ from lakehouse_assets.decisions.drift.categories import Categories, compare_cate
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs, read_ecdf
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
+from lakehouse_assets.decisions.drift.texts import TextFigures
 
 # Old windows leave by the block: a window costs one merge, and the baseline the memory of so many distributions.
 BLOCKS = 20
@@ -84,6 +85,8 @@ class Baseline:
         self._newest: dict[Key, _NewestSum] = {}
         self._volumes: list[int] = []
         self._missing: dict[Key, list[tuple[int, int]]] = {}
+        self._distinct: dict[Key, list[float]] = {}
+        self._texts: dict[Key, list[tuple[TextFigures, int]]] = {}
         self._reference: dict[Key, Shape] = {}
         self._shifts: tuple[BaselineShift, ...] | None = None
         self._count = 0
@@ -108,6 +111,12 @@ class Baseline:
             counts = self._missing.setdefault(profile.key, [])
             counts.append((profile.rows - profile.valid, profile.rows))
             del counts[: -self._remember]
+            if (share := profile.distinct_share) is not None:
+                self._distinct.setdefault(profile.key, []).append(share)
+                del self._distinct[profile.key][: -self._remember]
+            if profile.texts is not None:
+                self._texts.setdefault(profile.key, []).append((TextFigures(*profile.texts), profile.valid))
+                del self._texts[profile.key][: -self._remember]
         self._volumes.append(sum(p.rows for p in profiles if p.feature == profiles[0].feature))
         del self._volumes[: -self._remember]
         self._count += 1
@@ -126,6 +135,14 @@ class Baseline:
     def missing(self, key: Key) -> Sequence[tuple[int, int]]:
         """Return for each window its rows without a value, and all its rows."""
         return self._missing.get(key, ())
+
+    def distinct_shares(self, key: Key) -> Sequence[float]:
+        """Return the share of distinct values of each window that has one."""
+        return self._distinct.get(key, ())
+
+    def texts(self, key: Key) -> Sequence[tuple[TextFigures, int]]:
+        """Return the figures and the number of the texts of each window that has some."""
+        return self._texts.get(key, ())
 
     def windows(self, key: Key) -> int:
         """Return the number of windows of a feature and stratum in the baseline."""

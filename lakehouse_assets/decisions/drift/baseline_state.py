@@ -10,6 +10,7 @@ from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.drift.baseline import Baseline, Shape, block_size
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs
+from lakehouse_assets.decisions.drift.levels import compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
@@ -116,7 +117,8 @@ class BaselineState:
 def _compare_within(one: Shape, merged: Shape | None) -> dict[str, float]:
     """The statistics of one of the windows that ``merged`` is made of, against the others."""
     if isinstance(one, Ecdf) and isinstance(merged, Ecdf):
-        return compare_ecdfs(one, merged, batch_is_inside=True)._asdict()
+        levels = compare_levels(one, merged, batch_is_inside=True).statistics
+        return compare_ecdfs(one, merged, batch_is_inside=True)._asdict() | levels
     if isinstance(one, Categories) and isinstance(merged, Categories):
         return dict(compare_categories(one, merged, batch_is_inside=True).statistics)
     if isinstance(one, Relations) and isinstance(merged, Relations):

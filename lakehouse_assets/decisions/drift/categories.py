@@ -114,7 +114,8 @@ def align(batch: Categories, baseline: Categories, *, batch_is_inside: bool = Fa
     names = sorted(set(batch.counts) | set(baseline.counts))
     now = np.array([batch.counts.get(name, 0.0) for name in names] + [batch.others])
     before = np.array([baseline.counts.get(name, 0.0) for name in names] + [baseline.others])
-    folded = batch.others > 0 or baseline.others > 0
+    # Rows that a batch does not name are unseen where the baseline names all of its own.
+    folded = baseline.others > 0
     windows = baseline.windows
     if batch_is_inside:
         rest = before.sum() - now.sum()

@@ -22,6 +22,7 @@ from lakehouse_assets.decisions.drift.p_values import relations_p_value
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, compute_relations
 from lakehouse_assets.decisions.drift.single_window import ByChance
+from lakehouse_assets.decisions.drift.texts import text_figures
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.errors import RefusedError
 
@@ -120,12 +121,12 @@ def compare(
         raise RefusedError("; ".join(mistakes)) from None
     state = BaselineState(spec)
     for label, rows in [("all", old)] if labels is None else old.groupby(labels.to_numpy(), sort=True):
-        measurements = list(_measure(rows, kinds))
+        measurements = list(measure_columns(rows, kinds))
         results = compare_features(measurements, state.baseline, spec) if labels is not None else []
         state.learn(label, measurements, {result.key: result.statistics for result in results})
     calibrated = labels is not None and len(state.history) >= spec.warn_from
     by_chance = {} if calibrated else _relations_by_chance(new, old, kinds)
-    verdict = judge_drift(list(_measure(new, kinds)), state.baseline, state.history, spec, by_chance=by_chance)
+    verdict = judge_drift(list(measure_columns(new, kinds)), state.baseline, state.history, spec, by_chance=by_chance)
     return SampleComparison(verdict, tuple(kinds), left_out, spec)
 
 
@@ -145,10 +146,9 @@ def _complete_levels(levels: Mapping[str, Any]) -> dict[str, Any]:
     if not 0.0 < warn_at < 1.0:
         raise RefusedError(f"warn_at {warn_at} is no p-value to warn at: above 0 and below 1")
     complete = {"warn_at": warn_at, **levels}
-    hold_at = complete.setdefault("hold_at", min(drift_default("hold_at"), warn_at))
-    warn_from = complete.setdefault("warn_from", max(drift_default("warn_from"), drift.least_windows(warn_at)))
-    enough = max(drift_default("hold_from"), drift.least_windows(max(hold_at, 1e-9)), warn_from)
-    complete.setdefault("remember", max(drift_default("remember"), complete.setdefault("hold_from", enough)))
+    complete.setdefault("hold_at", min(drift_default("hold_at"), warn_at))
+    hold_from = complete.setdefault("hold_from", max(drift_default("hold_from"), complete.get("warn_from", 0)))
+    complete.setdefault("remember", max(drift_default("remember"), hold_from))
     return complete
 
 
@@ -204,7 +204,8 @@ def _kind(values: Any) -> str | None:
     return "time" if pd.api.types.is_datetime64_any_dtype(values) else "category"
 
 
-def _measure(rows: pd.DataFrame, kinds: dict[str, str]) -> Iterator[Measurement]:
+def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Measurement]:
+    """Profiles of columns, ``{name: "number" or "category"}``, and the relations of their numbers."""
     for name, kind in kinds.items():
         if kind == "category":
             counts = rows[name].dropna().astype(str).value_counts()
@@ -212,7 +213,10 @@ def _measure(rows: pd.DataFrame, kinds: dict[str, str]) -> Iterator[Measurement]
             pairs = tuple(sorted((str(value), int(n)) for value, n in top))
             filled = int(counts.sum())
             others = filled - sum(n for _, n in pairs)
-            yield Profile(name, None, len(rows), len(rows) - filled, kind="category", counts=pairs, others=others)
+            distinct = float(len(counts)) or None
+            texts = text_figures(rows[name].dropna().astype(str).tolist())
+            more = {"distinct": distinct, "counts": pairs, "others": others, "texts": texts and tuple(texts)}
+            yield Profile(name, None, len(rows), len(rows) - filled, kind="category", **more)
             continue
         values = _numbers(rows[name])
         atoms, atom_rows = np.unique(values[np.isfinite(values)], return_counts=True)
@@ -233,7 +237,7 @@ def _relations_by_chance(new: pd.DataFrame, old: pd.DataFrame, kinds: dict[str, 
     return {(RELATIONS, None): strangest} if strangest else {}
 
 
-def _related_columns(rows: pd.DataFrame, kinds: dict[str, str]) -> dict[str, np.ndarray]:
+def _related_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Numeric columns by name; none where they are too few or too many for relations."""
     numbers = {name: _numbers(rows[name]) for name, kind in kinds.items() if kind == "number"}
     return numbers if 2 <= len(numbers) <= MOST_RELATED else {}

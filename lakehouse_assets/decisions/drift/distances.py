@@ -5,6 +5,7 @@ Belongs here: step functions (from profiles, merged, thinned) and distances betw
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +90,17 @@ class Ecdf:
         merged = Ecdf(values, weights, np.cumsum(weights))
         return merged.thinned(most) if values.size > 2 * most else merged
 
+    def with_ends(self, least: float | None, largest: float | None) -> "Ecdf":
+        """The same with the extremes, which a sketch may have dropped, as one row each, taken from their neighbours."""
+        values, weights = self.values, self.weights
+        if least is not None and isfinite(least) and least < values[0]:
+            weight = min(1.0, weights[0] / 2)
+            values, weights = np.insert(values, 0, least), np.concatenate(([weight, weights[0] - weight], weights[1:]))
+        if largest is not None and isfinite(largest) and largest > values[-1]:
+            weight = min(1.0, weights[-1] / 2)
+            values, weights = np.append(values, largest), np.concatenate((weights[:-1], [weights[-1] - weight, weight]))
+        return self if values is self.values else Ecdf(values, weights, np.cumsum(weights))
+
     def thinned(self, size: int) -> "Ecdf":
         """At most ``size`` steps of equal weight at the middles of their ranks: no rank moves by more than 1/(2·size)."""
         ranks = (np.arange(size) + 0.5) * (self.total / size)
@@ -103,7 +115,7 @@ def read_ecdf(profile: Profile) -> Ecdf | None:
     if profile.kind == "number" and profile.counts:
         return Ecdf.of([value for value, _ in profile.counts], [rows for _, rows in profile.counts])  # type: ignore[arg-type]
     items = read_sketch_items(profile)
-    return None if items is None else Ecdf.of(*items)
+    return None if items is None else Ecdf.of(*items).with_ends(profile.minimum, profile.maximum)
 
 
 def tail_weight(shares: ArrayLike) -> Floats:

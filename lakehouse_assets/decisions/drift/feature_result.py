@@ -5,7 +5,7 @@ Belongs here: measurement and baseline → statistics and effects. Does not: ran
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, log10
+from math import isfinite, log2, log10
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -15,20 +15,30 @@ from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
 from lakehouse_assets.decisions.drift.distances import FARTHEST, Ecdf, compare_ecdfs, read_ecdf, tail_weight
+from lakehouse_assets.decisions.drift.levels import EFFECT_OF_TWICE, NOTHING, Comparison, compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, naive_p_value, nearest_likely_share, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
+from lakehouse_assets.decisions.drift.texts import TEXT_STATISTICS, TextFigures, compare_texts
 from lakehouse_assets.decisions.json_values import to_json_value
 
 QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-# Missing values and the volume are ranked by themselves: one outlier of volume in a year would mask all smaller faults of shape
-# otherwise. Their p-values are doubled, so that all three raise at most twice as many false alarms as one.
-FAMILY_FACTORS = {"shape": 1, "missing": 2, "volume": 2}
+# Statistics that are ranked together, and the weight of each family in the level. A family has a p-value of its own, since one
+# outlier of volume in a year would mask all smaller faults of shape otherwise.
+FAMILIES = {"shape": 4, "extremes": 1, "texts": 1, "distinct": 1, "missing": 1, "volume": 1}
+_FAMILY_OF = {"signed": None, "low": "extremes", "high": "extremes"} | {
+    name: name for name in ("distinct", "missing", "volume")
+}
+_FAMILY_OF |= dict.fromkeys(TEXT_STATISTICS, "texts")
+# Too low is as strange as too high; of the other statistics only large values are.
+TWO_SIDED = frozenset({"location", "scale", *TEXT_STATISTICS, "distinct", "volume"})
+# Below this share of distinct values it is the size of the window that decides how many there are.
+MOSTLY_DISTINCT = 0.5
 
 
 def family_of(statistic: str) -> str | None:
     """The statistics that this one is ranked with; None for `signed`, of which only moving sums are ranked."""
-    return statistic if statistic in FAMILY_FACTORS else None if statistic == "signed" else "shape"
+    return _FAMILY_OF.get(statistic, "shape")
 
 
 class CountEvidence(NamedTuple):
@@ -48,6 +58,7 @@ class FeatureResult:
     the ``windows`` that have one, None while it is being learnt. ``corrected``: the p-value corrected for the number of
     features, by past maxima or, where history is too short, Holm. ``naive_p_value``: of a usual KS test, which takes rows for
     independent. ``silent``: rows, but no value in any. ``count_evidence``: of missing values and of the volume, if it matters.
+    ``figures``: before and now, of extremes, distinct values and texts.
     """
 
     feature: str
@@ -75,6 +86,7 @@ class FeatureResult:
     vanished: tuple[str, ...] = ()
     correlations: tuple[tuple[str, str, float, float], ...] = ()
     count_evidence: CountEvidence | None = None
+    figures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
@@ -115,6 +127,7 @@ def compare_features(measurements: Sequence[Measurement], baseline: Baseline, sp
 def _compare_profile(profile: Profile, baseline: Baseline, unit: str | None) -> FeatureResult:
     compare = _compare_category if profile.kind == "category" else _compare_number
     result = compare(FeatureResult(profile.feature, profile.stratum, rows=profile.rows, unit=unit), profile, baseline)
+    result = _compare_distinct(_compare_texts(result, profile, baseline), profile, baseline)
     past = np.array(baseline.missing(profile.key))
     if not past.size or not profile.rows:
         return result
@@ -127,6 +140,40 @@ def _compare_profile(profile: Profile, baseline: Baseline, unit: str | None) -> 
         baseline_missing=before,
         statistics={**result.statistics, "missing": missing_surprisal(missing, profile.rows, past)},
         effects={**result.effects, "missing": round(effect, 9)},
+    )
+
+
+def has_many_texts(baseline: Baseline, key: Key) -> bool:
+    """Whether a category has too many texts to be compared by name alone: more than are kept by name, or mostly distinct."""
+    normal, shares = baseline.shape(key), baseline.distinct_shares(key)
+    return isinstance(normal, Categories) and (normal.others > 0 or bool(shares and median(shares) >= MOSTLY_DISTINCT))
+
+
+def _compare_texts(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:
+    past = baseline.texts(profile.key)
+    if profile.texts is None or not past or not has_many_texts(baseline, profile.key):
+        return result
+    return _add(result, compare_texts(TextFigures(*profile.texts), past))
+
+
+def _compare_distinct(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:
+    """The share of distinct values where most are: of keys, and of numbers that are measured finely. Doubled rows halve it."""
+    share, past = profile.distinct_share, baseline.distinct_shares(profile.key)
+    usual = median(past) if past else 0.0
+    if share is None or usual < MOSTLY_DISTINCT:
+        return result
+    change = log2(share / usual)
+    # At the default of `min_effect` where a quarter of the values is gone.
+    effect = round(abs(change) / -log2(0.75) * EFFECT_OF_TWICE, 9)
+    return _add(result, Comparison({"distinct": round(log2(share), 9)}, {"distinct": effect}, {"distinct": (usual, share)}))
+
+
+def _add(result: FeatureResult, more: Comparison) -> FeatureResult:
+    return replace(
+        result,
+        statistics={**result.statistics, **more.statistics},
+        effects={**result.effects, **more.effects},
+        figures={**result.figures, **more.figures},
     )
 
 
@@ -145,8 +192,10 @@ def _compare_number(result: FeatureResult, profile: Profile, baseline: Baseline)
         shift = result.quantiles[2] - result.baseline_quantiles[2]
         naive = naive_p_value(distance.ks, batch.total, normal.total)
         result = replace(result, median_shift=shift if isfinite(shift) else None, naive_p_value=naive)
+    levels = compare_levels(batch, normal) if batch is not None else NOTHING
     effects = {"ks": distance.tail, "tail": distance.tail}
-    return replace(result, ks=distance.ks, tail=distance.tail, statistics=distance._asdict(), effects=effects)
+    result = replace(result, ks=distance.ks, tail=distance.tail, statistics=distance._asdict(), effects=effects)
+    return _add(result, levels)
 
 
 def _compare_category(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:

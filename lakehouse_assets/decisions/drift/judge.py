@@ -16,7 +16,13 @@ from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compa
 from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
-from lakehouse_assets.decisions.drift.single_window import ByChance, PastStatistics, compare_with_chance, rank_batch
+from lakehouse_assets.decisions.drift.single_window import (
+    ByChance,
+    PastStatistics,
+    compare_with_chance,
+    confirm_by_history,
+    rank_batch,
+)
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Status
 
@@ -91,6 +97,7 @@ def _judge(
         return replace(verdict, action=action, message=messages.describe_cold_start(spec))
     if status == "uncalibrated":
         finding = compare_with_chance(measurements, results, baseline, spec, by_chance)
+        finding = confirm_by_history(finding, results, past, spec)
     else:
         finding = rank_batch(results, past, spec, may_hold=status == "calibrated")
     if finding is None:

@@ -90,6 +90,8 @@ def describe_change(result: FeatureResult, since: Any = None) -> str:
     if result.statistic == "missing" or (result.statistic is None and _is_mostly_missing(result)):
         shares = f"{(result.missing or 0):.2%} of {result.feature} are missing{where}"
         return f"{shares}, where {(result.baseline_missing or 0):.2%} were"
+    if result.statistic in result.figures:
+        return _describe_figures(result, where)
     if result.correlations or result.statistic in ("means", "scatter"):
         return _describe_relations(result, where)
     if result.changed:
@@ -103,6 +105,28 @@ def format_moment(label: Any) -> str:
     if hasattr(label, "strftime"):
         return label.strftime("%Y-%m-%d" if (label.hour, label.minute) == (0, 0) else "%Y-%m-%d %H:%M")
     return str(label)
+
+
+_FIGURES = {
+    "low": "the smallest value of {feature} is {now}{where}, and was {before}",
+    "high": "the largest value of {feature} is {now}{where}, and was {before}",
+    "distinct": "{now:.1%} of the values of {feature} are distinct{where}, where {before:.1%} were",
+    "length": "the texts of {feature} have {now:.3g} characters on average{where}, and had {before:.3g}",
+    "lower": "{now:.1%} of the texts of {feature} have lower-case letters{where}, where {before:.1%} had",
+    "upper": "{now:.1%} of the texts of {feature} have upper-case letters{where}, where {before:.1%} had",
+    "digits": "{now:.1%} of the texts of {feature} have digits{where}, where {before:.1%} had",
+    "spaces": "{now:.1%} of the texts of {feature} have white space{where}, where {before:.1%} had",
+    "beyond_ascii": "{now:.1%} of the texts of {feature} have characters beyond ASCII{where}, where {before:.1%} had",
+}
+
+
+def _describe_figures(result: FeatureResult, where: str) -> str:
+    statistic = str(result.statistic)
+    before, now = result.figures[statistic]
+    amounts: dict[str, Any] = {"before": before, "now": now}
+    if statistic in ("low", "high"):
+        amounts = {name: _amount(value, result.unit) for name, value in amounts.items()}
+    return _FIGURES[statistic].format(feature=result.feature, where=where, **amounts)
 
 
 def _describe_number(result: FeatureResult, where: str) -> str:

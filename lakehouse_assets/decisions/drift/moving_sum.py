@@ -13,7 +13,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from lakehouse_assets.contracts.drift import DriftSpec, least_windows
 from lakehouse_assets.decisions.drift.categories import Floats
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
-from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, conformal_p_value, row_maxima, standardize
+from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 from lakehouse_assets.decisions.json_values import to_json_value
 
 

@@ -147,8 +147,8 @@ def nearest_likely_share(missing: int, rows: int, share: float) -> float:
 
 
 def volume_deviation(rows: int, past: Sequence[int]) -> float:
-    """|log10| of the rows beside the median window's; 0 without windows, or for none."""
-    return round(abs(float(np.log10(rows / np.median(past)))), 9) if rows and len(past) else 0.0
+    """log10 of the rows beside the median window's; 0 without windows, or for none."""
+    return round(float(np.log10(rows / np.median(past))), 9) if rows and len(past) else 0.0
 
 
 def _distances(batch: np.ndarray, baseline: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -35,7 +35,8 @@ class Profile:
     the finite values, in the feature's unit. ``sketch``: a DataSketches KLL sketch of doubles, as Spark's
     ``kll_sketch_agg_double`` makes it. All are ``None`` where there is no finite value. ``distinct``: an estimate. ``counts``:
     values with the rows that have each, ascending by value: all values of a number with few, and then no sketch; of a category
-    (text) the `MOST_CATEGORIES` most frequent ones, and ``others`` counts the remaining rows.
+    (text) the `MOST_CATEGORIES` most frequent ones, and ``others`` counts the remaining rows. ``texts``: of a category lengths
+    and kinds of characters, as `texts.TextFigures`.
     """
 
     feature: str
@@ -53,6 +54,7 @@ class Profile:
     distinct: float | None = None
     counts: tuple[tuple[float | str, int], ...] | None = None
     others: int = 0
+    texts: tuple[float, ...] | None = None
 
     @property
     def key(self) -> Key:
@@ -69,6 +71,12 @@ class Profile:
         """Rows whose value is in the sketch or the counts."""
         return self.valid - self.others
 
+    @property
+    def distinct_share(self) -> float | None:
+        """Distinct values for each row with a value, at most 1: by the estimate, else by the counts. None without a value."""
+        distinct = len(self.counts or ()) if self.distinct is None and not self.others else self.distinct
+        return min(distinct / self.valid, 1.0) if distinct and self.valid > 0 else None
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe: the sketch in base64, a number that JSON does not know as None."""
         plain: dict[str, Any] = dict(vars(self))
@@ -77,6 +85,7 @@ class Profile:
             plain[name] = None if number is None or not math.isfinite(number) else float(number)
         plain["sketch"] = None if self.sketch is None else base64.b64encode(self.sketch).decode("ascii")
         plain["counts"] = None if self.counts is None else [list(pair) for pair in self.counts]
+        plain["texts"] = None if self.texts is None else list(self.texts)
         return plain
 
     @classmethod
@@ -88,7 +97,8 @@ class Profile:
         except ValueError as error:
             raise SketchError(f"{data.get('feature')}: the stored sketch is not base64") from error
         pairs = None if counts is None else tuple((value, int(rows)) for value, rows in counts)
-        return cls(**{**data, "sketch": decoded, "counts": pairs})
+        texts = None if data.get("texts") is None else tuple(data["texts"])
+        return cls(**{**data, "sketch": decoded, "counts": pairs, "texts": texts})
 
 
 class CountsProfile(Profile):

@@ -171,17 +171,17 @@ def compare_relations(batch: Relations, baseline: Relations) -> RelationDistance
     length = float(np.sqrt(shift @ shift))
     statistics = {"means": length, "scatter": float(np.sqrt(max(0.0, float((along - 1.0 - np.log(along)).sum()))))}
     widest = max(along, key=lambda ratio: abs(np.log(ratio)))
-    effects = {"means": _shift_effect(length), "scatter": _spread_effect(float(widest))}
+    effects = {"means": shift_effect(length), "scatter": spread_effect(float(widest))}
     for name, ratio in zip(names, np.sqrt(np.maximum(np.diag(new), LEAST_RATIO)).tolist(), strict=True):
         statistics[f"spread {name}"] = abs(float(np.log(ratio)))
-        effects[f"spread {name}"] = _spread_effect(ratio**2)
+        effects[f"spread {name}"] = spread_effect(ratio**2)
     correlations = _correlations(names, old, new)
     for one, other, r, s in correlations:
         pair = f"pair {one} ~ {other}"
         # Fisher's z: from 0.98 to 0.99 is as much as from 0 to 0.33.
         statistics[pair] = abs(float(np.arctanh(s) - np.arctanh(r)))
         ratios = (1.0 + s) / (1.0 + r), (1.0 - s) / (1.0 - r)
-        effects[pair] = max(map(_spread_effect, ratios))
+        effects[pair] = max(map(spread_effect, ratios))
     statistics, effects = ({name: round(value, 9) for name, value in each.items()} for each in (statistics, effects))
     return RelationDistance(statistics, effects, correlations)
 
@@ -220,11 +220,12 @@ def _distances_by_spread() -> Floats:
     return np.array([normal_tail_distance(0.0, deviation) for deviation in np.exp(_LOG_DEVIATIONS).tolist()])
 
 
-def _shift_effect(shift: float) -> float:
+def shift_effect(shift: float) -> float:
+    """Return the tail-weighted distance of two normal distributions that are so many deviations apart."""
     return float(np.interp(shift, _SHIFTS, _distances_by_shift()))
 
 
-def _spread_effect(ratio: float) -> float:
+def spread_effect(ratio: float) -> float:
     """Return the tail-weighted distance of two normal distributions whose variances have this ratio."""
     return float(np.interp(0.5 * log(max(ratio, LEAST_RATIO)), _LOG_DEVIATIONS, _distances_by_spread()))
 

@@ -16,12 +16,17 @@ from lakehouse_assets.decisions.drift import p_values, statistic_history
 from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
 from lakehouse_assets.decisions.drift.categories import Categories, Floats
 from lakehouse_assets.decisions.drift.distances import Ecdf
-from lakehouse_assets.decisions.drift.feature_result import FAMILY_FACTORS, CountEvidence, FeatureResult, family_of
+from lakehouse_assets.decisions.drift.feature_result import FAMILIES, TWO_SIDED, CountEvidence, FeatureResult, family_of
+from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value, score_p_value
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
-from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, conformal_p_value, row_maxima, standardize
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 from lakehouse_assets.decisions.drift.verdict import Action, Finding
+from lakehouse_assets.decisions.drift.window_sizes import SAMPLING, rescale
 
+COUNTED = ("missing", "volume")
+# So many windows are enough to contradict a test that takes rows for independent.
+LEAST_CONFIRMING = 3
 ByChance = Mapping[Key, tuple[str, float]]  # a statistic and its p-value
 
 
@@ -37,15 +42,13 @@ class PastStatistics:
 
     @classmethod
     def of(cls, results: Sequence[FeatureResult], history: StatisticHistory, sizes: Mapping[Key, int]) -> "PastStatistics":
-        """Past statistics of shape, scaled to the batch's number of values (``sizes``) where it has fewer: chance alone puts it
-        farther off, by the root of the ratio.
-        """
+        """Past statistics, those of shape as if each window had the batch's number of values (``sizes``)."""
         columns = [(index, name) for index, r in enumerate(results) for name in r.statistics if family_of(name)]
         values = history.matrix([(results[index].key, name) for index, name in columns])
         then = history.matrix([(results[index].key, statistic_history.SIZE) for index, _ in columns])
         now = [sizes.get(results[index].key, 0.0) if family_of(name) == "shape" else 0.0 for index, name in columns]
-        ratio = np.divide(then, np.array(now), out=np.ones_like(then), where=np.array(now) > 0)
-        values = values * np.sqrt(np.maximum(np.nan_to_num(ratio, nan=1.0), 1.0))
+        sampling = np.array([SAMPLING.get(name, 0.0) for _, name in columns])
+        values = rescale(values, then, np.array(now, dtype=float), sampling, _two_sided(columns))
         return cls(columns, values, (~np.isnan(values)).sum(axis=0))
 
     def windows_of(self, result: int) -> int:
@@ -53,8 +56,52 @@ class PastStatistics:
         return max((int(self.counts[c]) for c, (index, _) in enumerate(self.columns) if index == result), default=0)
 
 
+@dataclass(frozen=True)
+class _Family:
+    """The ranked statistics of one family. ``columns``: as of `PastStatistics`; ``scores``: (windows + 1, columns), the batch's
+    last, in deviations of the others.
+    """
+
+    name: str
+    columns: Sequence[tuple[int, str]]
+    counts: NDArray[np.int64]
+    scores: Floats
+
+    @classmethod
+    def of(cls, results: Sequence[FeatureResult], past: PastStatistics, chosen: NDArray[np.bool_], name: str) -> "_Family":
+        """The chosen statistics of a family, possibly none."""
+        indices = [c for c, (_, statistic) in enumerate(past.columns) if chosen[c] and family_of(statistic) == name]
+        columns = [past.columns[c] for c in indices]
+        now = np.array([results[index].statistics[statistic] for index, statistic in columns], dtype=float)
+        scores = standardize(past.values[:, indices], now)
+        return cls(name, columns, past.counts[indices], np.where(_two_sided(columns), np.abs(scores), scores))
+
+    def p_value(self, score: float, weights: int) -> float:
+        """The p-value of a score as the strangest of all families, whose ``weights`` sum up to this.
+
+        Together they raise as many false alarms as one would (Bonferroni's inequality, weighted). The rank alone of the shape
+        counts as it is: beyond all of 99 windows is 1 % whatever the tail.
+        """
+        past, own = self.maxima[:-1], FAMILIES[self.name]
+        tail = weights / own * score_p_value(past, score)
+        return min(1.0, tail, conformal_p_value(past, score) if self.name == "shape" else 1.0)
+
+    @property
+    def maxima(self) -> Floats:
+        """(windows + 1,), -inf where a window has none of the statistics."""
+        return row_maxima(self.scores)
+
+    def large(self, results: Sequence[FeatureResult], least: float) -> list[int]:
+        """The columns whose change is large enough to matter."""
+        return [c for c, (index, name) in enumerate(self.columns) if results[index].effects.get(name, 0.0) > least]
+
+
+def _two_sided(columns: Sequence[tuple[int, str]]) -> NDArray[np.bool_]:
+    return np.array([statistic in TWO_SIDED for _, statistic in columns], dtype=bool)
+
+
 class _Strangest(NamedTuple):
-    """The strangest statistic of a family; ``result``: the index of its result."""
+    """The strangest statistic of all families; ``result``: the index of its result."""
 
     p_value: float
     score: float
@@ -66,25 +113,19 @@ def rank_batch(results: list[FeatureResult], past: PastStatistics, spec: DriftSp
     """Rank the batch among the windows before it; every result gets its own p-value. None where no statistic is known in
     `warn_from` windows.
     """
-    # Ten windows say nothing of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
+    # Few windows say little of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
     least_windows = spec.hold_from if may_hold else spec.warn_from
     if not (past.counts >= spec.warn_from).any():
         return None
-    families = [
-        _rank_family(results, past, past.counts >= least_windows, name, factor, spec) for name, factor in FAMILY_FACTORS.items()
-    ]
-    best = min([f for f in families if f], key=lambda f: (f.p_value, -f.score), default=None)
+    best = _rank(results, past, past.counts >= least_windows, spec)
     action: Action = "pass"
     if best and best.p_value <= spec.warn_at:
         action = "hold" if may_hold and best.p_value <= spec.hold_at else "warn"
     else:
-        # What is not known for long enough to hold a batch can be warned of: a new station, or missing values while their
-        # doubled p-value could not be as low as the level yet.
-        for name, factor in FAMILY_FACTORS.items():
-            few = (past.counts < least_windows) | (factor > spec.warn_at * (past.counts + 1))
-            other = _rank_family(results, past, (past.counts >= spec.warn_from) & few, name, 1, spec)
-            if other and other.p_value <= spec.warn_at and (action == "pass" or best is None or other.p_value < best.p_value):
-                best, action = other, "warn"
+        # What is not known for long enough to hold a batch can be warned of: a new station.
+        other = _rank(results, past, (past.counts >= spec.warn_from) & (past.counts < least_windows), spec)
+        if other and other.p_value <= spec.warn_at:
+            best, action = other, "warn"
     if best is None:
         return Finding(action, 1.0, None, None)
     worst = results[best.result]
@@ -94,41 +135,45 @@ def rank_batch(results: list[FeatureResult], past: PastStatistics, spec: DriftSp
     return Finding(action, best.p_value, best.score, worst)
 
 
-def _rank_family(
-    results: list[FeatureResult], past: PastStatistics, chosen: NDArray[np.bool_], family: str, factor: int, spec: DriftSpec
-) -> _Strangest | None:
-    """The strangest of a family's chosen statistics that is large enough to matter; every result gets its score and p-value.
-    p-values over all features are multiplied by ``factor``.
+def _rank(results: list[FeatureResult], past: PastStatistics, chosen: NDArray[np.bool_], spec: DriftSpec) -> _Strangest | None:
+    """The strangest of the chosen statistics that is large enough to matter, of the family in which it is the strangest; None
+    where none is. Every result gets its score and p-values.
     """
-    indices = [c for c, (_, name) in enumerate(past.columns) if chosen[c] and family_of(name) == family]
-    if not indices:
-        return None
-    columns, past_values = [past.columns[c] for c in indices], past.values[:, indices]
-    scores = standardize(past_values, np.array([results[index].statistics[name] for index, name in columns], dtype=float))
-    past_maxima = row_maxima(scores[:-1])
-    best: tuple[float, int, str] | None = None
+    families = [f for name in FAMILIES if (f := _Family.of(results, past, chosen, name)).columns]
+    weights = sum(FAMILIES[family.name] for family in families)
+    best: _Strangest | None = None
+    for family in families:
+        _score_results(results, family, weights, spec)
+        large = family.large(results, spec.min_effect)
+        # What is too small to matter is never the reason; leaving it out can only raise the p-value.
+        if not large:
+            continue
+        first = max(large, key=lambda c: float(np.nan_to_num(family.scores[-1, c], nan=-np.inf)))
+        score = float(family.scores[-1, first])
+        p_value = family.p_value(score, weights)
+        if best is None or (p_value, -score) < (best.p_value, -best.score):
+            best = _Strangest(p_value, score, *family.columns[first])
+    return best
+
+
+def _score_results(results: list[FeatureResult], family: _Family, weights: int, spec: DriftSpec) -> None:
+    """Give every result of a family its score, its p-value by itself, and the one corrected for all features and families."""
+    large = set(family.large(results, spec.min_effect))
     by_result: dict[int, list[int]] = {}
-    for c, (index, _) in enumerate(columns):
+    for c, (index, _) in enumerate(family.columns):
         by_result.setdefault(index, []).append(c)
     for index, own in sorted(by_result.items()):
-        top = row_maxima(scores[:, own])
-        score, p = float(top[-1]), conformal_p_value(top[:-1], float(top[-1]))
-        among_all = min(1.0, factor * conformal_p_value(past_maxima, score))
-        result = results[index]
-        if result.p_value is None or p < result.p_value:
-            statistic = columns[own[int(np.nan_to_num(scores[-1, own], nan=-np.inf).argmax())]][1]
-            ranked: dict[str, Any] = {"score": score, "statistic": statistic, "p_value": p}
-            ranked["windows"] = int(past.counts[[indices[c] for c in own]].max())
-            result = replace(result, **ranked, corrected=min(among_all, result.corrected or 1.0))
-        # What is too small to matter is never the reason; leaving it out can only raise the p-value.
-        large = [c for c in own if result.effects.get(columns[c][1], 0.0) > spec.min_effect]
-        if large and family != "shape":
-            result = replace(result, count_evidence=CountEvidence(among_all, score))
-        if large and (best is None or scores[-1, large].max() > best[0]):
-            first = max(large, key=lambda c: scores[-1, c])
-            best = (float(scores[-1, first]), index, columns[first][1])
+        top = row_maxima(family.scores[:, own])
+        score, p_value = float(top[-1]), score_p_value(top[:-1], float(top[-1]))
+        corrected, result = family.p_value(score, weights), results[index]
+        if large & set(own) and family.columns[own[0]][1] in COUNTED:
+            result = replace(result, count_evidence=CountEvidence(corrected, score))
+        if result.p_value is None or p_value < result.p_value:
+            statistic = family.columns[own[int(np.nan_to_num(family.scores[-1, own], nan=-np.inf).argmax())]][1]
+            ranked: dict[str, Any] = {"score": score, "statistic": statistic, "p_value": p_value}
+            ranked["windows"] = int(family.counts[own].max())
+            result = replace(result, **ranked, corrected=min(corrected, result.corrected or 1.0))
         results[index] = result
-    return _Strangest(min(1.0, factor * conformal_p_value(past_maxima, best[0])), *best) if best else None
 
 
 def _most_telling(worst: FeatureResult, results: Sequence[FeatureResult], level: float, spec: DriftSpec) -> FeatureResult:
@@ -146,6 +191,17 @@ def _most_telling(worst: FeatureResult, results: Sequence[FeatureResult], level:
         return worst
     off = [r for r in results if r.corrected is not None and r.corrected <= level and r.effect > spec.min_effect]
     return max((r for r in off if not r.correlations), key=lambda r: r.score or 0.0, default=worst)
+
+
+def confirm_by_history(finding: Finding, results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec) -> Finding:
+    """Return a finding by chance alone, which takes rows for independent, as long as the few windows known do not contradict:
+    where they differ among themselves as much as this one does, it is no warning.
+    """
+    known = past.counts >= LEAST_CONFIRMING
+    if finding.action == "pass" or not known.any():
+        return finding
+    best = _rank(list(results), past, known, spec)
+    return finding if best and best.p_value <= spec.warn_at else finding._replace(action="pass", worst=None)
 
 
 def compare_with_chance(

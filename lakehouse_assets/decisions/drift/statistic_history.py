@@ -99,16 +99,6 @@ def standardize(history: Floats, now: Floats) -> Floats:
     return np.where(present, (filled - mean) / spread, np.nan)
 
 
-def conformal_p_value(past: Floats, now: float) -> float:
-    """The share of windows, this one included, that are at least as strange; ties count against strangeness.
-
-    p = (1 + #{h ≥ s}) / (B + 1) (Vovk, Gammerman and Shafer, 2005): valid for windows that are exchangeable, however dependent
-    the readings within one are. ``past``: (B,), -inf where unknown.
-    """
-    present = past[past > -np.inf]
-    return float((1 + np.count_nonzero(present >= now - 1e-9)) / (present.size + 1))
-
-
 def row_maxima(rows: Floats) -> Floats:
     """Return each row's largest known value; -inf if it has none. (windows, m) → (windows,)."""
     return np.where(np.isnan(rows), -np.inf, rows).max(axis=1, initial=-np.inf)

@@ -51,12 +51,12 @@ def judge(state, *profiles, spec=SPEC):
 @pytest.mark.parametrize(
     ("windows", "status", "action", "until"),
     [
-        (0, "cold_start", "pass", (20, 99)),
-        (1, "uncalibrated", "warn", (19, 98)),
-        (19, "uncalibrated", "warn", (1, 80)),
-        (20, "calibrated_warn_only", "warn", (0, 79)),
-        (98, "calibrated_warn_only", "warn", (0, 1)),
-        (99, "calibrated", "hold", (0, 0)),
+        (0, "cold_start", "pass", (20, 28)),
+        (1, "uncalibrated", "warn", (19, 27)),
+        (19, "uncalibrated", "warn", (1, 9)),
+        (20, "calibrated_warn_only", "warn", (0, 8)),
+        (27, "calibrated_warn_only", "warn", (0, 1)),
+        (28, "calibrated", "hold", (0, 0)),
         (150, "calibrated", "hold", (0, 0)),
     ],
 )
@@ -72,7 +72,7 @@ def test_the_verdict_depends_on_the_windows_known(windows, status, action, until
         more = f"{windows} window{'s' if windows > 1 else ''} known, {20 - windows} more until that can be believed"
         assert verdict.message.endswith(more)
     elif action != "pass":
-        assert verdict.p_value == pytest.approx(1 / (windows + 1))
+        assert verdict.p_value < 1 / (windows + 1)
         assert f" higher; beyond every one of the {windows} windows before" in verdict.message
         assert verdict.worst.naive_p_value < 1e-9
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False)) == verdict.to_dict()
@@ -184,7 +184,7 @@ def test_the_drifted_feature_and_stratum_are_named():
     assert verdict.action == "hold"
     assert verdict.message.startswith("g is ")
     assert " lower at LGA; beyond" in verdict.message
-    assert verdict.worst.p_value == pytest.approx(1 / 121)
+    assert verdict.worst.p_value < 1 / 121
 
 
 def test_an_absent_stratum_is_reported_and_the_rest_judged():
@@ -204,7 +204,7 @@ def with_a_new_station(windows):
     return state
 
 
-@pytest.mark.parametrize(("windows", "action"), [(10, "pass"), (25, "warn"), (90, "warn"), (99, "hold")])
+@pytest.mark.parametrize(("windows", "action"), [(10, "pass"), (25, "warn"), (27, "warn"), (28, "hold")])
 def test_a_new_stratum_is_learnt_then_warned_of_then_quarantined(windows, action):
     state = with_a_new_station(windows)
     alone = TWO.model_copy(update={"lasting_at": 0.0})
@@ -236,12 +236,13 @@ def test_fewer_rows_than_usual_are_a_volume_drift():
 @pytest.mark.parametrize("share", [1.0, 0.7, 0.51])
 def test_a_clean_window_of_fewer_rows_is_no_stranger(share):
     """Of samples of one distribution: chance alone puts a smaller one farther off."""
-    state = learn_windows(200, make=lambda rng: profile(rng.normal(size=400), k=400))
+    spec = SPEC.model_copy(update={"min_volume_change": 0.6})  # the rows themselves are no subject here
+    state = learn_windows(200, spec, make=lambda rng: profile(rng.normal(size=400), k=400))
     rng = np.random.default_rng(17)
-    verdicts = [judge(state, profile(rng.normal(size=int(400 * share)), k=400)) for _ in range(150)]
+    verdicts = [judge(state, profile(rng.normal(size=int(400 * share)), k=400), spec=spec) for _ in range(150)]
     assert sum(verdict.action == "hold" for verdict in verdicts) <= 6  # 1.5 expected
     assert sum(verdict.p_value <= SPEC.warn_at for verdict in verdicts) <= 16  # 7.5 expected
-    far = judge(state, profile(rng.normal(0.8, 1, size=int(400 * share)), k=400))
+    far = judge(state, profile(rng.normal(0.8, 1, size=int(400 * share)), k=400), spec=spec)
     assert far.action == "hold"
 
 

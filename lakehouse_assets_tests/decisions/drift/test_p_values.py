@@ -99,7 +99,8 @@ def test_one_missing_row_of_twenty_is_next_to_nothing():
 
 
 def test_volume():
-    assert volume_deviation(50, [100, 100, 101]) == pytest.approx(np.log10(2), abs=1e-6)
+    assert volume_deviation(50, [100, 100, 101]) == pytest.approx(-np.log10(2), abs=1e-6)
+    assert volume_deviation(200, [100, 100, 101]) == pytest.approx(np.log10(2), abs=1e-6)
     assert volume_deviation(0, [100]) == volume_deviation(10, []) == 0.0
 
 
