@@ -193,10 +193,10 @@ def run(
             for _, faulty in runs:
                 for fault, action in faulty.items():
                     by_fault[fault].append(action == "hold")
-            found = float(np.mean([action == "hold" for _, faulty in runs for action in faulty.values()]))
-            held, warned = (float(np.mean([action == each for action in actions])) for each in ("hold", "warn"))
-            precision = found / (found + held) if found else 0.0
-            table.add_row(name, f"{held:.4f} of {len(actions)}", f"{warned:.4f}", f"{found:.3f}", f"{precision:.3f}")
+            recall = float(np.mean([action == "hold" for _, faulty in runs for action in faulty.values()]))
+            quarantined, warning = (float(np.mean([action == each for action in actions])) for each in ("hold", "warn"))
+            precision = recall / (recall + quarantined) if recall else 0.0
+            table.add_row(name, f"{quarantined:.4f} of {len(actions)}", f"{warning:.4f}", f"{recall:.3f}", f"{precision:.3f}")
     out = Console(width=160, highlight=False)
     out.print(table)
     faults = Table("fault", "quarantined", "windows", box=None)

@@ -197,10 +197,10 @@ def confirm_by_history(finding: Finding, results: Sequence[FeatureResult], past:
     """Return a finding by chance alone, which takes rows for independent, as long as the few windows known do not contradict:
     where they differ among themselves as much as this one does, it is no warning.
     """
-    known = past.counts >= LEAST_CONFIRMING
-    if finding.action == "pass" or not known.any():
+    is_known = past.counts >= LEAST_CONFIRMING
+    if finding.action == "pass" or not is_known.any():
         return finding
-    best = _rank(list(results), past, known, spec)
+    best = _rank(list(results), past, is_known, spec)
     return finding if best and best.p_value <= spec.warn_at else finding._replace(action="pass", worst=None)
 
 

@@ -18,42 +18,42 @@ def rescale(history: Floats, sizes: Floats, now: Floats, sampling: Floats, two_s
     """Return past statistics as if each window had as many values as the judged one.
 
     The square of a statistic is on average A + B/n: A is what windows differ by, B/n the sampling of n values. Both are fitted
-    to history, B at least ``sampling``. Outside the sizes that history has seen, only what is sure is used: a window smaller
+    to history, B at least ``sampling``. Outside the sizes that history has seen, only what is certain is used: a window smaller
     than all others is farther off by the root of the ratio, a larger one is not nearer.
 
     ``history``, ``sizes``: (windows, m), NaN where unknown; ``now``, ``sampling``: (m,), ``now`` 0 where nothing is rescaled;
     ``two_sided``: (m,), whether a statistic varies around its own mean instead of 0.
     """
-    known = np.isfinite(history) & (sizes > 0)
-    count = np.maximum(known.sum(axis=0), 1)
-    centre = np.where(two_sided, np.where(known, history, 0.0).sum(axis=0) / count, 0.0)
+    is_known = np.isfinite(history) & (sizes > 0)
+    count = np.maximum(is_known.sum(axis=0), 1)
+    centre = np.where(two_sided, np.where(is_known, history, 0.0).sum(axis=0) / count, 0.0)
     offsets = history - centre
-    rows = np.where(known, sizes, np.nan)
-    changed = (now > 0) & known.any(axis=0)
+    rows = np.where(is_known, sizes, np.nan)
+    changed = (now > 0) & is_known.any(axis=0)
     with np.errstate(invalid="ignore"):
         least, most = np.fmin.reduce(rows, axis=0, initial=np.inf), np.fmax.reduce(rows, axis=0, initial=0.0)
         # Where all windows have one size, theirs is the factor of a smaller one, whatever its variation is made of.
         fitted = changed & (most > least)
-        factors = np.where(known & changed, np.sqrt(np.maximum(least / np.where(now > 0, now, np.nan), 1.0)), 1.0)
+        factors = np.where(is_known & changed, np.sqrt(np.maximum(least / np.where(now > 0, now, np.nan), 1.0)), 1.0)
     if fitted.any():
         between, within = _fit(offsets[:, fitted], rows[:, fitted], sampling[fitted])
         inside = np.clip(now, least, most)[fitted]
         expected, then = between + within / inside, between + within / rows[:, fitted]
         ratios = np.sqrt(np.divide(expected, then, out=np.ones_like(then), where=then > 0))
-        factors[:, fitted] *= np.where(known[:, fitted], ratios, 1.0)
+        factors[:, fitted] *= np.where(is_known[:, fitted], ratios, 1.0)
     return centre + offsets * factors
 
 
 def _fit(values: Floats, rows: Floats, sampling: Floats) -> tuple[Floats, Floats]:
     """A and B of the mean square A + B/n, (m,) each, by least squares, weighted with the expected square's inverse square."""
-    known = np.isfinite(values) & np.isfinite(rows)
-    squares = np.where(known, np.minimum(np.abs(np.nan_to_num(values)), 1e100) ** 2, 0.0)
-    inverse = np.where(known, 1.0 / np.where(known, rows, 1.0), 0.0)
-    expected = np.broadcast_to(squares.sum(axis=0) / known.sum(axis=0), squares.shape)
+    is_known = np.isfinite(values) & np.isfinite(rows)
+    squares = np.where(is_known, np.minimum(np.abs(np.nan_to_num(values)), 1e100) ** 2, 0.0)
+    inverse = np.where(is_known, 1.0 / np.where(is_known, rows, 1.0), 0.0)
+    expected = np.broadcast_to(squares.sum(axis=0) / is_known.sum(axis=0), squares.shape)
     between, within = np.zeros_like(sampling), np.zeros_like(sampling)
     for _ in range(_ROUNDS):
         scale = np.maximum(expected, 1e-100)
-        weights = np.where(known, (np.min(np.where(known, scale, np.inf), axis=0) / scale) ** 2, 0.0)
+        weights = np.where(is_known, (np.min(np.where(is_known, scale, np.inf), axis=0) / scale) ** 2, 0.0)
         weights /= weights.sum(axis=0)
         x, y = (weights * inverse).sum(axis=0), (weights * squares).sum(axis=0)
         spread = (weights * (inverse - x) ** 2).sum(axis=0)

@@ -23,8 +23,8 @@ def state(name, windows=29):
 
 def verdict(values, name, windows=29):
     measured = list(measure_columns(values.to_frame("value"), {"value": COLUMNS[name].kind}))
-    known = state(name, windows)
-    return judge_drift(measured, known.baseline, known.history, SPEC)
+    baseline_state = state(name, windows)
+    return judge_drift(measured, baseline_state.baseline, baseline_state.history, SPEC)
 
 
 def faulty(name, fault):
@@ -62,7 +62,7 @@ def test_rows_that_came_twice_under_the_same_count():
     assert "50.0% of the values of value are distinct, where 100.0% were" in result.message
 
 
-def test_a_baseline_says_how_a_text_is_compared():
+def test_a_baseline_shows_how_a_text_is_compared():
     compared = {name: feature_rows(state(name).baseline, [])[0]["compared_by"] for name in ("keys", "20 categories")}
     assert compared == {"keys": "lengths, characters and distinct values", "20 categories": "shares"}
 
@@ -82,11 +82,13 @@ def test_a_column_with_far_more_categories_than_before():
 
 def test_windows_of_other_sizes_do_not_hide_a_shift():
     rng = np.random.default_rng(7)
-    known = state("normal")
+    baseline_state = state("normal")
     small = pd.Series(rng.normal(51, 5, 500), name="value")
     measured = list(measure_columns(small.to_frame(), {"value": "number"}))
     spec = SPEC.model_copy(update={"min_volume_change": 0.9})
-    assert judge_drift(measured, known.baseline, known.history, spec).action != "hold", "half a deviation of the windows' own"
+    assert judge_drift(measured, baseline_state.baseline, baseline_state.history, spec).action != "hold", (
+        "half a deviation of the windows' own"
+    )
 
 
 @pytest.mark.parametrize("name", ["normal", "keys", "20 categories"])
@@ -103,17 +105,17 @@ def test_few_of_the_first_twenty_windows_raise_warnings():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         for windows in (4, 8, 12, 16):
-            known = learn(rng, "normal", windows)
+            baseline_state = learn(rng, "normal", windows)
             measured = list(measure_columns(window(rng, "normal").to_frame(), {"value": "number"}))
-            warned += judge_drift(measured, known.baseline, known.history, SPEC).action != "pass"
+            warned += judge_drift(measured, baseline_state.baseline, baseline_state.history, SPEC).action != "pass"
     assert warned <= 2
 
 
 def test_a_baseline_that_was_kept_before_texts_were_measured():
-    rng, known = np.random.default_rng(1), learn(np.random.default_rng(2), "20 categories", 29)
+    rng, baseline_state = np.random.default_rng(1), learn(np.random.default_rng(2), "20 categories", 29)
     (profile,) = measure_columns(window(rng, "20 categories").to_frame(), {"value": "category"})
     old = Profile.from_dict({name: value for name, value in profile.to_dict().items() if name != "texts"})
     assert old.texts is None
-    assert judge_drift([old], known.baseline, known.history, SPEC).action == "pass"
-    known.learn("old", [old], {})
-    assert judge_drift([profile], known.baseline, known.history, SPEC).action == "pass"
+    assert judge_drift([old], baseline_state.baseline, baseline_state.history, SPEC).action == "pass"
+    baseline_state.learn("old", [old], {})
+    assert judge_drift([profile], baseline_state.baseline, baseline_state.history, SPEC).action == "pass"

@@ -30,8 +30,8 @@ def test_farther_off_is_never_more_probable(past, one, other):
 
 
 def test_unknown_windows_do_not_count():
-    known = np.random.default_rng(0).normal(size=40)
-    assert score_p_value(np.concatenate((known, np.full(9, -np.inf))), 4.0) == score_p_value(known, 4.0)
+    past = np.random.default_rng(0).normal(size=40)
+    assert score_p_value(np.concatenate((past, np.full(9, -np.inf))), 4.0) == score_p_value(past, 4.0)
     assert score_p_value(np.array([]), 4.0) == 1.0
     assert score_p_value(np.array([1.0]), 4.0) == 0.5
 
