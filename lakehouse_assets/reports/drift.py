@@ -19,7 +19,7 @@ _STATUSES = {
     "cold_start": "cold start: there was nothing to compare with",
     "uncalibrated": "uncalibrated: p-values are of chance alone, and only warn",
     "calibrated_warn_only": "calibrated, but only warns",
-    "calibrated": "calibrated: p is a rank among the windows before",
+    "calibrated": "calibrated: p is a rank among the windows before, and extrapolated beyond all of them",
     "error": "error",
 }
 

@@ -112,11 +112,11 @@ def test_a_window_of_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     assert plot.evaluate("img => img.decode().then(() => img.naturalWidth)") > 0
     assert plot.bounding_box()["width"] > 300
     ui.picture("drift_check")
-    ui.page.get_by_role("button", name="Close").click()
+    ui.close_dialog()
     ui.picture("checks")
     ui.row("what_to_do").get_by_text("Show Markdown").click()
     ui.page.get_by_text(f"lakehouse quarantine release weather --window {FAULTY[1]}").first.wait_for()
-    ui.page.get_by_role("button", name="Close").click()
+    ui.close_dialog()
     ui.partition_of_check(ONE_BAD_ROW).click()
     ui.shows("published_with_warnings", ui.row("verdict"))
 

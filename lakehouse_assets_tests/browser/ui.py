@@ -88,6 +88,12 @@ class Ui:
         end.wait_for(timeout=5 * PATIENCE)
         return end.inner_text()
 
+    def close_dialog(self) -> None:
+        """Close the dialog, and wait until it is gone: it fades out, and the next one has a button of the same name."""
+        close = self.page.get_by_role("button", name="Close")
+        close.click()
+        close.wait_for(state="detached")
+
     def picture(self, name: str) -> None:
         """Keep what is seen, once nothing more is being loaded."""
         if self.pictures:

@@ -69,7 +69,10 @@ def test_features_are_listed_by_strangeness(state):
     assert "→" in level[8]
     assert "correlation of level and depth" in cells(text, "relations")[8]
     assert level[9] == "4.76% (before: 4.76%)"
-    assert describe_status(drift) == "calibrated: p is a rank among the windows before; 32 windows known"
+    assert (
+        describe_status(drift)
+        == "calibrated: p is a rank among the windows before, and extrapolated beyond all of them; 32 windows known"
+    )
 
 
 def test_changed_categories_are_listed_escaped(state):
