@@ -208,13 +208,14 @@ def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Me
     """Profiles of columns, ``{name: "number" or "category"}``, and the relations of their numbers."""
     for name, kind in kinds.items():
         if kind == "category":
-            counts = rows[name].dropna().astype(str).value_counts()
+            values = rows[name].dropna().astype(str)
+            counts = values.value_counts()
             top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_CATEGORIES]
             pairs = tuple(sorted((str(value), int(n)) for value, n in top))
             filled = int(counts.sum())
             others = filled - sum(n for _, n in pairs)
             distinct = float(len(counts)) or None
-            texts = text_figures(rows[name].dropna().astype(str).tolist())
+            texts = text_figures(values.tolist())
             more = {"distinct": distinct, "counts": pairs, "others": others, "texts": texts and tuple(texts)}
             yield Profile(name, None, len(rows), len(rows) - filled, kind="category", **more)
             continue

@@ -134,13 +134,9 @@ def _compare_profile(profile: Profile, baseline: Baseline, unit: str | None) -> 
     missing, (without, rows) = profile.rows - profile.valid, past.sum(axis=0).tolist()
     before = without / max(rows, 1)
     effect = abs(nearest_likely_share(missing, profile.rows, before) - before) / float(tail_weight(before))
-    return replace(
-        result,
-        missing=missing / profile.rows,
-        baseline_missing=before,
-        statistics={**result.statistics, "missing": missing_surprisal(missing, profile.rows, past)},
-        effects={**result.effects, "missing": round(effect, 9)},
-    )
+    result = replace(result, missing=missing / profile.rows, baseline_missing=before)
+    surprisal = missing_surprisal(missing, profile.rows, past)
+    return _add(result, Comparison({"missing": surprisal}, {"missing": round(effect, 9)}, {}))
 
 
 def has_many_texts(baseline: Baseline, key: Key) -> bool:

@@ -10,14 +10,13 @@ import numpy as np
 
 from lakehouse_assets.decisions.drift.distances import Ecdf, Floats
 from lakehouse_assets.decisions.drift.relations import shift_effect, spread_effect
+from lakehouse_assets.decisions.drift.statistic_history import FARTHEST_OFF
 
 # Location and scale are of the values between these quantiles of the baseline: the others are drawn in to them.
 INNER = (0.005, 0.995)
 STEPS = 4096
 # Deviations below so many units of the baseline are none.
 LEAST_RATIO = 1e-3
-# Whatever is farther out is as far: its square must stay a number.
-FARTHEST_OFF = 1e100
 # Twice as far out as anything in the baseline has this effect: the default of `min_effect`.
 EFFECT_OF_TWICE = 0.05
 

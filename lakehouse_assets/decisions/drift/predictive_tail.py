@@ -6,9 +6,8 @@ Belongs here: scores → p-values. Does not: how a score is measured (feature_re
 from math import ceil, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from lakehouse_assets.decisions.drift.distances import Floats
 
 # Scores are in deviations. A Pareto tail from so far below them falls off nearly as an exponential: with 29 windows known
 # 0.6 to 2 % of clean ones are beyond 1 %. From -2 on it is half as many, at much less power.

@@ -6,6 +6,7 @@ Belongs here: testing every statistic, and choosing the feature that is farthest
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +87,7 @@ class _Family:
         tail = weights / own * score_p_value(past, score)
         return min(1.0, tail, conformal_p_value(past, score) if self.name == "shape" else 1.0)
 
-    @property
+    @cached_property
     def maxima(self) -> Floats:
         """(windows + 1,), -inf where a window has none of the statistics."""
         return row_maxima(self.scores)

@@ -6,7 +6,8 @@ Belongs here: what part of a statistic's variation is sampling, and the factor t
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from lakehouse_assets.decisions.drift.distances import Floats
+from lakehouse_assets.decisions.drift.statistic_history import FARTHEST_OFF
 
 # rows · E[statistic²] of windows of independent rows of one distribution, by theory (ks, location) or simulation.
 # A dependence of rows makes it larger, nothing makes it smaller.
@@ -29,25 +30,25 @@ def rescale(history: Floats, sizes: Floats, now: Floats, sampling: Floats, two_s
     centre = np.where(two_sided, np.where(is_known, history, 0.0).sum(axis=0) / count, 0.0)
     offsets = history - centre
     rows = np.where(is_known, sizes, np.nan)
-    changed = (now > 0) & is_known.any(axis=0)
+    is_rescaled = (now > 0) & is_known.any(axis=0)
     with np.errstate(invalid="ignore"):
         least, most = np.fmin.reduce(rows, axis=0, initial=np.inf), np.fmax.reduce(rows, axis=0, initial=0.0)
         # Where all windows have one size, theirs is the factor of a smaller one, whatever its variation is made of.
-        fitted = changed & (most > least)
-        factors = np.where(is_known & changed, np.sqrt(np.maximum(least / np.where(now > 0, now, np.nan), 1.0)), 1.0)
-    if fitted.any():
-        between, within = _fit(offsets[:, fitted], rows[:, fitted], sampling[fitted])
-        inside = np.clip(now, least, most)[fitted]
-        expected, then = between + within / inside, between + within / rows[:, fitted]
+        has_fit = is_rescaled & (most > least)
+        factors = np.where(is_known & is_rescaled, np.sqrt(np.maximum(least / np.where(now > 0, now, np.nan), 1.0)), 1.0)
+    if has_fit.any():
+        between, within = _fit(offsets[:, has_fit], rows[:, has_fit], sampling[has_fit])
+        inside = np.clip(now, least, most)[has_fit]
+        expected, then = between + within / inside, between + within / rows[:, has_fit]
         ratios = np.sqrt(np.divide(expected, then, out=np.ones_like(then), where=then > 0))
-        factors[:, fitted] *= np.where(is_known[:, fitted], ratios, 1.0)
+        factors[:, has_fit] *= np.where(is_known[:, has_fit], ratios, 1.0)
     return centre + offsets * factors
 
 
 def _fit(values: Floats, rows: Floats, sampling: Floats) -> tuple[Floats, Floats]:
     """A and B of the mean square A + B/n, (m,) each, by least squares, weighted with the expected square's inverse square."""
     is_known = np.isfinite(values) & np.isfinite(rows)
-    squares = np.where(is_known, np.minimum(np.abs(np.nan_to_num(values)), 1e100) ** 2, 0.0)
+    squares = np.where(is_known, np.minimum(np.abs(np.nan_to_num(values)), FARTHEST_OFF) ** 2, 0.0)
     inverse = np.where(is_known, 1.0 / np.where(is_known, rows, 1.0), 0.0)
     expected = np.broadcast_to(squares.sum(axis=0) / is_known.sum(axis=0), squares.shape)
     between, within = np.zeros_like(sampling), np.zeros_like(sampling)
