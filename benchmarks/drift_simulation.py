@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from lakehouse_assets.decisions.drift.distances import MOST_STEPS, Ecdf, compare_ecdfs
-from lakehouse_assets.decisions.drift.feature_result import FeatureResult, family_of
+from lakehouse_assets.decisions.drift.feature_result import FeatureResult
 from lakehouse_assets.decisions.drift.predictive_tail import score_p_value
 from lakehouse_assets.decisions.drift.relations import Relations, compare_relations, compute_relations
+from lakehouse_assets.decisions.drift.statistic_families import family_of
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 
 Floats = NDArray[np.float64]

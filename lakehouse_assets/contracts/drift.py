@@ -18,6 +18,17 @@ from lakehouse_assets.contracts.columns import Column
 RELATIONS, VOLUME = "relations", "volume"
 MOST_ADDED = 60
 MOST_RELATED = 20  # features of one `by`: each pair of them is an aggregate of its own
+Season = Literal["auto", "none", "hour", "weekday", "weekend", "hour_and_weekday", "hour_by_weekend", "day", "month"]
+# What is estimated of each season, one part after the other.
+SEASON_PARTS: dict[Season, tuple[str, ...]] = {
+    "hour": ("hour",),
+    "weekday": ("weekday",),
+    "weekend": ("weekend",),
+    "hour_and_weekday": ("hour", "weekday"),
+    "hour_by_weekend": ("hour_by_weekend",),
+    "day": ("day",),
+    "month": ("month",),
+}
 MEANS_THE_SAME = ("unit", "description", "pii")  # what may change of a column without changing its values
 
 
@@ -33,6 +44,8 @@ class FeatureSpec(StrictModel):
     """A column whose values are strata, each judged separately; at most 64."""
     unit: str | None = None
     """The unit of a value in messages; without it, the unit of the column called `name`, if any."""
+    season: Season | None = Field(default=None, exclude_if=lambda season: season is None)
+    """As the table's `season`, for this feature. Without it, a plain column without `by` has the table's, others have none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,6 +59,11 @@ class FeatureSpec(StrictModel):
     def _parsed(cls, value: str) -> str:
         parse_expression(value, "expr", allow_windows=True)
         return value
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a column as it is, of all rows."""
+        return self.by is None and self.expr.isidentifier()
 
     @property
     def columns_used(self) -> set[str]:
@@ -91,6 +109,10 @@ class DriftSpec(StrictModel):
     """The number of newest accepted windows in the baseline."""
     max_shift: float = Field(default=0.1, gt=0, le=1)
     """The largest KS distance of the baseline from the pinned one (`lakehouse baseline pin`); beyond it, no window joins."""
+    season: Season = Field(default="auto", exclude_if=lambda season: season == "auto")
+    """What windows are compared with: those of the same `hour` of the day, `weekday`, half of the week (`weekend`), `hour` and
+    `weekday` as two effects (`hour_and_weekday`), hour on workdays or weekends (`hour_by_weekend`), `day` of the month or
+    `month` (UTC, by their start); `auto` finds out which, also by the window before; `none`: all windows alike."""
     relations: bool = True
     """Whether the numeric features of one `by`, at most 20, are also compared together: their means and covariances."""
     sketch_k: int = Field(default=4096, ge=8, le=65535)
@@ -114,6 +136,14 @@ class DriftSpec(StrictModel):
         if self.hold_from < self.warn_from:
             raise ValueError(f"hold_from {self.hold_from} is below warn_from {self.warn_from}")
         return self
+
+    def season_of(self, feature: str) -> Season:
+        """The season of a feature, of relations, or of the volume."""
+        declared = next((each for each in self.features if each.name == feature), None)
+        if declared is not None:
+            return declared.season or (self.season if declared.is_plain else "none")
+        has_plain = feature == VOLUME or all(each.is_plain for each in self.features if each.by is None)
+        return self.season if has_plain and not feature.startswith(f"{RELATIONS} by ") else "none"
 
 
 def drift_default(name: str) -> Any:
@@ -183,6 +213,12 @@ class DriftRules:
 def is_reserved(name: str) -> bool:
     """Whether the gate has a result of its own by this name."""
     return name.lower() == VOLUME or name.lower().split(" by ")[0] == RELATIONS
+
+
+@lru_cache(maxsize=256)
+def warning_level(ruleset: str) -> float:
+    """Return `warn_at` of a rule set; 0 where it has no drift. ``ruleset``: `TableSpec.ruleset()`."""
+    return float((json.loads(ruleset).get("drift") or {}).get("warn_at", 0.0))
 
 
 @lru_cache(maxsize=256)

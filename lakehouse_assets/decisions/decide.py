@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
+from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
 from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict, find_drift_start
@@ -100,7 +101,7 @@ class Knowledge:
             # An earlier extraction or what was seeded for the window, or a batch that is quarantined from now on.
             self.baseline.forget(start)
             if decision.teaches and drift and decision.accepted:
-                self.baseline.learn(start, evidence.profiles, drift.statistics)
+                self.baseline.learn(start, evidence.profiles, drift.statistics, doubtful=is_doubtful(decision))
         if decision.accepted:
             self.history.learn(decision)
         else:

@@ -178,6 +178,11 @@ def _feature_name(result: Mapping[str, Any]) -> str:
     return f"{result.get('feature')}" + (f" · {stratum}" if stratum is not None else "")
 
 
+def _seasonal(results: Sequence[Mapping[str, Any]], index: int) -> list[float | int | None]:
+    """A quantile of the baseline of each window, moved to what is usual in its season."""
+    return [_number(result["baseline_quantiles"][index] + (result.get("usual_shift") or 0.0)) for result in results]
+
+
 def _feature_chart(windows: Sequence[WindowState], results: Mapping[str, Mapping[str, Any]]) -> Chart:
     shown = [w for w in windows if w.name in results]
     of = [results[w.name] for w in shown]
@@ -191,10 +196,12 @@ def _feature_chart(windows: Sequence[WindowState], results: Mapping[str, Mapping
     below = [None if m is None or lo is None else _number(m - lo) for m, lo in zip(median, low, strict=True)]
     band = {"type": "scatter", "mode": "lines", "x": x, "role": "band", "hoverinfo": "skip"}
     unit = next((r.get("unit") for r in of if r.get("unit")), "")
+    # Where the gate compares by a season, the band follows it.
+    name = "baseline of the season, middle half" if any(r.get("usual_shift") for r in of) else "baseline, middle half"
     return {
         "data": [
-            {**band, "name": "baseline 25 %", "y": quantile("baseline_quantiles", 1), "hidden_in_legend": True},
-            {**band, "name": "baseline, middle half", "y": quantile("baseline_quantiles", 3), "fill": "tonexty"},
+            {**band, "name": "baseline 25 %", "y": _seasonal(of, 1), "hidden_in_legend": True},
+            {**band, "name": name, "y": _seasonal(of, 3), "fill": "tonexty"},
             {"type": "scatter", "mode": "markers", "name": "window: median and quartiles", "x": x, "y": median,
              "customdata": links, "states": [w.state for w in shown],
              "error_y": {"type": "data", "symmetric": False, "array": spread, "arrayminus": below}},

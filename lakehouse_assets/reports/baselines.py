@@ -3,7 +3,7 @@
 Belongs here: baseline → rows. Does not: reading it, or printing them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -13,20 +13,26 @@ from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
 from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, has_many_texts
+from lakehouse_assets.decisions.drift.messages import describe_season
 from lakehouse_assets.decisions.drift.profiles import Key, Profile, pool_moments
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
+from lakehouse_assets.decisions.drift.watching import Watched
 
 NAMED = 50  # categories that are listed, the most frequent first
 MANY_TEXTS = "lengths, characters and distinct values"
 
 
-def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measurement]]) -> list[dict[str, Any]]:
+def feature_rows(
+    baseline: Baseline, windows: Iterable[Sequence[Measurement]], watched: Iterable[Watched] = ()
+) -> list[dict[str, Any]]:
     """A row per feature and stratum. ``windows``: the measurements of each window of the baseline, oldest first.
 
     ``missing``: the share of rows without a value: ``nulls``, ``nans`` or ``infinities``. In the feature's unit: mean, std,
     minimum, quantiles, maximum. ``distinct``: at least so many values, by the sketches' estimate. ``moved``: the distance from
     the pinned reference; None without one. ``compared_by``: a category's shares or, with too many texts,
-    what they look like as well. Of relations: the correlations.
+    what they look like as well. Of relations: the correlations. ``season``: what windows are compared by, ``none`` for all
+    alike; ``finds``: the least shift of a number, in standard deviations, that would be quarantined; ``is_watched``: whether
+    one of a whole standard deviation would be. All three are None until that many windows are known.
     """
     profiles: dict[Key, list[Profile]] = {}
     for window in windows:
@@ -34,7 +40,16 @@ def feature_rows(baseline: Baseline, windows: Iterable[Sequence[Measurement]]) -
             if isinstance(one, Profile):
                 profiles.setdefault(one.key, []).append(one)
     moved = {one.key: one.distance for one in baseline.shifts()}
-    return [_row(key, baseline, profiles.get(key, []), moved.get(key)) for key in baseline.keys]
+    by_key = {each.key: each for each in watched}
+    rows = [_row(key, baseline, profiles.get(key, []), moved.get(key)) for key in baseline.keys]
+    return [{**row, **_watched_values(by_key.get(key))} for key, row in zip(baseline.keys, rows, strict=True)]
+
+
+def _watched_values(watched: Watched | None) -> dict[str, Any]:
+    if watched is None:
+        return {"season": None, "finds": None, "is_watched": None}
+    season = describe_season(watched.season) or "none"
+    return {"season": season, "finds": watched.shift, "is_watched": watched.is_watched}
 
 
 def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float | None) -> dict[str, Any]:
@@ -86,6 +101,7 @@ def short_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         shown |= {name: _figure(row.get(name)) for name in ("mean", "std")}
         shown |= {f"{float(share):.0%}": _figure(quantiles.get(share)) for share in ("0.05", "0.5", "0.95")}
         shown |= {"distinct": _figure(row.get("distinct")), "moved": _figure(row["moved"])}
+        shown |= {"season": row["season"], "finds": _describe_found(row)}
         if row["kind"] == "category":
             what = ", ".join(f"{name} {share:.0%}" for name, share in list(row["categories"].items())[:3])
             what += f"; compared by {MANY_TEXTS}" if row["compared_by"] == MANY_TEXTS else ""
@@ -93,6 +109,12 @@ def short_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             what = ", ".join(f"{a}~{b} {r:+.2f}" for a, b, r in row.get("correlations", [])[:3])
         short.append({**shown, "most frequent, or correlations": what})
     return short
+
+
+def _describe_found(row: Mapping[str, Any]) -> str | None:
+    if row["is_watched"] is False:
+        return "not watched"
+    return None if row["finds"] is None else f"{row['finds']:.2g} std"
 
 
 def _figure(value: float | None) -> str | None:

@@ -80,13 +80,16 @@ def log_baseline_event(settings: Settings, event: BaselineEvent) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One window of a baseline: the number of its decision (or its seed's), its measurements and statistics."""
+    """One window of a baseline: the number of its decision (or its seed's), its measurements and statistics. ``doubtful``: it
+    joins only if the next one is not (`DoubtfulWindows`).
+    """
 
     window: datetime
     number: int
     measured: tuple[Measurement, ...]
     statistics: Mapping[Key, Mapping[str, float]]
     seeded: bool = False
+    doubtful: bool = False
 
 
 def write_profiles(settings: Settings, table: str, decisions: Sequence[Decision]) -> None:

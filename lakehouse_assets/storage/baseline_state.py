@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftRules, feature_meanings
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
+from lakehouse_assets.decisions.drift.doubtful_windows import DoubtfulWindows, is_doubtful
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
@@ -37,6 +38,7 @@ class _Window(NamedTuple):
     seeded: bool
     source: Source
     meanings: Mapping[str, str]
+    doubtful: bool = False
 
     def means_the_same(self, feature: str, now: Mapping[str, str]) -> bool:
         """Whether a feature had its present meaning then."""
@@ -66,7 +68,7 @@ def read_baseline(
         windows = _list_windows(decisions, past_events, rows, at)
         read, complete = (rows, None) if is_short else _read_distributions(path, spec, windows, rows, most)
         for entry in _make_entries(spec, windows, read, complete):
-            state.learn(entry.window, entry.measured, entry.statistics)
+            state.learn(entry.window, entry.measured, entry.statistics, doubtful=entry.doubtful)
         return state
 
     state = BaselineState(drift)
@@ -100,7 +102,7 @@ def _read_distributions(
     """The rows of ``counts``, with their distributions where the baseline may still hold them; and which those are."""
     import pyarrow.compute as pc  # noqa: PLC0415 (a fifth of a second, for a long history)
 
-    needed = _choose_needed(windows, counts, feature_meanings(spec.ruleset()), most)
+    needed = _choose_needed(windows, counts, spec, most)
     numbers = {w.source: row["decision_number"] for w in windows for row in counts.get(w.source, ())}
     recent = {w.source for w in windows[-most:]}
     chosen = pc.field("decision_number") >= min((numbers[s] for s in recent if s in numbers), default=0)
@@ -121,17 +123,21 @@ def _read_distributions(
 
 
 def _choose_needed(
-    windows: Sequence[_Window], rows: Mapping[Source, Sequence[Row]], now: Mapping[str, str], most: int
+    windows: Sequence[_Window], rows: Mapping[Source, Sequence[Row]], spec: DriftRules, most: int
 ) -> set[tuple[Source, Key]]:
     """Return the newest windows with values of each feature and stratum, in the meaning that it has now."""
+    now = feature_meanings(spec.ruleset())
     needed: set[tuple[Source, Key]] = set()
     counts: dict[Key, int] = {}
+    # What does not join takes no one's place.
+    doubtful: DoubtfulWindows[_Window] = DoubtfulWindows(spec.drift.warn_from if spec.drift else 0)
+    joined = {each.source for window in windows for each in doubtful.join(window, doubtful=window.doubtful)}
     for window in reversed(windows):
         for row in rows.get(window.source, ()):
             key = _key(row)
             if window.means_the_same(key[0], now) and row["relations"] is None and counts.get(key, 0) < most:
                 needed.add((window.source, key))
-                counts[key] = counts.get(key, 0) + bool(_read_counts(row).comparable)
+                counts[key] = counts.get(key, 0) + bool(window.source in joined and _read_counts(row).comparable)
     return needed
 
 
@@ -163,7 +169,8 @@ def _list_windows(
         decision = by_id[decision_id]
         number, start = numbers.get(decision.batch, decision.number), decision.p_extracted_at
         if number > since and start is not None:
-            windows.append(_Window(number, False, (decision_id, start), feature_meanings(decision.ruleset)))
+            meanings = feature_meanings(decision.ruleset)
+            windows.append(_Window(number, False, (decision_id, start), meanings, is_doubtful(decision)))
     # A seed comes after the decision that was the last one then.
     return sorted(windows, key=lambda window: (window.number, window.seeded))
 
@@ -196,7 +203,7 @@ def _make_entries(
         if mask:
             measured = tuple(map(mask.measurement, measured))
             statistics = {mask.key(key): values for key, values in statistics.items()}
-        entries.append(Entry(window.source[1], window.number, measured, statistics, window.seeded))
+        entries.append(Entry(window.source[1], window.number, measured, statistics, window.seeded, window.doubtful))
     return entries
 
 

@@ -284,3 +284,19 @@ def test_windows_beyond_the_baseline_are_not_read(settings):
     with pytest.raises(ValueError, match="sketch"):
         for entry in read_entries(settings, worn, decisions, DAYS):
             state.learn(entry.window, entry.measured, entry.statistics)
+
+
+def test_windows_with_a_warning_join_only_if_they_stay_alone(settings):
+    """From twenty known windows on: 21 was alone, 23 and 24 were not, and of 26 it is not known yet."""
+    doubtful = {3, 4, 21, 23, 24, 26}
+    decisions = logbook.write(settings, [decided(day, drift_p_value=0.03 if day in doubtful else 0.5) for day in range(1, 27)])
+    write_profiles(settings, "readings", decisions)
+    state = read_baseline(settings, SPEC, decisions, 26)
+    assert [window.day for window in state.history.windows] == [*range(1, 23), 25]
+    assert [window.day for window in state.waiting] == [26]
+    assert [window.day for window in read_baseline(settings, SPEC, decisions, 24).history.windows] == list(range(1, 23))
+    again = decided(27, p_extracted_at=decisions[22].p_extracted_at, extraction_seq=1, kind="rejudged", drift_p_value=0.03)
+    decisions += logbook.write(settings, [again])
+    write_profiles(settings, "readings", [again])
+    joined = read_baseline(settings, SPEC, decisions, 27)
+    assert [window.day for window in joined.history.windows] == [*range(1, 23), 24, 25, 26, 23]

@@ -4,24 +4,29 @@ Belongs here: the fold of accepted windows. Does not: merging distributions (bas
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
-from lakehouse_assets.decisions.drift.baseline import Baseline, Shape, block_size
+from lakehouse_assets.decisions.drift.baseline import Baseline, Shape, block_size, read_shape
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs
+from lakehouse_assets.decisions.drift.doubtful_windows import DoubtfulWindows
 from lakehouse_assets.decisions.drift.levels import compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
 from lakehouse_assets.decisions.drift.statistic_history import SIZE, StatisticHistory, Statistics
 
+# Where there may be a season, the first windows are measured again when there are so many times `warn_from`, too: hours and
+# weekdays have recurred by then.
+AGAIN_AT = 5
+
 
 def needed_windows(spec: DriftSpec) -> int:
     """How many of the newest windows of a feature and stratum must be read with their distributions, for the state of all:
     those that its baseline may hold, and before them those that are measured again when they are the first.
     """
-    return spec.remember + 2 * block_size(spec.remember) + spec.warn_from
+    return spec.remember + 2 * block_size(spec.remember) + AGAIN_AT * spec.warn_from
 
 
 def count_values(measurement: Measurement) -> int:
@@ -29,12 +34,22 @@ def count_values(measurement: Measurement) -> int:
     return measurement.rows if isinstance(measurement, Relations) else measurement.valid
 
 
+class _Entry(NamedTuple):
+    """An accepted window, whether it has joined or not."""
+
+    window: Any
+    measurements: tuple[Measurement, ...]
+    statistics: Statistics
+    doubtful: bool
+
+
 class BaselineState:
     """Baseline and history of one table: the fold of its accepted windows in the order of their decisions.
 
     A window's statistics are those of its decision, against the baseline of that time. The first ``spec.warn_from`` windows of
     a feature and stratum were compared with next to nothing: their distances would mask every fault for years. So once there
-    are that many, each of them is measured again against the others.
+    are that many, each of them is measured again against the others, and all up to then once more (`AGAIN_AT`).
+    Doubtful windows join only if they stay alone (`DoubtfulWindows`).
     """
 
     def __init__(self, spec: DriftSpec, reference: Mapping[Key, Shape] | None = None) -> None:
@@ -42,39 +57,64 @@ class BaselineState:
         self.baseline = Baseline(spec.remember)
         self.history = StatisticHistory(spec.remember)
         self.baseline.pin(reference or {})
-        self._entries: list[tuple[Any, tuple[Measurement, ...], Statistics]] = []
-        self._first: dict[Key, list[tuple[Any, Shape]]] = {}
+        self._entries: list[_Entry] = []
+        self._doubtful: DoubtfulWindows[_Entry] = DoubtfulWindows(spec.warn_from)
+        self._first: dict[Key, list[tuple[Any, Measurement]]] = {}
         self._first_counts: dict[Key, list[tuple[Any, int, int]]] = {}
         self._without_last: tuple[Any, BaselineState] | None = None
 
-    def learn(self, window: Any, measurements: Sequence[Measurement], statistics: Statistics) -> None:
+    def learn(
+        self, window: Any, measurements: Sequence[Measurement], statistics: Statistics, *, doubtful: bool = False
+    ) -> None:
         """Add an accepted window: its measurements, and its verdict's statistics. Raises SketchError as `Baseline.add`."""
-        shapes = self.baseline.add(measurements)
+        entry = _Entry(window, tuple(measurements), statistics, doubtful)
         self._without_last = None
-        self._entries.append((window, tuple(measurements), statistics))
+        self._entries.append(entry)
+        for joining in self._doubtful.join(entry, doubtful=doubtful):
+            self._add(joining.window, joining.measurements, joining.statistics)
+
+    @property
+    def waiting(self) -> tuple[Any, ...]:
+        """The newest windows, accepted with a warning, that have not joined."""
+        return tuple(entry.window for entry in self._doubtful.waiting)
+
+    def _add(self, window: Any, measurements: Sequence[Measurement], statistics: Statistics) -> None:
+        shapes = self.baseline.add(measurements)
         sizes = {m.key: {**statistics.get(m.key, {}), SIZE: float(count_values(m))} for m in measurements}
         self.history.add(window, {**statistics, **sizes})
-        for key, shape in shapes.items():
-            if self.baseline.windows(key) == 1:
-                self._first[key] = []  # the first one ever, or the first of another kind
-            if (first := self._first.get(key)) is None:
-                continue
-            first.append((window, shape))
-            if len(first) == self.spec.warn_from:
-                merged = self.baseline.shape(key)
-                for label, each in first:
-                    self.history.amend(label, key, _compare_within(each, merged))
-                del self._first[key]
+        for measurement in measurements:
+            if measurement.key in shapes:
+                self._measure_again(window, measurement)
         counts = [(m.key, m.rows - m.valid, m.rows) for m in measurements if isinstance(m, Profile)]
         for key, missing, rows in [*counts, ((VOLUME, None), 0, self.baseline.volumes()[-1])]:
             self._learn_counts(window, key, missing, rows)
 
+    def _measured_again_at(self, key: Key) -> list[int]:
+        """The numbers of windows at which all of them are measured again."""
+        moments = [self.spec.warn_from, AGAIN_AT * self.spec.warn_from]
+        return moments[:1] if self.spec.season_of(key[0]) == "none" else moments
+
+    def _measure_again(self, window: Any, measurement: Measurement) -> None:
+        key, moments = measurement.key, self._measured_again_at(measurement.key)
+        if self.baseline.windows(key) == 1:
+            self._first[key] = []  # the first one ever, or the first of another kind
+        if (first := self._first.get(key)) is None:
+            return
+        first.append((window, measurement))
+        if len(first) in moments:
+            merged = self.baseline.shape(key)
+            for label, each in first:
+                if (shape := read_shape(each)) is not None:
+                    self.history.amend(label, key, _compare_within(shape, merged))
+        if len(first) == moments[-1]:
+            del self._first[key]
+
     def _learn_counts(self, window: Any, key: Key, missing: int, rows: int) -> None:
-        first = self._first_counts.setdefault(key, [])
-        if len(first) >= self.spec.warn_from:
+        first, moments = self._first_counts.setdefault(key, []), self._measured_again_at(key)
+        if len(first) >= moments[-1]:
             return
         first.append((window, missing, rows))
-        if len(first) < self.spec.warn_from:
+        if len(first) not in moments:
             return
         for index, (label, m, n) in enumerate(first):
             others = first[:index] + first[index + 1 :]
@@ -100,7 +140,7 @@ class BaselineState:
         return state.baseline, state.history
 
     def _holds(self, window: Any) -> bool:
-        return any(entry[0] == window for entry in self._entries)
+        return any(entry.window == window for entry in self._entries)
 
     def _without(self, window: Any) -> "BaselineState":
         if self._without_last and self._without_last[0] == window:  # judged without it, and now replaced
@@ -108,8 +148,8 @@ class BaselineState:
         # A person has looked at what was pinned: a window that is replaced later does not change it.
         state = BaselineState(self.spec, self.baseline.reference)
         for entry in self._entries:
-            if entry[0] != window:
-                state.learn(*entry)
+            if entry.window != window:
+                state.learn(entry.window, entry.measurements, entry.statistics, doubtful=entry.doubtful)
         self._without_last = window, state
         return state
 

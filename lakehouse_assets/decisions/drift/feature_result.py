@@ -15,30 +15,18 @@ from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
 from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
 from lakehouse_assets.decisions.drift.distances import FARTHEST, Ecdf, compare_ecdfs, read_ecdf, tail_weight
-from lakehouse_assets.decisions.drift.levels import EFFECT_OF_TWICE, NOTHING, Comparison, compare_levels
+from lakehouse_assets.decisions.drift.effects import distinct_effect, volume_effect
+from lakehouse_assets.decisions.drift.levels import NOTHING, Comparison, compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, naive_p_value, nearest_likely_share, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
-from lakehouse_assets.decisions.drift.texts import TEXT_STATISTICS, TextFigures, compare_texts
+from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.texts import TextFigures, compare_texts
 from lakehouse_assets.decisions.json_values import to_json_value
 
 QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-# Statistics that are ranked together, and the weight of each family in the level. A family has a p-value of its own, since one
-# outlier of volume in a year would mask all smaller faults of shape otherwise.
-FAMILIES = {"shape": 4, "extremes": 1, "texts": 1, "distinct": 1, "missing": 1, "volume": 1}
-_FAMILY_OF = {"signed": None, "low": "extremes", "high": "extremes"} | {
-    name: name for name in ("distinct", "missing", "volume")
-}
-_FAMILY_OF |= dict.fromkeys(TEXT_STATISTICS, "texts")
-# Too low is as strange as too high; of the other statistics only large values are.
-TWO_SIDED = frozenset({"location", "scale", *TEXT_STATISTICS, "distinct", "volume"})
 # Below this share of distinct values it is the size of the window that decides how many there are.
 MOSTLY_DISTINCT = 0.5
-
-
-def family_of(statistic: str) -> str | None:
-    """The statistics that this one is ranked with; None for `signed`, of which only moving sums are ranked."""
-    return _FAMILY_OF.get(statistic, "shape")
 
 
 class CountEvidence(NamedTuple):
@@ -58,7 +46,9 @@ class FeatureResult:
     the ``windows`` that have one, None while it is being learnt. ``corrected``: the p-value corrected for the number of
     features, by past maxima or, where history is too short, Holm. ``naive_p_value``: of a usual KS test, which takes rows for
     independent. ``silent``: rows, but no value in any. ``count_evidence``: of missing values and of the volume, if it matters.
-    ``figures``: before and now, of extremes, distinct values and texts.
+    ``figures``: before and now, of extremes, distinct values and texts. ``season``: what the statistic was compared by, if by
+    any; ``usual``: what it usually is then; ``usual_shift``: how far values usually are from the baseline then, and
+    ``deviation``: the baseline's, both in the feature's unit.
     """
 
     feature: str
@@ -87,6 +77,10 @@ class FeatureResult:
     correlations: tuple[tuple[str, str, float, float], ...] = ()
     count_evidence: CountEvidence | None = None
     figures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    season: Choice | None = None
+    usual: float | None = None
+    usual_shift: float | None = None
+    deviation: float | None = None
 
     @property
     def key(self) -> Key:
@@ -101,7 +95,7 @@ class FeatureResult:
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe."""
         plain = {name: value for name, value in vars(self).items() if name != "count_evidence"}
-        return to_json_value(plain | {"effect": self.effect})
+        return to_json_value(plain | {"effect": self.effect, "season": self.season and self.season._asdict()})
 
 
 def compare_features(measurements: Sequence[Measurement], baseline: Baseline, spec: DriftSpec) -> list[FeatureResult]:
@@ -159,9 +153,10 @@ def _compare_distinct(result: FeatureResult, profile: Profile, baseline: Baselin
     if share is None or usual < MOSTLY_DISTINCT:
         return result
     change = log2(share / usual)
-    # At the default of `min_effect` where a quarter of the values is gone.
-    effect = round(abs(change) / -log2(0.75) * EFFECT_OF_TWICE, 9)
-    return _add(result, Comparison({"distinct": round(log2(share), 9)}, {"distinct": effect}, {"distinct": (usual, share)}))
+    return _add(
+        result,
+        Comparison({"distinct": round(log2(share), 9)}, {"distinct": distinct_effect(change)}, {"distinct": (usual, share)}),
+    )
 
 
 def _add(result: FeatureResult, more: Comparison) -> FeatureResult:
@@ -191,7 +186,7 @@ def _compare_number(result: FeatureResult, profile: Profile, baseline: Baseline)
     levels = compare_levels(batch, normal) if batch is not None else NOTHING
     effects = {"ks": distance.tail, "tail": distance.tail}
     result = replace(result, ks=distance.ks, tail=distance.tail, statistics=distance._asdict(), effects=effects)
-    return _add(result, levels)
+    return _add(replace(result, deviation=levels.deviation), levels)
 
 
 def _compare_category(result: FeatureResult, profile: Profile, baseline: Baseline) -> FeatureResult:
@@ -227,14 +222,10 @@ def _compare_volume(profiles: Sequence[Profile], baseline: Baseline, spec: Drift
     if not past or not rows:
         return result
     usual = median(past)
-    ratio, least = rows / usual, 1.0 - spec.min_volume_change
-    # In the unit of the other effects: at `min_effect` where the ratio is at its bound.
-    size = abs(log10(ratio)) / abs(log10(least)) if 0 < least < 1 else float(ratio != 1.0) * 2
-    effect = spec.min_effect * size if spec.min_effect else max(0.0, size - 1.0)
     return replace(
         result,
         statistics={"volume": volume_deviation(rows, past)},
-        effects={"volume": round(effect, 9)},
+        effects={"volume": volume_effect(log10(rows / usual), spec)},
         quantiles=(float(rows),) * len(QUANTILE_LEVELS),
         baseline_quantiles=(float(usual),) * len(QUANTILE_LEVELS),
         median_shift=float(rows - usual),

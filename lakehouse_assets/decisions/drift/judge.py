@@ -14,17 +14,18 @@ from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.baseline_state import count_values
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
 from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
+from lakehouse_assets.decisions.drift.past_statistics import PastStatistics
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.single_window import (
     ByChance,
-    PastStatistics,
     compare_with_chance,
     confirm_by_history,
     rank_batch,
 )
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Status
+from lakehouse_assets.decisions.drift.watching import find_watched
 
 Since = Callable[[FeatureResult], Any]
 
@@ -72,7 +73,8 @@ def _judge(
         return DriftVerdict("error", "hold", f"not measured, although declared: {', '.join(unmeasured)}")
     results = compare_features(measurements, baseline, spec)
     keys = {result.key for result in results}
-    past = PastStatistics.of(results, history, {m.key: count_values(m) for m in measurements})
+    past = PastStatistics.of(results, history, {m.key: count_values(m) for m in measurements}, spec, window)
+    results = past.adjust_effects(results, spec)
     # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
     known_windows = max(int(past.counts.max(initial=0)), learnt)
@@ -100,6 +102,8 @@ def _judge(
         finding = confirm_by_history(finding, results, past, spec)
     else:
         finding = rank_batch(results, past, spec, may_hold=status == "calibrated")
+        unwatched = [w.key for w in find_watched(results, past, spec) if not w.is_watched and w.key[0] in declared]
+        verdict = replace(verdict, unwatched=tuple(unwatched))
     if finding is None:
         verdict = replace(verdict, message="nothing in this batch is known well enough to be compared")
     else:
@@ -109,6 +113,7 @@ def _judge(
     verdict = _judge_over_time(verdict, baseline, history, spec, window)
     young = _find_young(results, past, baseline, spec) if verdict.calibrated else []
     more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
+    more += messages.describe_unwatched(verdict.unwatched)
     return replace(verdict, message=verdict.message + more)
 
 

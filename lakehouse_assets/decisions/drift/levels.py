@@ -3,7 +3,7 @@
 Belongs here: these statistics of a batch beside the baseline. Does not: distances (distances), or what is too far (judge).
 """
 
-from math import asinh, log, log2
+from math import asinh, isfinite, log, log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,13 @@ EFFECT_OF_TWICE = 0.05
 
 class Comparison(NamedTuple):
     """Statistics of a batch. ``effects``: how large each change is, as a tail-weighted distance. ``figures``: what a
-    message shows of some, before and now, in the feature's unit or as a share.
+    message shows of some, before and now, in the feature's unit or as a share. ``deviation``: the baseline's, in that unit.
     """
 
     statistics: dict[str, float]
     effects: dict[str, float]
     figures: dict[str, tuple[float, float]]
+    deviation: float | None = None
 
 
 NOTHING = Comparison({}, {}, {})
@@ -60,7 +61,8 @@ def compare_levels(batch: Ecdf, baseline: Ecdf, *, batch_is_inside: bool = False
     }
     effects = {"location": shift_effect(abs(location)), "scale": spread_effect(ratio**2), **beyond}
     figures = {name: (float(baseline.values[i]), float(batch.values[i])) for name, i in (("low", 0), ("high", -1))}
-    return Comparison(_rounded(statistics), _rounded(effects), figures)
+    unit = normal * scale.unit
+    return Comparison(_rounded(statistics), _rounded(effects), figures, unit if isfinite(unit) else None)
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from lakehouse_assets.decisions.drift.baseline import BaselineShift
 from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, FeatureResult
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
 from lakehouse_assets.decisions.drift.profiles import Key, describe_key
+from lakehouse_assets.decisions.drift.seasons import Choice
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.naming import first_of
 
@@ -65,6 +66,14 @@ def describe_young(young: Sequence[tuple[Key, int]], spec: DriftSpec) -> str:
     return f"; not judged yet: {first_of(names, MOST_NAMED)}" if names else ""
 
 
+def describe_unwatched(unwatched: Sequence[Key]) -> str:
+    """Features whose windows differ too much for anything to be found; empty for none. Follows a sentence."""
+    if not unwatched:
+        return ""
+    names = first_of([describe_key(key) for key in unwatched], MOST_NAMED)
+    return f"; not watched: {names}, whose windows differ by so much that no shift up to a standard deviation would be noticed"
+
+
 def describe_absent(absent: Sequence[Key]) -> str:
     """Strata of the baseline that the batch has no row of; empty for none. Follows a sentence."""
     strata = list(dict.fromkeys(stratum for _, stratum in absent if stratum is not None))
@@ -82,6 +91,38 @@ def describe_change(result: FeatureResult, since: Any = None) -> str:
     """`pressure_offset is 0.1 kPa higher at LGA since 2013-09-09`."""
     where = f" at {result.stratum}" if result.stratum is not None else ""
     where += f" since {format_moment(since)}" if since is not None else ""
+    if result.season is None or result.usual is None:
+        return _describe_difference(result, where)
+    usual = f"usual {describe_season(result.season)}"
+    if result.feature == VOLUME and result.baseline_quantiles:
+        return f"{result.rows:,} rows{where}, where {result.baseline_quantiles[2] * 10**result.usual:,.0f} are {usual}"
+    if result.statistic == "location" and result.deviation is not None:
+        change = (result.statistics["location"] - result.usual) * result.deviation
+        return (
+            f"{result.feature} is {_amount(abs(change), result.unit)} {'higher' if change > 0 else 'lower'}{where} than {usual}"
+        )
+    return f"{_describe_difference(result, where)}, which is not {usual}"
+
+
+_SEASONS = {
+    "hour": "at this hour of the day",
+    "weekday": "on this day of the week",
+    "weekend": "in this part of the week",
+    "hour_and_weekday": "at this hour of this day of the week",
+    "hour_by_weekend": "at this hour of workdays or weekends",
+    "day": "on this day of the month",
+    "month": "in this month of the year",
+}
+
+
+def describe_season(season: Choice) -> str:
+    """`on this day of the week`, `after the window before`."""
+    phrases = [_SEASONS[season.season]] if season.season in _SEASONS else []
+    return " and ".join(phrases + ["after the window before"] * (season.pull > 0))
+
+
+def _describe_difference(result: FeatureResult, where: str) -> str:
+    """How a batch differs from the whole baseline."""
     if result.feature == VOLUME:
         before = result.baseline_quantiles[2] if result.baseline_quantiles else 0.0
         return f"{result.rows:,} rows{where}, where a window usually has {before:,.0f}"

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from lakehouse_assets.contracts.drift import DriftSpec, least_windows
+from lakehouse_assets.contracts.drift import DriftSpec, Season, least_windows
 from lakehouse_assets.decisions.drift.categories import Floats
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
 from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value
+from lakehouse_assets.decisions.drift.seasons import remove_seasons
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 from lakehouse_assets.decisions.json_values import to_json_value
 
@@ -44,7 +45,8 @@ def find_largest_sum(
     Of each feature the signed KS distance, in deviations of its own history, is summed over the last `lasting_over` windows in
     the order of time: a moving sum (Bauer and Hackl, 1978). Each sum is standardized by its own past, and their maximum ranked
     among the past's maxima, as a window's score is. In the long run p is at most ``lasting_at`` in that share of the windows.
-    ``window``: the judged one's label, by which the windows before it are found; without it, all are before.
+    ``window``: the judged one's label, by which the windows before it are found; without it, all are before. What is usual in
+    the season is subtracted first.
     """
     results = [r for r in results if "signed" in r.statistics and not r.silent]
     needed = max(spec.warn_from, least_windows(spec.lasting_at)) if spec.lasting_at else 0
@@ -58,6 +60,10 @@ def find_largest_sum(
         return None
     results, past = [results[index] for index in indices], past[:, indices]
     now = np.array([r.statistics["signed"] for r in results])
+    wanted: list[Season] = [spec.season_of(r.feature) for r in results]
+    # The window before is left in: what lasts is looked for here.
+    rest = remove_seasons(past, now, [labels[index] for index in order], window, wanted, pull=False)
+    past, now = rest.past, rest.now
     mean, spread = np.nanmean(past, axis=0), np.maximum(np.nanstd(past, axis=0), 1e-3)
     rows = (np.vstack([past, now]) - mean) / spread
     sums = np.hstack([_moving_sums(rows, length) for length in spec.lasting_over])

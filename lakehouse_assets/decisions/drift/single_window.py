@@ -5,100 +5,30 @@ Belongs here: testing every statistic, and choosing the feature that is farthest
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
-from lakehouse_assets.decisions.drift import p_values, statistic_history
+from lakehouse_assets.decisions.drift import p_values
 from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
-from lakehouse_assets.decisions.drift.categories import Categories, Floats
+from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
-from lakehouse_assets.decisions.drift.feature_result import FAMILIES, TWO_SIDED, CountEvidence, FeatureResult, family_of
-from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value, score_p_value
+from lakehouse_assets.decisions.drift.feature_result import CountEvidence, FeatureResult
+from lakehouse_assets.decisions.drift.past_statistics import Family, PastStatistics
+from lakehouse_assets.decisions.drift.predictive_tail import score_p_value
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
-from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
+from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
+from lakehouse_assets.decisions.drift.statistic_history import row_maxima
 from lakehouse_assets.decisions.drift.verdict import Action, Finding
-from lakehouse_assets.decisions.drift.window_sizes import SAMPLING, rescale
 
 COUNTED = ("missing", "volume")
 # So many windows are enough to contradict a test that takes rows for independent.
 LEAST_CONFIRMING = 3
 ByChance = Mapping[Key, tuple[str, float]]  # a statistic and its p-value
-
-
-@dataclass(frozen=True)
-class PastStatistics:
-    """The history of a batch's ranked statistics. ``columns``: index of the result, name of the statistic. ``values``:
-    (windows, columns), NaN where unknown. ``counts``: (columns,), the windows that have each.
-    """
-
-    columns: Sequence[tuple[int, str]]
-    values: Floats
-    counts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, results: Sequence[FeatureResult], history: StatisticHistory, sizes: Mapping[Key, int]) -> "PastStatistics":
-        """Past statistics, those of shape as if each window had the batch's number of values (``sizes``)."""
-        columns = [(index, name) for index, r in enumerate(results) for name in r.statistics if family_of(name)]
-        values = history.matrix([(results[index].key, name) for index, name in columns])
-        then = history.matrix([(results[index].key, statistic_history.SIZE) for index, _ in columns])
-        now = [sizes.get(results[index].key, 0.0) if family_of(name) == "shape" else 0.0 for index, name in columns]
-        sampling = np.array([SAMPLING.get(name, 0.0) for _, name in columns])
-        values = rescale(values, then, np.array(now, dtype=float), sampling, _two_sided(columns))
-        return cls(columns, values, (~np.isnan(values)).sum(axis=0))
-
-    def windows_of(self, result: int) -> int:
-        """The number of windows that have the best-known statistic of a result."""
-        return max((int(self.counts[c]) for c, (index, _) in enumerate(self.columns) if index == result), default=0)
-
-
-@dataclass(frozen=True)
-class _Family:
-    """The ranked statistics of one family. ``columns``: as of `PastStatistics`; ``scores``: (windows + 1, columns), the batch's
-    last, in deviations of the others.
-    """
-
-    name: str
-    columns: Sequence[tuple[int, str]]
-    counts: NDArray[np.int64]
-    scores: Floats
-
-    @classmethod
-    def of(cls, results: Sequence[FeatureResult], past: PastStatistics, chosen: NDArray[np.bool_], name: str) -> "_Family":
-        """The chosen statistics of a family, possibly none."""
-        indices = [c for c, (_, statistic) in enumerate(past.columns) if chosen[c] and family_of(statistic) == name]
-        columns = [past.columns[c] for c in indices]
-        now = np.array([results[index].statistics[statistic] for index, statistic in columns], dtype=float)
-        scores = standardize(past.values[:, indices], now)
-        return cls(name, columns, past.counts[indices], np.where(_two_sided(columns), np.abs(scores), scores))
-
-    def p_value(self, score: float, weights: int) -> float:
-        """The p-value of a score as the strangest of all families, whose ``weights`` sum up to this.
-
-        Together they raise as many false alarms as one would (Bonferroni's inequality, weighted). The rank alone of the shape
-        counts as it is: beyond all of 99 windows is 1 % whatever the tail.
-        """
-        past, own = self.maxima[:-1], FAMILIES[self.name]
-        tail = weights / own * score_p_value(past, score)
-        return min(1.0, tail, conformal_p_value(past, score) if self.name == "shape" else 1.0)
-
-    @cached_property
-    def maxima(self) -> Floats:
-        """(windows + 1,), -inf where a window has none of the statistics."""
-        return row_maxima(self.scores)
-
-    def large(self, results: Sequence[FeatureResult], least: float) -> list[int]:
-        """The columns whose change is large enough to matter."""
-        return [c for c, (index, name) in enumerate(self.columns) if results[index].effects.get(name, 0.0) > least]
-
-
-def _two_sided(columns: Sequence[tuple[int, str]]) -> NDArray[np.bool_]:
-    return np.array([statistic in TWO_SIDED for _, statistic in columns], dtype=bool)
 
 
 class _Strangest(NamedTuple):
@@ -133,6 +63,7 @@ def rank_batch(results: list[FeatureResult], past: PastStatistics, spec: DriftSp
     if action != "pass":
         level = spec.hold_at if action == "hold" else spec.warn_at
         worst = _most_telling(replace(worst, statistic=best.statistic), results, level, spec)
+        worst = past.name_season(worst, next(index for index, r in enumerate(results) if r.key == worst.key))
     return Finding(action, best.p_value, best.score, worst)
 
 
@@ -140,7 +71,7 @@ def _rank(results: list[FeatureResult], past: PastStatistics, chosen: NDArray[np
     """The strangest of the chosen statistics that is large enough to matter, of the family in which it is the strangest; None
     where none is. Every result gets its score and p-values.
     """
-    families = [f for name in FAMILIES if (f := _Family.of(results, past, chosen, name)).columns]
+    families = [f for name in FAMILIES if (f := Family.of(past, chosen, name)).indices]
     weights = sum(FAMILIES[family.name] for family in families)
     best: _Strangest | None = None
     for family in families:
@@ -157,7 +88,7 @@ def _rank(results: list[FeatureResult], past: PastStatistics, chosen: NDArray[np
     return best
 
 
-def _score_results(results: list[FeatureResult], family: _Family, weights: int, spec: DriftSpec) -> None:
+def _score_results(results: list[FeatureResult], family: Family, weights: int, spec: DriftSpec) -> None:
     """Give every result of a family its score, its p-value by itself, and the one corrected for all features and families."""
     large = set(family.large(results, spec.min_effect))
     by_result: dict[int, list[int]] = {}
@@ -166,14 +97,14 @@ def _score_results(results: list[FeatureResult], family: _Family, weights: int, 
     for index, own in sorted(by_result.items()):
         top = row_maxima(family.scores[:, own])
         score, p_value = float(top[-1]), score_p_value(top[:-1], float(top[-1]))
-        corrected, result = family.p_value(score, weights), results[index]
+        corrected, result, past = family.p_value(score, weights), results[index], family.past
         if large & set(own) and family.columns[own[0]][1] in COUNTED:
             result = replace(result, count_evidence=CountEvidence(corrected, score))
         if result.p_value is None or p_value < result.p_value:
-            statistic = family.columns[own[int(np.nan_to_num(family.scores[-1, own], nan=-np.inf).argmax())]][1]
-            ranked: dict[str, Any] = {"score": score, "statistic": statistic, "p_value": p_value}
-            ranked["windows"] = int(family.counts[own].max())
-            result = replace(result, **ranked, corrected=min(corrected, result.corrected or 1.0))
+            strangest = own[int(np.nan_to_num(family.scores[-1, own], nan=-np.inf).argmax())]
+            ranked: dict[str, Any] = {"score": score, "statistic": family.columns[strangest][1], "p_value": p_value}
+            ranked["windows"] = int(past.counts[[family.indices[c] for c in own]].max())
+            result = past.name_season(replace(result, **ranked, corrected=min(corrected, result.corrected or 1.0)), index)
         results[index] = result
 
 

@@ -57,6 +57,15 @@ class StatisticHistory:
         if window in self._labels:
             self._set(self._labels.index(window), key, statistics)
 
+    def latest(self) -> dict[Key, dict[str, float]]:
+        """Of each statistic the value of the newest window that has one."""
+        newest: dict[Key, dict[str, float]] = {}
+        for (key, name), column in self._columns.items():
+            values = self._values[:, column]
+            if (known := values[~np.isnan(values)]).size:
+                newest.setdefault(key, {})[name] = float(known[-1])
+        return newest
+
     def matrix(self, columns: Sequence[Column]) -> Floats:
         """(windows, columns)."""
         values = np.full((len(self), len(columns)), np.nan)

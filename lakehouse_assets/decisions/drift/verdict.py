@@ -34,7 +34,8 @@ class DriftVerdict:
     """The judgement. ``p_value`` and ``score`` are None at a cold start, in error, and for a batch without rows; uncalibrated,
     ``p_value`` is the least of Monte Carlo's, corrected by Holm. ``windows_known``: windows with a statistic of the best-known
     feature. ``statistics``: for the history, if the window is accepted. ``absent``: features and strata of the baseline without
-    a row in this batch (named, not judged). ``learns``: False where the baseline is too far from its pinned reference.
+    a row in this batch (named, not judged). ``unwatched``: those whose windows differ too much for a fault to be noticed.
+    ``learns``: False where the baseline is too far from its pinned reference.
     """
 
     status: Status
@@ -48,6 +49,7 @@ class DriftVerdict:
     results: tuple[FeatureResult, ...] = ()
     worst: FeatureResult | None = None
     absent: tuple[Key, ...] = ()
+    unwatched: tuple[Key, ...] = ()
     statistics: Mapping[Key, Mapping[str, float]] = field(default_factory=dict)
     moving_sum: MovingSum | None = None
     learns: bool = True
@@ -65,6 +67,7 @@ class DriftVerdict:
         plain["results"] = [result.to_dict() for result in self.results]
         plain["worst"] = self.worst.to_dict() if self.worst else None
         plain["absent"] = [list(key) for key in self.absent]
+        plain["unwatched"] = [list(key) for key in self.unwatched]
         plain["statistics"] = [[feature, stratum, dict(s)] for (feature, stratum), s in self.statistics.items()]
         plain["lasting"] = self.moving_sum.to_dict() if self.moving_sum else None
         plain["since"] = None if self.since is None else str(self.since)
