@@ -188,14 +188,14 @@ def run(
     table = Table("season", "clean, quarantined", "clean, warning", *FAULTS, box=None)
     with ProcessPoolExecutor() as pool:
         for season, (step, _) in SEASONS.items():
-            known = windows * (6 if step < timedelta(days=1) else 1)
-            runs = list(pool.map(partial(simulate, season, known, clean), range(seed, seed + baselines)))
+            history = windows * (6 if step < timedelta(days=1) else 1)
+            runs = list(pool.map(partial(simulate, season, history, clean), range(seed, seed + baselines)))
             actions = [action for each, _ in runs for action in each]
-            held = [
+            shares = [
                 f"{float(np.mean([action == 'hold' for _, faulty in runs for action in faulty[name]])):.2f}" for name in FAULTS
             ]
             quarantined, warning = (float(np.mean([action == each for action in actions])) for each in ("hold", "warn"))
-            table.add_row(f"{season} ({known})", f"{quarantined:.4f} of {len(actions)}", f"{warning:.4f}", *held)
+            table.add_row(f"{season} ({history})", f"{quarantined:.4f} of {len(actions)}", f"{warning:.4f}", *shares)
     Console(width=160, highlight=False).print(table)
 
 

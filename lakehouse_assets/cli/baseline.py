@@ -37,15 +37,15 @@ def baseline_show(
     as_json: AsJson = False,
 ) -> None:
     """Show the baseline's features and strata, whether it is pinned, and whether it learns. No JVM."""
-    from lakehouse_assets.decisions.drift.watching import find_watched_next
+    from lakehouse_assets.decisions.drift.watching import find_next_watches
     from lakehouse_assets.operations.baseline import read_baseline_version
     from lakehouse_assets.reports.baselines import feature_rows, short_rows
 
     settings = Settings.from_environment()
     current = read_baseline_version(settings, select_with_guards(table)[0].spec, version)
     baseline = current.state.baseline
-    watched = find_watched_next(current.state.history, current.state.spec)
-    rows = feature_rows(baseline, [entry.measured for entry in current.entries], watched)
+    watches = find_next_watches(current.state.history, current.state.spec)
+    rows = feature_rows(baseline, [entry.measured for entry in current.entries], watches)
     shifts = baseline.shifts()
     has_stopped = bool(shifts) and shifts[0].distance > current.state.spec.max_shift
     events = [

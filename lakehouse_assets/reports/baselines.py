@@ -16,14 +16,14 @@ from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, has
 from lakehouse_assets.decisions.drift.messages import describe_season
 from lakehouse_assets.decisions.drift.profiles import Key, Profile, pool_moments
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
-from lakehouse_assets.decisions.drift.watching import Watched
+from lakehouse_assets.decisions.drift.watching import Watch
 
 NAMED = 50  # categories that are listed, the most frequent first
 MANY_TEXTS = "lengths, characters and distinct values"
 
 
 def feature_rows(
-    baseline: Baseline, windows: Iterable[Sequence[Measurement]], watched: Iterable[Watched] = ()
+    baseline: Baseline, windows: Iterable[Sequence[Measurement]], watches: Iterable[Watch] = ()
 ) -> list[dict[str, Any]]:
     """A row per feature and stratum. ``windows``: the measurements of each window of the baseline, oldest first.
 
@@ -40,16 +40,16 @@ def feature_rows(
             if isinstance(one, Profile):
                 profiles.setdefault(one.key, []).append(one)
     moved = {one.key: one.distance for one in baseline.shifts()}
-    by_key = {each.key: each for each in watched}
+    by_key = {each.key: each for each in watches}
     rows = [_row(key, baseline, profiles.get(key, []), moved.get(key)) for key in baseline.keys]
-    return [{**row, **_watched_values(by_key.get(key))} for key, row in zip(baseline.keys, rows, strict=True)]
+    return [{**row, **_watch_values(by_key.get(key))} for key, row in zip(baseline.keys, rows, strict=True)]
 
 
-def _watched_values(watched: Watched | None) -> dict[str, Any]:
-    if watched is None:
+def _watch_values(watch: Watch | None) -> dict[str, Any]:
+    if watch is None:
         return {"season": None, "finds": None, "is_watched": None}
-    season = describe_season(watched.season) or "none"
-    return {"season": season, "finds": watched.shift, "is_watched": watched.is_watched}
+    season = describe_season(watch.season) or "none"
+    return {"season": season, "finds": watch.shift, "is_watched": watch.is_watched}
 
 
 def _row(key: Key, baseline: Baseline, profiles: Sequence[Profile], moved: float | None) -> dict[str, Any]:

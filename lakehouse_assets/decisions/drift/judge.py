@@ -25,7 +25,7 @@ from lakehouse_assets.decisions.drift.single_window import (
 )
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Status
-from lakehouse_assets.decisions.drift.watching import find_watched
+from lakehouse_assets.decisions.drift.watching import find_watches
 
 Since = Callable[[FeatureResult], Any]
 
@@ -102,7 +102,7 @@ def _judge(
         finding = confirm_by_history(finding, results, past, spec)
     else:
         finding = rank_batch(results, past, spec, may_hold=status == "calibrated")
-        unwatched = [w.key for w in find_watched(results, past, spec) if not w.is_watched and w.key[0] in declared]
+        unwatched = [w.key for w in find_watches(results, past, spec) if not w.is_watched and w.key[0] in declared]
         verdict = replace(verdict, unwatched=tuple(unwatched))
     if finding is None:
         verdict = replace(verdict, message="nothing in this batch is known well enough to be compared")

@@ -87,10 +87,10 @@ class PastStatistics:
 
     def name_season(self, result: FeatureResult, index: int) -> FeatureResult:
         """A result, ``index`` of the batch's, with the season and the usual value of its strangest statistic."""
-        place = next((c for c, column in enumerate(self.columns) if column == (index, result.statistic)), None)
-        if place is None or not self.usual.choices[place].is_made:
+        column = next((c for c, each in enumerate(self.columns) if each == (index, result.statistic)), None)
+        if column is None or not self.usual.choices[column].is_made:
             return replace(result, season=None, usual=None)
-        return replace(result, season=self.usual.choices[place], usual=round(float(self.usual.expected[place]), 9))
+        return replace(result, season=self.usual.choices[column], usual=round(float(self.usual.expected[column]), 9))
 
 
 @dataclass(frozen=True)

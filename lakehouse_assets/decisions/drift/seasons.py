@@ -85,30 +85,30 @@ def remove_seasons(
     unchanged = Remainders(past, now, np.full(now.size, np.nan), [Choice()] * now.size)
     times = [_to_datetime(each) for each in (*moments, moment)]
     columns = [c for c, each in enumerate(wanted) if each != "none"]
-    known = [each for each in times if each is not None]
-    if not columns or len(known) < len(times) or len(moments) < LEAST_WINDOWS:
+    dates = [each for each in times if each is not None]
+    if not columns or len(dates) < len(times) or len(moments) < LEAST_WINDOWS:
         return unchanged
-    order = sorted(range(len(moments)), key=known.__getitem__)
-    ordered = [*(known[index] for index in order), known[-1]]
+    order = sorted(range(len(moments)), key=dates.__getitem__)
+    ordered = [*(dates[index] for index in order), dates[-1]]
     values, last = (np.clip(each, -FARTHEST_OFF, FARTHEST_OFF) for each in (past[np.ix_(order, columns)], now[columns]))
-    asked: list[Season] = [wanted[column] for column in columns]
-    seasons: list[Season] = [name for name in SEASON_PARTS if "auto" in asked or name in asked]
+    requests: list[Season] = [wanted[column] for column in columns]
+    seasons: list[Season] = [name for name in SEASON_PARTS if "auto" in requests or name in requests]
     names: list[Season] = ["none", *seasons]
     all_candidates = [_subtract(values, last, ordered, name) for name in names]
     candidates = [each for each in all_candidates if each is not None]
     if pull:
         steps = _count_steps(ordered)
         # Of the seasons the likeliest alone is tried with a pull.
-        likeliest = _choose(candidates, asked, 0.0)
+        likeliest = _choose(candidates, requests, 0.0)
         candidates += [_subtract_pull(each, steps) for each in (candidates[0], likeliest)]
-    chosen = _choose(candidates, asked, LEAST_GAIN)
+    chosen = _choose(candidates, requests, LEAST_GAIN)
     result = Remainders(past.copy(), now.copy(), unchanged.expected, list(unchanged.choices))
-    for place, column in enumerate(columns):
-        choice = Choice(chosen.seasons[place], round(float(chosen.pull[place]), 9))
+    for c, column in enumerate(columns):
+        choice = Choice(chosen.seasons[c], round(float(chosen.pull[c]), 9))
         if choice.is_made:
             result.choices[column] = choice
-            result.past[order, column] = chosen.past[:, place]
-            result.now[column], result.expected[column] = chosen.now[place], chosen.expected[place]
+            result.past[order, column] = chosen.past[:, c]
+            result.now[column], result.expected[column] = chosen.now[c], chosen.expected[c]
     return result
 
 
@@ -179,22 +179,22 @@ def _subtract_pull(candidate: _Candidate, steps: Indices) -> _Candidate:
     The rest is divided by the root of 1 + pull² + … + pull²ᵏ⁻², so that windows after a gap vary no more than others.
     """
     rows = np.vstack([candidate.past, candidate.now])
-    known = np.isfinite(rows)
-    at = np.maximum.accumulate(np.where(known, np.arange(len(rows))[:, None], -1), axis=0)
+    is_known = np.isfinite(rows)
+    at = np.maximum.accumulate(np.where(is_known, np.arange(len(rows))[:, None], -1), axis=0)
     last = np.vstack([np.full((1, rows.shape[1]), -1), at[:-1]])
     # A window that is judged late: the last one of those before it.
     late = int(np.searchsorted(steps[:-1], steps[-1]))
     last[-1] = at[late - 1] if late else -1
     before = np.where(last >= 0, np.take_along_axis(rows, np.maximum(last, 0), axis=0), 0.0)
     gap = np.where(last >= 0, np.maximum(steps[:, None] - steps[np.maximum(last, 0)], 1), 10_000)
-    is_next = known[:-1] & (gap[:-1] == 1)
+    is_next = is_known[:-1] & (gap[:-1] == 1)
     both = np.where(is_next, rows[:-1] * before[:-1], 0.0).sum(axis=0)
     square = np.where(is_next, before[:-1] ** 2, 0.0).sum(axis=0)
     pull = np.divide(both, square, out=np.zeros_like(both), where=(square > 0) & (is_next.sum(axis=0) >= LEAST_WINDOWS))
     pull = np.clip(pull, 0.0, MOST_PULL)
-    kept = pull**gap * before
-    rest = (rows - kept) / np.sqrt((1.0 - pull ** (2 * gap)) / (1.0 - pull**2))
-    return _Candidate(candidate.seasons, rest[:-1], rest[-1], candidate.expected + kept[-1], pull)
+    carry = pull**gap * before
+    rest = (rows - carry) / np.sqrt((1.0 - pull ** (2 * gap)) / (1.0 - pull**2))
+    return _Candidate(candidate.seasons, rest[:-1], rest[-1], candidate.expected + carry[-1], pull)
 
 
 def _choose(candidates: Sequence[_Candidate], wanted: Sequence[Season], least_gain: float) -> _Candidate:
@@ -202,26 +202,26 @@ def _choose(candidates: Sequence[_Candidate], wanted: Sequence[Season], least_ga
     all is the one without either.
     """
     nothing = candidates[0]
-    known = np.isfinite(nothing.past)
+    is_known = np.isfinite(nothing.past)
     # Of differences of large numbers, rounding is no deviation.
-    sizes = np.where(known, np.abs(nothing.past), 0.0)
+    sizes = np.where(is_known, np.abs(nothing.past), 0.0)
     least = np.maximum(LEAST_SPREAD, 1e-9 * np.maximum(sizes.max(axis=0, initial=0.0), np.abs(nothing.expected)))
     best, best_gain = np.zeros(len(wanted), dtype=int), np.array([0.0 if each == "auto" else -np.inf for each in wanted])
     for index, candidate in enumerate(candidates[1:], start=1):
-        both = known & np.isfinite(candidate.past)
+        both = is_known & np.isfinite(candidate.past)
         count = np.maximum(both.sum(axis=0), 1)
         before = np.where(both, sizes, 0.0).sum(axis=0) / count + least
         after = np.where(both, np.abs(candidate.past), 0.0).sum(axis=0) / count + least
         is_seasonal = np.array([season != "none" for season in candidate.seasons], dtype=int)
         gain = count * np.log(before / after) - least_gain * (is_seasonal + (candidate.pull > 0))
-        is_usable = np.isfinite(candidate.now) & (count >= LEAST_SHARE * known.sum(axis=0)) & (gain > best_gain)
+        is_usable = np.isfinite(candidate.now) & (count >= LEAST_SHARE * is_known.sum(axis=0)) & (gain > best_gain)
         is_wanted = [each in ("auto", season) for each, season in zip(wanted, candidate.seasons, strict=True)]
         best, best_gain = np.where(is_usable & is_wanted, index, best), np.where(is_usable & is_wanted, gain, best_gain)
-    places = np.arange(len(wanted))
-    past = np.stack([each.past for each in candidates])[best, :, places].T
+    columns = np.arange(len(wanted))
+    past = np.stack([each.past for each in candidates])[best, :, columns].T
     now, expected, pull = (
-        np.stack([getattr(each, name) for each in candidates])[best, places] for name in ("now", "expected", "pull")
+        np.stack([getattr(each, name) for each in candidates])[best, columns] for name in ("now", "expected", "pull")
     )
     return _Candidate(
-        [candidates[index].seasons[place] for place, index in enumerate(best.tolist())], past, now, expected, pull
+        [candidates[index].seasons[column] for column, index in enumerate(best.tolist())], past, now, expected, pull
     )

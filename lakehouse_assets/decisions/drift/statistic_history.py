@@ -62,8 +62,9 @@ class StatisticHistory:
         newest: dict[Key, dict[str, float]] = {}
         for (key, name), column in self._columns.items():
             values = self._values[:, column]
-            if (known := values[~np.isnan(values)]).size:
-                newest.setdefault(key, {})[name] = float(known[-1])
+            values = values[~np.isnan(values)]
+            if values.size:
+                newest.setdefault(key, {})[name] = float(values[-1])
         return newest
 
     def matrix(self, columns: Sequence[Column]) -> Floats:

@@ -27,7 +27,7 @@ _FARTHEST_SCORE, _ROUNDS = 1e6, 50
 
 
 @dataclass(frozen=True)
-class Watched:
+class Watch:
     """``season``: of its location, or of its first statistic. ``effect``: the least that would be quarantined, as a
     tail-weighted distance; ``shift``: of a number, the least shift of its mean, in standard deviations of the baseline.
     """
@@ -43,7 +43,7 @@ class Watched:
         return self.effect <= shift_effect(UNWATCHED)
 
 
-def find_watched(results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec) -> list[Watched]:
+def find_watches(results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec) -> list[Watch]:
     """How well each result is watched that is known in `hold_from` windows, by the statistics of its shape."""
     chosen = past.counts >= spec.hold_from
     families = {name: family for name in FAMILIES if (family := Family.of(past, chosen, name)).indices}
@@ -57,15 +57,15 @@ def find_watched(results: Sequence[FeatureResult], past: PastStatistics, spec: D
         change = score * max(float(np.nanstd(past.values[:, c])), 1e-9)
         effect = effect_of_surprise(name, change, change, spec) if isfinite(change) else float("inf")
         least.setdefault(index, []).append((effect, name, past.usual.choices[c], change))
-    watched = []
+    watches = []
     for index, own in least.items():
         location = next((each for each in own if each[1] == "location"), None)
         season = (location or own[0])[2]
-        watched.append(Watched(results[index].key, season, min(each[0] for each in own), location and round(location[3], 6)))
-    return watched
+        watches.append(Watch(results[index].key, season, min(each[0] for each in own), location and round(location[3], 6)))
+    return watches
 
 
-def find_watched_next(history: StatisticHistory, spec: DriftSpec) -> list[Watched]:
+def find_next_watches(history: StatisticHistory, spec: DriftSpec) -> list[Watch]:
     """The same for the window that comes next, of a usual size."""
     if len(history) < spec.hold_from:
         return []
@@ -75,7 +75,7 @@ def find_watched_next(history: StatisticHistory, spec: DriftSpec) -> list[Watche
         for key, by_name in newest.items()
     ]
     sizes = {key: int(by_name.get(SIZE, 0)) for key, by_name in newest.items()}
-    return find_watched(results, PastStatistics.of(results, history, sizes, spec, _next_moment(history.windows)), spec)
+    return find_watches(results, PastStatistics.of(results, history, sizes, spec, _next_moment(history.windows)), spec)
 
 
 def _next_moment(moments: Sequence[Any]) -> Any:

@@ -48,11 +48,11 @@ LEVELS = {
 def test_the_season_that_is_there_is_found(season):
     """Nothing tells it which."""
     moments, level = LEVELS[season]
-    found = remove_one(np.array([level(moment) for moment in moments]) + noise(moments), moments)
-    assert found.choices == [Choice(season, 0.0)]
-    assert np.nanstd(found.past) == pytest.approx(0.1, rel=0.25)
-    assert abs(found.now[0]) < 0.4
-    assert found.expected[0] == pytest.approx(level(moments[-1]), abs=0.2)
+    rest = remove_one(np.array([level(moment) for moment in moments]) + noise(moments), moments)
+    assert rest.choices == [Choice(season, 0.0)]
+    assert np.nanstd(rest.past) == pytest.approx(0.1, rel=0.25)
+    assert abs(rest.now[0]) < 0.4
+    assert rest.expected[0] == pytest.approx(level(moments[-1]), abs=0.2)
 
 
 def test_what_has_no_season_is_left_as_it_is():
@@ -97,10 +97,10 @@ def test_deviations_are_those_of_plain_loops(past, now, random):
     random.shuffle(order)
     rest = remove_one([*(values[i] for i in order), now], [*(moments[i] for i in order), moments[-1]], "weekday", pull=False)
     if not rest.choices[0].is_made:  # too few windows of this weekday, or in all
-        known = [not np.isnan(value) for value in values[:-1]]
-        same = sum(k and moments[i].weekday() == moments[-1].weekday() for i, k in enumerate(known))
-        said = sum(not np.isnan(each) for each in wanted[:-1])
-        assert same < 2 or said < 0.8 * sum(known)
+        is_known = [not np.isnan(value) for value in values[:-1]]
+        same = sum(k and moments[i].weekday() == moments[-1].weekday() for i, k in enumerate(is_known))
+        predictions = sum(not np.isnan(each) for each in wanted[:-1])
+        assert same < 2 or predictions < 0.8 * sum(is_known)
         return
     assert rest.past[:, 0] == pytest.approx([wanted[i] for i in order], rel=1e-6, abs=1e-3, nan_ok=True)
     assert rest.now[0] == pytest.approx(wanted[-1], rel=1e-6, abs=1e-3)

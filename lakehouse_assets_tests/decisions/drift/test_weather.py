@@ -81,8 +81,13 @@ def judge_all(days: dict[str, pd.DataFrame], state: BaselineState) -> dict[str, 
         profiles = measure(rows)
         verdicts[key] = judge_drift(profiles, *state.without_window(key), SPEC, window=key)
         if verdicts[key].action != "hold":
-            state.learn(key, profiles, verdicts[key].statistics)
+            state.learn(key, profiles, verdicts[key].statistics, doubtful=is_doubtful(verdicts[key]))
     return verdicts
+
+
+def is_doubtful(verdict: DriftVerdict) -> bool:
+    """As of an accepted decision: by its p-value."""
+    return verdict.p_value is not None and verdict.p_value <= SPEC.warn_at
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +139,7 @@ def test_a_clean_year_and_a_fault_in_every_day_after_the_hundredth():
             quarantined_days += [key] if verdict.action == "hold" else []
             noticed.append(judge_drift(measure(rows, 0.1), *state.without_window(key), SPEC).action == "hold")
         if verdict.action != "hold":
-            state.learn(key, profiles, verdict.statistics)
+            state.learn(key, profiles, verdict.statistics, doubtful=is_doubtful(verdict))
     assert judged == 264
     assert len(quarantined_days) <= 0.025 * 264
     assert sum(noticed) >= 0.99 * 264
