@@ -63,7 +63,7 @@ def test_the_least_shift_is_what_the_gate_quarantines():
     assert share[2.0] >= 0.95
 
 
-def test_what_no_shift_would_be_noticed_of_is_said(state):
+def test_the_verdict_names_features_of_which_no_shift_would_be_noticed(state):
     """In each verdict, and to who looks at the baseline."""
     verdict = judge_drift(measured(np.random.default_rng(9)), state.baseline, state.history, SPEC)
     assert verdict.unwatched == (("restless", None),)
