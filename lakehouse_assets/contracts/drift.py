@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.source import Zone
 
 RELATIONS, VOLUME = "relations", "volume"
 MOST_ADDED = 60
@@ -112,7 +113,9 @@ class DriftSpec(StrictModel):
     season: Season = Field(default="auto", exclude_if=lambda season: season == "auto")
     """What windows are compared with: those of the same `hour` of the day, `weekday`, half of the week (`weekend`), `hour` and
     `weekday` as two effects (`hour_and_weekday`), hour on workdays or weekends (`hour_by_weekend`), `day` of the month or
-    `month` (UTC, by their start); `auto` finds out which, also by the window before; `none`: all windows alike."""
+    `month` (in `timezone`, by their start); `auto` finds out which, also by the window before; `none`: all windows alike."""
+    timezone: Zone = Field(default="UTC", exclude_if=lambda zone: zone == "UTC")
+    """The time zone of hours and days, such as `America/New_York`: the pattern of a day follows the local clock."""
     relations: bool = True
     """Whether the numeric features of one `by`, at most 20, are also compared together: their means and covariances."""
     sketch_k: int = Field(default=4096, ge=8, le=65535)

@@ -62,7 +62,8 @@ def find_largest_sum(
     now = np.array([r.statistics["signed"] for r in results])
     wanted: list[Season] = [spec.season_of(r.feature) for r in results]
     # The window before is left in: what lasts is looked for here.
-    rest = remove_seasons(past, now, [labels[index] for index in order], window, wanted, pull=False)
+    before = [labels[index] for index in order]
+    rest = remove_seasons(past, now, before, window, wanted, timezone=spec.timezone, pull=False)
     past, now = rest.past, rest.now
     mean, spread = np.nanmean(past, axis=0), np.maximum(np.nanstd(past, axis=0), 1e-3)
     rows = (np.vstack([past, now]) - mean) / spread

@@ -55,7 +55,7 @@ class PastStatistics:
         values = history.matrix([(results[index].key, name) for index, name in columns])
         now = np.array([results[index].statistics[name] for index, name in columns], dtype=float)
         wanted: list[Season] = [_season_of(results[index], name, spec) for index, name in columns]
-        usual = remove_seasons(values, now, history.windows, window, wanted)
+        usual = remove_seasons(values, now, history.windows, window, wanted, timezone=spec.timezone)
         is_seasonal = np.array([choice.is_made for choice in usual.choices], dtype=bool)
         is_signed = np.array([name in TWO_SIDED for _, name in columns], dtype=bool)
         # Around what is usual, too near is as strange as too far, and a distance varies less than around 0.

@@ -5,8 +5,9 @@ Belongs here: the seasons, which of them makes the past predictable, and what th
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,14 @@ class _Candidate(NamedTuple):
 
 
 def remove_seasons(
-    past: Floats, now: Floats, moments: Sequence[Any], moment: Any, wanted: Sequence[Season], *, pull: bool = True
+    past: Floats,
+    now: Floats,
+    moments: Sequence[Any],
+    moment: Any,
+    wanted: Sequence[Season],
+    *,
+    timezone: str = "UTC",
+    pull: bool = True,
 ) -> Remainders:
     """Subtract from each statistic what it usually is in such a window.
 
@@ -80,15 +88,15 @@ def remove_seasons(
     one of them is no time, there are no seasons. ``wanted``: (m,), a season; `none`; or `auto`, the one under which the past is
     likeliest, each window predicted by those of other recurrences (Laplace's likelihood, so that few outliers do not decide),
     if it is by `LEAST_GAIN`. ``pull``: whether a window may also be predicted by the one before (an autoregression of order 1).
-    The judged window takes no part in the choice.
+    The judged window takes no part in the choice. ``timezone``: of hours and days.
     """
     unchanged = Remainders(past, now, np.full(now.size, np.nan), [Choice()] * now.size)
-    times = [_to_datetime(each) for each in (*moments, moment)]
+    times = [_to_datetime(each, ZoneInfo(timezone)) for each in (*moments, moment)]
     columns = [c for c, each in enumerate(wanted) if each != "none"]
     dates = [each for each in times if each is not None]
     if not columns or len(dates) < len(times) or len(moments) < LEAST_WINDOWS:
         return unchanged
-    order = sorted(range(len(moments)), key=dates.__getitem__)
+    order = sorted(range(len(moments)), key=lambda index: dates[index].timestamp())
     ordered = [*(dates[index] for index in order), dates[-1]]
     values, last = (np.clip(each, -FARTHEST_OFF, FARTHEST_OFF) for each in (past[np.ix_(order, columns)], now[columns]))
     requests: list[Season] = [wanted[column] for column in columns]
@@ -112,10 +120,11 @@ def remove_seasons(
     return result
 
 
-def _to_datetime(moment: Any) -> datetime | None:
+def _to_datetime(moment: Any, zone: ZoneInfo) -> datetime | None:
+    """A moment on the local clock, a naive one being UTC; a date is its midnight there."""
     if isinstance(moment, datetime):
-        return moment
-    return datetime.combine(moment, time()) if isinstance(moment, date) else None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone)
+    return datetime.combine(moment, time(), zone) if isinstance(moment, date) else None
 
 
 def _subtract(values: Floats, now: Floats, times: Sequence[datetime], season: Season) -> _Candidate | None:
@@ -125,7 +134,7 @@ def _subtract(values: Floats, now: Floats, times: Sequence[datetime], season: Se
     """
     past, deviation = values, now
     for part in SEASON_PARTS.get(season, ("all",)):
-        label_of, recurrence_of = _PARTS.get(part, (lambda _: 0, lambda moment: moment))
+        label_of, recurrence_of = _PARTS.get(part, (lambda _: 0, datetime.timestamp))
         labels = np.unique([label_of(moment) for moment in times], return_inverse=True)[1]
         cells = np.unique(
             labels * len(times) + np.unique([recurrence_of(each) for each in times], return_inverse=True)[1],
@@ -167,7 +176,8 @@ def _indicators(index: Indices, width: int) -> Any:
 
 def _count_steps(times: Sequence[datetime]) -> Indices:
     """How many windows fit between the first and each: (windows + 1,)."""
-    seconds = np.array([(moment - times[0]).total_seconds() for moment in times])
+    # On the local clock an hour is missing in spring.
+    seconds = np.array([moment.timestamp() for moment in times]) - times[0].timestamp()
     gaps = np.diff(seconds[:-1])
     usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
     return np.rint(seconds / usual).astype(np.int64)

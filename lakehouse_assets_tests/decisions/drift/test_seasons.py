@@ -5,11 +5,13 @@ Belongs here: remove_seasons beside plain loops, and judge_drift on seasonal col
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from benchmarks.drift_seasons import FAULTS, KINDS, SEASONS, judge, learn, window
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, Season
@@ -139,6 +141,22 @@ def test_labels_that_are_no_times_have_no_seasons(moments):
     assert remove_one(values, moments).choices == [Choice()]
 
 
+def test_hours_are_those_of_the_local_clock():
+    """Eight days before the clock changes and two after it: by UTC the pattern would be an hour off."""
+    zone = ZoneInfo("America/New_York")
+    first = datetime(2024, 3, 2, tzinfo=UTC)
+    moments = [first + timedelta(hours=hour) for hour in range(24 * 10 + 1)]
+    values = np.array([3.0 * (moment.astimezone(zone).hour == 6) for moment in moments]) + noise(moments)
+    spread = {}
+    for name in ("UTC", "America/New_York"):
+        past, now = values[:-1, None], values[-1:]
+        rest = remove_seasons(past, now, moments[:-1], moments[-1], ["hour"], timezone=name)
+        spread[name] = np.nanstd(rest.past)
+    assert spread["America/New_York"] < 0.15 < 0.3 < spread["UTC"]
+    with pytest.raises(ValidationError, match="no-where"):
+        DriftSpec.model_validate({"features": ["a"], "timezone": "no-where"})
+
+
 def test_dates_are_times():
     """A history column of dates has weekdays."""
     values = np.array([LEVELS["weekday"][1](day) for day in DAYS]) + noise(DAYS)
@@ -185,6 +203,7 @@ def test_who_declares_something_else_gets_no_season():
 def test_rules_without_a_season_are_written_as_before():
     """The hash of a rule set that declares none must not change."""
     assert "season" not in DriftSpec(features=("a",)).model_dump_json()
+    assert "timezone" not in DriftSpec(features=("a",)).model_dump_json()
     assert "season" in DriftSpec(features=("a",), season="hour").model_dump_json()
 
 
