@@ -146,6 +146,19 @@ def test_charts_have_one_value_a_window_and_no_tag_that_plotly_reads():
     assert "<" not in figure_json({"a": "</script>"}) and json.loads(figure_json({"a": "</script>"})) == {"a": "</script>"}
 
 
+def test_the_band_of_a_feature_follows_its_season():
+    """A decision from before seasons were known has no usual shift, and its band stays where it was."""
+    sunday = passed(2)
+    results = [{**each, "usual_shift": 1.5} for each in (sunday.drift or {})["results"]]
+    shown = history(passed(1), passed(2, drift={**(sunday.drift or {}), "results": results}))
+    (_, chart), *_ = charts.feature_charts(shown)
+    lower, upper = chart["data"][:2]
+    assert [trace["y"][1] - trace["y"][0] for trace in (lower, upper)] == [1.5, 1.5]
+    assert upper["name"] == "baseline of the season, middle half"
+    (_, plain), *_ = charts.feature_charts(history(passed(1)))
+    assert plain["data"][1]["name"] == "baseline, middle half"
+
+
 def test_changes_of_columns_and_rules_are_marks():
     records = [extraction(1), extraction(2, columns=("id", "value", "new"))]
     shown = history(passed(1), passed(2, ruleset_hash="other"), extractions=records)
