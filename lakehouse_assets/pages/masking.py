@@ -80,12 +80,16 @@ def _without_values(drift: Mapping[str, Any] | None, features: Collection[str]) 
         "quantiles": None,
         "baseline_quantiles": None,
         "median_shift": None,
+        "usual_shift": None,
+        "deviation": None,
+        "figures": {},
         "changed": [],
         "new": [],
         "vanished": [],
     }
     results = [{**each, **hidden} if each["feature"] in features else each for each in drift.get("results", ())]
-    return {**drift, "results": results, "message": MASKED, "worst": None}
+    keys = {name: [] for name in ("absent", "unwatched", "statistics") if name in drift}  # strata are values, too
+    return {**drift, **keys, "results": results, "message": MASKED, "worst": None}
 
 
 def _without_texts(decision: Decision) -> Decision:

@@ -193,6 +193,17 @@ def test_rules_that_cannot_be_read_hide_every_text():
     assert shown.drift["message"] == "(masked: pii)" and shown.drift["results"][0]["quantiles"] is None
 
 
+def test_extremes_and_strata_of_a_personal_column_are_in_no_page():
+    """Also those of a decision from before the column was personal."""
+    seen = passed(1)
+    results = [{**each, "figures": {"high": [40.0, 98765.0]}, "usual_shift": 43.0} for each in (seen.drift or {})["results"]]
+    verdict = {**(seen.drift or {}), "results": results, "absent": [["value", "Ann"]], "unwatched": [["value", "Ann"]]}
+    verdict["statistics"] = [["value", "Ann", {"ks": 0.5}]]
+    shown = masking.Mask(frozenset({"value"})).apply(passed(1, drift=verdict))
+    assert shown.drift is not None
+    assert not [text for text in ("Ann", "98765", "43.0") if text in json.dumps(shown.drift)]
+
+
 def test_fragments_are_escaped():
     html = str(fragments.passed_rows([("<b>", "p", "<i>", "<u>")], "../")) + str(
         fragments.feature_rows([window_view._feature(feature("<b>", "<i>", unit="<u>", changed=["<s>"], quantiles=None))])
