@@ -4,12 +4,12 @@ Belongs here: such columns, faults, the gate's own decision on each. Does not: c
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -72,6 +72,32 @@ FAULTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }
 
 
+# The features that a message may name for each fault; fewer rows move the volume, too.
+FAULTY_FEATURES = {
+    "value +0.5 deviations": ("value",), "value -0.5 deviations": ("value",), "other x 2": ("other",),
+    "a group gone": ("group", "volume"), "half the rows": ("volume",), "EWR gone": ("origin", "volume"),
+    "carrier in lower case in 10 %": ("carrier",), "JFK as LGA": ("origin",), "miles as kilometres": ("distance",),
+}  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """The action on a window, and whether its message names the faulty feature."""
+
+    action: str
+    is_named: bool
+
+    @classmethod
+    def of(cls, verdict: DriftVerdict, fault: str) -> "Outcome":
+        """Of the window with a fault."""
+        return cls(verdict.action, verdict.worst is not None and verdict.worst.feature in FAULTY_FEATURES[fault])
+
+
+def share_named(outcomes: Sequence[Outcome]) -> str:
+    """Of the quarantined windows, those whose message names the faulty feature."""
+    named = [outcome.is_named for outcome in outcomes if outcome.action == "hold"]
+    return f"{float(np.mean(named)):.2f}" if named else "-"
+
+
 def judge(rows: pd.DataFrame, state: BaselineState, moment: datetime) -> DriftVerdict:
     """The gate's verdict on a window."""
     return judge_drift(list(measure_columns(rows, KINDS)), state.baseline, state.history, state.spec, window=moment)
@@ -88,7 +114,7 @@ def learn(rng: Rng, season: str, windows: int) -> tuple[BaselineState, datetime]
     return state, FIRST + windows * step
 
 
-def simulate(season: str, windows: int, clean: int, seed: int) -> tuple[list[str], dict[str, list[str]]]:
+def simulate(season: str, windows: int, clean: int, seed: int) -> tuple[list[str], dict[str, list[Outcome]]]:
     """Of one baseline: the actions on clean windows, one after another without being learnt, and on each with each fault."""
     rng = np.random.default_rng([5, sorted(SEASONS).index(season), windows, seed])
     state, after = learn(rng, season, windows)
@@ -103,7 +129,7 @@ def simulate(season: str, windows: int, clean: int, seed: int) -> tuple[list[str
         actions.append(judge(rows, state, moment).action)
         if index % 4 == 0:
             for name, change in FAULTS.items():
-                faulty[name].append(judge(change(rows), state, moment).action)
+                faulty[name].append(Outcome.of(judge(change(rows), state, moment), name))
     return actions, dict(faulty)
 
 
@@ -135,7 +161,7 @@ def read_flights(first: datetime, days: int) -> dict[datetime, pd.DataFrame]:
     return {hour: rows for hour, rows in sorted(by_hour.items()) if len(rows) >= 20 and hour >= first}
 
 
-def simulate_flights(windows: int, judged: int, month: int) -> tuple[list[str], dict[str, list[str]]]:
+def simulate_flights(windows: int, judged: int, month: int) -> tuple[list[str], dict[str, list[Outcome]]]:
     """Hours from a month's first day on: learnt until ``windows`` are known, then judged, learnt if they are accepted."""
     rng, state = np.random.default_rng([7, month]), BaselineState(FLIGHTS_SPEC)
     hours = read_flights(datetime(2013, month, 1, tzinfo=UTC), (windows + judged) // 16 + 2)
@@ -148,7 +174,8 @@ def simulate_flights(windows: int, judged: int, month: int) -> tuple[list[str], 
             if index % 5 == 0:
                 for name, change in FLIGHT_FAULTS.items():
                     changed = list(measure_columns(change(rng, rows), FLIGHTS))
-                    faulty[name].append(judge_drift(changed, *state.without_window(moment), FLIGHTS_SPEC, window=moment).action)
+                    drift = judge_drift(changed, *state.without_window(moment), FLIGHTS_SPEC, window=moment)
+                    faulty[name].append(Outcome.of(drift, name))
         if index >= windows + judged:
             break
         if verdict.action != "hold" or index < windows:
@@ -165,12 +192,16 @@ def flights(
     with ProcessPoolExecutor() as pool:
         runs = list(pool.map(partial(simulate_flights, windows, judged), map(int, months.split(","))))
     actions = [action for each, _ in runs for action in each]
-    table = Table("", "quarantined", "warning", "windows", box=None)
-    rows = {"clean": actions} | {name: [a for _, faulty in runs for a in faulty[name]] for name in FLIGHT_FAULTS}
-    for name, own in rows.items():
-        quarantined, warning = (f"{float(np.mean([action == each for action in own])):.3f}" for each in ("hold", "warn"))
-        table.add_row(name, quarantined, warning, str(len(own)))
+    table = Table("", "quarantined", "warning", "named", "windows", box=None)
+    table.add_row("clean", *_shares(actions), "", str(len(actions)))
+    for name in FLIGHT_FAULTS:
+        outcomes = [outcome for _, faulty in runs for outcome in faulty[name]]
+        table.add_row(name, *_shares([each.action for each in outcomes]), share_named(outcomes), str(len(outcomes)))
     Console(width=160, highlight=False).print(table)
+
+
+def _shares(actions: Sequence[str]) -> list[str]:
+    return [f"{float(np.mean([action == each for action in actions])):.3f}" for each in ("hold", "warn")]
 
 
 app = typer.Typer()
@@ -184,18 +215,16 @@ def run(
     clean: Annotated[int, typer.Option(min=1, help="Clean windows judged by each baseline.")] = 28,
     seed: Annotated[int, typer.Option(help="The first baseline's seed.")] = 0,
 ) -> None:
-    """Clean windows quarantined, and faults found, by season."""
-    table = Table("season", "clean, quarantined", "clean, warning", *FAULTS, box=None)
+    """Clean windows quarantined, and faults: quarantined and, of those, named."""
+    table = Table("season", "clean, held", "clean, warned", *FAULTS, box=None)
     with ProcessPoolExecutor() as pool:
         for season, (step, _) in SEASONS.items():
             history = windows * (6 if step < timedelta(days=1) else 1)
             runs = list(pool.map(partial(simulate, season, history, clean), range(seed, seed + baselines)))
             actions = [action for each, _ in runs for action in each]
-            shares = [
-                f"{float(np.mean([action == 'hold' for _, faulty in runs for action in faulty[name]])):.2f}" for name in FAULTS
-            ]
-            quarantined, warning = (float(np.mean([action == each for action in actions])) for each in ("hold", "warn"))
-            table.add_row(f"{season} ({history})", f"{quarantined:.4f} of {len(actions)}", f"{warning:.4f}", *shares)
+            outcomes = {name: [outcome for _, faulty in runs for outcome in faulty[name]] for name in FAULTS}
+            shares = [f"{_shares([o.action for o in each])[0]} ({share_named(each)})" for each in outcomes.values()]
+            table.add_row(f"{season} ({history})", *_shares(actions), *shares)
     Console(width=160, highlight=False).print(table)
 
 
