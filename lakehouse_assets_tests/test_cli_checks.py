@@ -1,4 +1,4 @@
-"""`lakehouse check run|backtest|suggest` on a small lake: what they print, and the codes they end with.
+"""`lakehouse check run|backtest|suggest|rehearse` on a small lake: what they print, and the codes they end with.
 
 Belongs here: the commands that start Spark. Does not: the others (test_cli), or what a dry run is (operations/test_dry_run).
 """
@@ -181,3 +181,31 @@ def test_suggest(spark, lake):
     for (suggested,) in (yaml.safe_load(line) for line in lines):
         assert TypeAdapter(AnyCheck).validate_python(suggested)
     assert len(json.loads(run("suggest", "readings", "--json").stdout)) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["gold_sensors"], "gold has no windows to copy"),
+        (["readings", "--fault", "typo"], "there is no such fault; there are swapped_columns"),
+        (["readings", "--page", "nowhere/page.html"], "there is no folder nowhere; make it first"),
+    ],
+)
+def test_a_rehearsal_that_cannot_be_is_refused(lake, arguments, text):
+    refused = run("rehearse", *arguments)
+    assert isinstance(refused.exception, RefusedError)
+    assert text in str(refused.exception)
+
+
+@pytest.mark.exhaustive(seconds=20)
+def test_a_rehearsal_prints_its_scorecard_and_writes_its_page(lake, tmp_path):
+    page = tmp_path / "page.html"
+    arguments = ["rehearse", "readings", "--fault", "unit", "--windows", "1", "--clean", "2", "--seed", "1"]
+    listed = run(*arguments, "--page", str(page), "--at-least", "0.9")
+    assert listed.exception.exit_code == 8
+    assert "25% of the faulty copies were seen, and --at-least asks for 90%" in str(listed.exception)
+    assert "2 clean copies: no check failed" in listed.output
+    assert "Rehearsal of readings" in page.read_text()
+    again = run(*arguments, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout) == json.loads(run(*arguments, "--json").stdout)

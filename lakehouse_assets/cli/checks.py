@@ -13,6 +13,7 @@ import typer
 from lakehouse_assets.cli import common
 from lakehouse_assets.cli.dry_runs import Layer, open_session, try_on_gold, try_on_windows
 from lakehouse_assets.cli.frames import check_table
+from lakehouse_assets.cli.rehearsal import check_rehearse
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.settings import Settings
@@ -20,6 +21,7 @@ from lakehouse_assets.settings import Settings
 check_app = typer.Typer(
     no_args_is_help=True, help="Checks: the available types, those configured, whether they are valid, and dry runs."
 )
+check_app.command("rehearse")(check_rehearse)
 Windows = Annotated[str | None, typer.Option("--window", "--windows", help="A window's key, or A..B (both included).")]
 
 
@@ -201,8 +203,6 @@ def check_backtest(
 @check_app.command("suggest")
 def check_suggest(table: str, as_json: common.AsJson = False) -> None:
     """Propose checks as YAML, from the published data. Read them before you paste them under `checks:`."""
-    import yaml
-
     spec = common.select_tables(table)[0].spec
     with open_session(f"reading silver {table}") as values:
         from lakehouse_assets.operations.suggest import suggest
@@ -212,7 +212,6 @@ def check_suggest(table: str, as_json: common.AsJson = False) -> None:
     if as_json:
         common.show([{"check": p.check, "because": p.because} for p in proposals], True)
         return
-    options: Any = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
-    common.show_lines(f"- {yaml.safe_dump(p.check, **options).strip()}  # {p.because}" for p in proposals)
+    common.show_lines(f"- {p.yaml}  # {p.because}" for p in proposals)
     if not proposals:
         common.out.print("nothing to add to the configured checks")

@@ -9,12 +9,15 @@ from decimal import Decimal
 from math import ceil, floor, log10
 from typing import Any
 
+import yaml
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.sharing import CHECK
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.pipeline.run import Run
@@ -35,6 +38,12 @@ class Proposal:
     check: dict[str, Any]
     because: str
 
+    @property
+    def yaml(self) -> str:
+        """The check on one line, as under `checks:`."""
+        options: Any = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
+        return yaml.safe_dump(self.check, **options).strip()
+
 
 def suggest(run: Run) -> list[Proposal]:
     """Proposals for what is not declared yet. Two aggregations over silver; collects one row, and at most 20 texts a column.
@@ -53,6 +62,18 @@ def suggest(run: Run) -> list[Proposal]:
     proposals = [*propose(silver, f"silver {spec.name}", spec.columns, spec.key, figures), *_of_rows(log)]
     declared = {(check.check, *check.own_columns) for check in spec.checks}
     return [p for p in proposals if (p.check["check"], *_columns(p.check)) not in declared]
+
+
+def suggested_checks(run: Run) -> list[tuple[Check, str]]:
+    """Return the proposals as checks that only warn, under names of their own, each with its YAML; none where `suggest`
+    refuses.
+    """
+    try:
+        proposals = suggest(run)
+    except RefusedError:
+        return []
+    named = [({**p.check, "severity": "warning", "name": f"proposal_{index}"}, p.yaml) for index, p in enumerate(proposals)]
+    return [(CHECK.validate_python(check), text) for check, text in named]
 
 
 def propose(
