@@ -124,7 +124,7 @@ _RANGE = "in_range of {column}; or {column} as a drift feature"
 _TYPO = "matches, in_set, length or in_range of {column}; or {column} as a drift feature"
 _BIAS = "row_count_ratio, or statistic of {column}; or {column} as a drift feature"
 _NUMBERS, _TEXTS, _TIMES = frozenset({NUMBER}), frozenset({TEXT}), frozenset({MOMENT, DATE})
-_ALL = (
+_KINDS = (
     Fault(
         "swapped_columns", "two columns of one kind are exchanged", SOME_OR_ALL,
         "in_range, in_set or matches of {column} and {partner}; or both as drift features", PLAIN, swaps=True,
@@ -202,4 +202,4 @@ _ALL = (
         times=_lose_group, fits=lambda figures: 2 <= figures.distinct <= MOST_GROUPS,
     ),
 )  # fmt: skip
-FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
+FAULTS: dict[str, Fault] = {fault.name: fault for fault in _KINDS}
