@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.cli import common
+from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.source_map import SourceMap
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs.dry_run import gold_run
@@ -170,7 +172,7 @@ def test_suggest_needs_a_hundred_rows(lake):
     assert "at least 100 are needed" in str(run("suggest", "readings").exception)
 
 
-def test_suggest(spark, lake):
+def test_suggest(spark, lake, monkeypatch, tmp_path):
     for day in (4, 5, 6):
         land(lake, day, [f"s{n},{day * 100 + n},{n},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
     heal(spark, lake, [4, 5, 6])
@@ -180,7 +182,19 @@ def test_suggest(spark, lake):
     assert len(lines) > 2
     for (suggested,) in (yaml.safe_load(line) for line in lines):
         assert TypeAdapter(AnyCheck).validate_python(suggested)
-    assert len(json.loads(run("suggest", "readings", "--json").stdout)) == len(lines)
+    assert all("of 6 past windows" in line for line in lines)
+    listed = json.loads(run("suggest", "readings", "--json").stdout)
+    assert len([each for each in listed if not each["flags_too_many"]]) == len(lines)
+    assert "in no file; paste the checks by hand" in str(run("suggest", "readings", "--apply").exception)
+    file = tmp_path / "defs.yaml"
+    file.write_text("# Readings.\nattributes:\n  checks:\n    - {check: not_empty}  # always\n  key: [sensor, hour]\n")
+    table = LakehouseTable(readings(), tmp_path, SourceMap(read_documents(file)[0]))
+    monkeypatch.setattr(common, "select_tables", lambda *_: [table])
+    assert run("suggest", "readings", "--apply").exit_code == 0
+    text = file.read_text()
+    assert text.startswith("# Readings.\nattributes:\n  checks:\n    - {check: not_empty}  # always\n    - {check: ")
+    assert text.endswith("\n  key: [sensor, hour]\n")
+    assert len(read_documents(file)[0].data["attributes"]["checks"]) == len(lines) + 1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lakehouse_assets.checks.sql.text import identifier, literal
+from lakehouse_assets.checks.types import is_time_of_day
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -64,7 +65,7 @@ class FaultColumn:
 
     def figure(self, name: str) -> str:
         """SQL of one of `FIGURES` of the row's window."""
-        return f"_{name}_{self.index}"
+        return f"_rehearsal_{name}_{self.index}"
 
     def aggregates(self) -> dict[str, str]:
         """Return SQL of every figure over the rows of a window, by its column."""
@@ -105,7 +106,7 @@ class FaultColumn:
         if self.kind == DATE:
             later, form = f"date_add({self._date}, 1)", self.column.format or "yyyy-MM-dd"
             return self._or_as_it_is(f"date_format({later}, {literal(form)})")
-        later = f"{self._moment} + make_dt_interval(0, {int(hours)})"
+        later = f"({self._moment}) + make_dt_interval(0, {int(hours)})"
         if self.column.format:
             return self._or_as_it_is(f"date_format({later}, {literal(self.column.format)})")
         plain = f"""date_format({later}, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")"""
@@ -119,7 +120,7 @@ class FaultColumn:
     def _moment(self) -> str:
         if self.column.format:
             return f"try_to_timestamp({self.filled}, {literal(self.column.format)})"
-        return f"try_cast({self.filled} AS TIMESTAMP)"
+        return f"CASE WHEN {is_time_of_day(self.filled)} THEN NULL ELSE try_cast({self.filled} AS TIMESTAMP) END"
 
     @property
     def _date(self) -> str:

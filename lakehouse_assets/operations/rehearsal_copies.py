@@ -58,7 +58,7 @@ class FaultyCopy:
 
 def measure_figures(rows: DataFrame, columns: Sequence[FaultColumn]) -> DataFrame:
     """Return one row per batch: its rows, and every figure of these columns."""
-    aggregates = [F.count(F.lit(1)).alias("_rows")]
+    aggregates = [F.count(F.lit(1)).alias("_rehearsal_rows")]
     aggregates += [F.expr(sql).alias(name) for column in columns for name, sql in column.aggregates().items()]
     return rows.groupBy(*BATCH_COLUMNS).agg(*aggregates)
 
@@ -66,11 +66,11 @@ def measure_figures(rows: DataFrame, columns: Sequence[FaultColumn]) -> DataFram
 def read_figures(figures: DataFrame, columns: Sequence[FaultColumn]) -> list[WindowFigures]:
     """Return the figures of each batch, oldest first. Collects a few numbers per batch and column, and no value of a row."""
     names = [column.figure(name) for column in columns for name in ("filled", "distinct", "spread")]
-    chosen = figures.select(F.unix_micros(WINDOW).alias("_at"), SEQUENCE, "_rows", *names)
+    chosen = figures.select(F.unix_micros(WINDOW).alias("_at"), SEQUENCE, "_rehearsal_rows", *names)
     read = []
     for row in chosen.collect():
         own = tuple(ColumnFigures.of(column, row.asDict()) for column in columns)
-        read.append(WindowFigures((moment(row["_at"]), row[SEQUENCE]), row["_rows"], own))
+        read.append(WindowFigures((moment(row["_at"]), row[SEQUENCE]), row["_rehearsal_rows"], own))
     return sorted(read, key=lambda each: start_of(each.batch))
 
 
@@ -137,34 +137,41 @@ def split_copies(copies: Sequence[FaultyCopy], rows_of: Mapping[Batch, int], mos
 def make_copies(
     bronze: DataFrame, figures: DataFrame, copies: Sequence[FaultyCopy], columns: Sequence[FaultColumn], seed: int
 ) -> DataFrame:
-    """Return the rows of all copies as bronze has them, with `_changed`: whether a fault changed a value. One scan of the
-    windows' rows, which nothing shuffles but the numbering of equal rows. Which rows change follows from the seed, the copy
+    """Return the rows of all copies as bronze has them, with `_rehearsal_changed`: whether a fault changed a value. One scan of
+    the windows' rows, which nothing shuffles but the numbering of equal rows. Which rows change follows from the seed, the copy
     and the row's content.
     """
     recipes = {recipe: index for index, recipe in enumerate(dict.fromkeys(each.recipe for each in copies))}
     by_recipe = {recipes[each.recipe]: each for each in copies}
     table = [(start_of(each.of), each.of[1], each.batch[1], recipes[each.recipe]) for each in copies]
-    kinds = [(WINDOW, MOMENT), ("_of", pa.int32()), ("_copy", pa.int32()), ("_recipe", pa.int32())]
+    kinds = [
+        (WINDOW, MOMENT),
+        ("_rehearsal_of", pa.int32()),
+        ("_rehearsal_copy", pa.int32()),
+        ("_rehearsal_recipe", pa.int32()),
+    ]
     of_window = local_frame(bronze.sparkSession, kinds, table)
     nth = F.row_number().over(W.partitionBy(*ROW_COLUMNS).orderBy(F.lit(1)))
-    rows = bronze.withColumn("_nth", nth).join(F.broadcast(figures), list(BATCH_COLUMNS))
-    rows = rows.withColumnRenamed(SEQUENCE, "_of").join(F.broadcast(of_window), [WINDOW, "_of"])
-    rows = rows.withColumn(CHOICE, F.abs(F.xxhash64(F.lit(seed), "_copy", CONTENT_HASH, "_nth") % F.lit(2**62)))
+    rows = bronze.withColumn("_rehearsal_nth", nth).join(F.broadcast(figures), list(BATCH_COLUMNS))
+    rows = rows.withColumnRenamed(SEQUENCE, "_rehearsal_of").join(F.broadcast(of_window), [WINDOW, "_rehearsal_of"])
+    rows = rows.withColumn(
+        CHOICE, F.abs(F.xxhash64(F.lit(seed), "_rehearsal_copy", CONTENT_HASH, "_rehearsal_nth") % F.lit(2**62))
+    )
     rows = rows.withColumn(DRAW, (F.col(CHOICE) % _RESOLUTION) / F.lit(float(_RESOLUTION)))
     # A draw and a choice of the same number would go together.
     rows = rows.withColumn(CHOICE, F.expr(f"{CHOICE} div {_RESOLUTION}"))
     changes = {column: _changed_text(column, by_recipe) for column in columns}
-    rows = rows.select("*", *[value.alias(f"_new_{c.index}") for c, value in changes.items() if value is not None])
-    rows = rows.withColumn("_times", _times(by_recipe)).where("_times > 0")
-    rows = rows.withColumn("_again", F.explode(F.sequence(F.lit(1), "_times")))
-    differs = [f"NOT ({c.text} <=> _new_{c.index})" for c, value in changes.items() if value is not None]
+    rows = rows.select("*", *[value.alias(f"_rehearsal_new_{c.index}") for c, value in changes.items() if value is not None])
+    rows = rows.withColumn("_rehearsal_times", _times(by_recipe)).where("_rehearsal_times > 0")
+    rows = rows.withColumn("_rehearsal_again", F.explode(F.sequence(F.lit(1), "_rehearsal_times")))
+    differs = [f"NOT ({c.text} <=> _rehearsal_new_{c.index})" for c, value in changes.items() if value is not None]
     changed = F.expr(" OR ".join(differs) or "FALSE")
-    new_texts = {c.stored.lower(): F.col(f"_new_{c.index}") for c, value in changes.items() if value is not None}
+    new_texts = {c.stored.lower(): F.col(f"_rehearsal_new_{c.index}") for c, value in changes.items() if value is not None}
     cells: dict[str, Column] = {name: new_texts.get(name.lower(), F.col(identifier(name))) for name in bronze.columns}
-    cells[SEQUENCE] = F.col("_copy").cast("int")
-    hashed = F.md5(F.concat(F.col(CONTENT_HASH), F.lit("|"), F.col("_copy").cast("string")))
+    cells[SEQUENCE] = F.col("_rehearsal_copy").cast("int")
+    hashed = F.md5(F.concat(F.col(CONTENT_HASH), F.lit("|"), F.col("_rehearsal_copy").cast("string")))
     cells[CONTENT_HASH] = F.when(changed, hashed).otherwise(F.col(CONTENT_HASH))
-    return rows.select(*[cell.alias(name) for name, cell in cells.items()], changed.alias("_changed"))
+    return rows.select(*[cell.alias(name) for name, cell in cells.items()], changed.alias("_rehearsal_changed"))
 
 
 def _changed_text(column: FaultColumn, by_recipe: Mapping[int, FaultyCopy]) -> Column | None:
@@ -174,7 +181,7 @@ def _changed_text(column: FaultColumn, by_recipe: Mapping[int, FaultyCopy]) -> C
         texts = each.fault.texts(each.column, each.partner, each.size) if each.fault and each.column else {}
         if sql := texts.get(column.stored):
             filled = " AND ".join(f"({one.filled}) IS NOT NULL" for one in (each.column, each.partner) if one)
-            chosen = f"_recipe = {index} AND {DRAW} < {each.size.share!r}D AND {filled}"
+            chosen = f"_rehearsal_recipe = {index} AND {DRAW} < {each.size.share!r}D AND {filled}"
             branches.append(f"WHEN {chosen} THEN {sql}")
     return F.expr(f"CASE {' '.join(branches)} ELSE {column.text} END") if branches else None
 
@@ -184,13 +191,13 @@ def _times(by_recipe: Mapping[int, FaultyCopy]) -> Column:
     branches = []
     for index, each in by_recipe.items():
         if each.fault and each.fault.times:
-            branches.append(f"WHEN _recipe = {index} THEN ({each.fault.times(each.column, each.size)})")
+            branches.append(f"WHEN _rehearsal_recipe = {index} THEN ({each.fault.times(each.column, each.size)})")
     return F.expr(f"CASE {' '.join(branches)} ELSE 1 END" if branches else "1")
 
 
 def count_changes(copied: DataFrame) -> dict[Batch, tuple[int, int]]:
     """Return by copy its rows, and those with a changed value. Collects a row per copy."""
     counts = copied.groupBy(F.unix_micros(WINDOW).alias("_at"), SEQUENCE).agg(
-        F.count(F.lit(1)).alias("rows"), F.count_if("_changed").alias("changed")
+        F.count(F.lit(1)).alias("rows"), F.count_if("_rehearsal_changed").alias("changed")
     )
     return {(moment(row["_at"]), row[SEQUENCE]): (row["rows"], row["changed"]) for row in counts.collect()}

@@ -24,7 +24,7 @@ from lakehouse_assets.operations.rehearsal_columns import (
 
 MOST_GROUPS = 20
 # Of each row and copy: a number in [0, 1), and a whole number for choices within a value.
-DRAW, CHOICE = "_draw", "_choice"
+DRAW, CHOICE = "_rehearsal_draw", "_rehearsal_choice"
 LETTERS = {TEXT: "abcdefghijklmnopqrstuvwxyz", NUMBER: "0123456789"}
 
 
@@ -76,7 +76,7 @@ class Fault:
 
 
 def _varies(figures: ColumnFigures) -> bool:
-    return bool(figures.spread)
+    return (figures.spread or 0.0) > 0.0
 
 
 def _edited(column: FaultColumn, letter: str, replaced: int) -> str:
