@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.cli import common
+from lakehouse_assets.cli.checks import add_to_file
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.source_map import SourceMap
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
@@ -183,14 +184,14 @@ def test_suggest(spark, lake, monkeypatch, tmp_path):
     for (suggested,) in (yaml.safe_load(line) for line in lines):
         assert TypeAdapter(AnyCheck).validate_python(suggested)
     assert all("of 6 past windows" in line for line in lines)
-    listed = json.loads(run("suggest", "readings", "--json").stdout)
-    assert len([each for each in listed if not each["flags_too_many"]]) == len(lines)
-    assert "in no file; paste the checks by hand" in str(run("suggest", "readings", "--apply").exception)
+    with pytest.raises(RefusedError, match="in no file; paste the checks by hand"):
+        add_to_file(common.select_tables()[0], ["{check: not_empty}"])
     file = tmp_path / "defs.yaml"
     file.write_text("# Readings.\nattributes:\n  checks:\n    - {check: not_empty}  # always\n  key: [sensor, hour]\n")
     table = LakehouseTable(readings(), tmp_path, SourceMap(read_documents(file)[0]))
     monkeypatch.setattr(common, "select_tables", lambda *_: [table])
-    assert run("suggest", "readings", "--apply").exit_code == 0
+    listed = json.loads(run("suggest", "readings", "--apply", "--json").stdout)
+    assert len([each for each in listed if not each["flags_too_many"]]) == len(lines)
     text = file.read_text()
     assert text.startswith("# Readings.\nattributes:\n  checks:\n    - {check: not_empty}  # always\n    - {check: ")
     assert text.endswith("\n  key: [sensor, hour]\n")

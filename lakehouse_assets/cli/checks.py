@@ -226,10 +226,10 @@ def check_suggest(
         if not proposals:
             common.out.print("nothing to add to the configured checks")
     if apply and (chosen := [p.yaml for p in proposals if not p.flags_too_many]):
-        common.err_lines([f"wrote {len(chosen)} check(s) to {_add_to_file(component, chosen)}"])
+        common.err_lines([f"wrote {len(chosen)} check(s) to {add_to_file(component, chosen)}"])
 
 
-def _add_to_file(component: Any, checks: Sequence[str]) -> Path:
+def add_to_file(component: Any, checks: Sequence[str]) -> Path:
     """Write the checks into the table's file, and return its path."""
     from lakehouse_assets.contracts.added_checks import add_checks
     from lakehouse_assets.storage.atomic_write import write_atomically

@@ -75,6 +75,8 @@ def rehearse(run: Run, request: RehearsalRequest, say: Callable[[str], object] =
     figures = in_memory(measure_figures(rows, columns))
     try:
         windows = read_figures(figures, columns)
+        if not windows:
+            raise RefusedError(f"{run.table}: bronze has no row of these windows; see `lakehouse verify`")
         copies = plan_copies(windows, faulty, kinds, columns, request.columns, request.seed)
         say(f"{len(copies)} copies of {len(windows)} windows")
         judge = CopyJudge(run, suggested_checks(run), records)

@@ -114,7 +114,7 @@ def _measure(rows: DataFrame, columns: Mapping[str, Column], figures: Figures) -
         column, value = columns[name], F.col(identifier(name))
         by_window[f"nulls_{index}"] = F.count_if(value.isNull())
         overall[f"nulls_{index}"] = F.sum(f"nulls_{index}")
-        overall[f"worst_{index}"] = F.max(F.col(f"nulls_{index}") / F.col("rows"))
+        overall[f"worst_{index}"] = F.max(F.try_divide(f"nulls_{index}", "rows"))
         if column.pii:
             continue
         if column.type == "string":
