@@ -240,10 +240,10 @@ def test_suggested_checks_flag_few_new_windows(spark, settings):
     def land_days(over):
         for day in over:
             # Two windows of three have a word of their own.
-            words = ["usual", "usual", f"word{day}" if day % 3 else "usual"]
+            texts = ["usual", "usual", f"word{day}" if day % 3 else "usual"]
             rows = [
                 f"d{day}s{n},{n},{rng.gauss(20, 5):.3f},2024-01-{day:02d}T00:00:00Z,"
-                f"{rng.choice('ABC')}{rng.randint(10**3, 10**6)}-x,{rng.choice(words)}"
+                f"{rng.choice('ABC')}{rng.randint(10**3, 10**6)}-x,{rng.choice(texts)}"
                 for n in range(40 + rng.randint(0, 8))
             ]
             rows = [row if rng.random() > 0.03 else row.replace(",usual", ",NA") for row in rows]
