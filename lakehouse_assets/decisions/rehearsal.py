@@ -63,7 +63,9 @@ def compare(clean: JudgedCopy, faulty: JudgedCopy) -> Detection:
     more rows.
     """
     before = {outcome.check: outcome for outcome in clean.outcomes}
-    stronger = [o for o in faulty.outcomes if _strength(o) and _does_more(before.get(o.check), o)]
+    # Where rows are repeated, so are those that fail on the clean copy.
+    growth = max(faulty.rows / clean.rows, 1.0) if clean.rows else 1.0
+    stronger = [o for o in faulty.outcomes if _strength(o) and _does_more(before.get(o.check), o, growth)]
     stronger.sort(key=_strength, reverse=True)
     if not stronger:
         return Detection("unseen", ())
@@ -78,10 +80,10 @@ def _strength(outcome: Outcome) -> int:
     return max(_STRENGTH[outcome.effect], int(outcome.status in ("failed", "error")))
 
 
-def _does_more(before: Outcome | None, now: Outcome) -> bool:
+def _does_more(before: Outcome | None, now: Outcome, growth: float) -> bool:
     if before is None or _strength(now) > _strength(before):
         return True
-    return _strength(now) == _strength(before) and now.failed_rows > before.failed_rows
+    return _strength(now) == _strength(before) and now.failed_rows > before.failed_rows * growth
 
 
 @dataclass(frozen=True)

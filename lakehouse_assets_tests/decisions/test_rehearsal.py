@@ -3,6 +3,7 @@
 Belongs here: the sums. Does not: copies on Spark (operations/test_rehearse), the page (reports/test_rehearsal).
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -53,6 +54,12 @@ DRIFT = outcome("drift", effect="report", rows=0)
 )
 def test_only_what_the_clean_copy_does_not_have_is_seen(clean, faulty, expected):
     assert compare(judged(*clean), judged(*faulty, fault="unit")) == expected
+
+
+def test_repeated_rows_fail_repeatedly():
+    clean, twice = judged(outcome(rows=2)), replace(judged(outcome(rows=4), fault="duplicated_rows"), rows=20)
+    assert compare(clean, twice).level == "unseen"
+    assert compare(clean, replace(twice, outcomes=(outcome(rows=5),))).level == "rows quarantined"
 
 
 def test_drift_is_named_by_its_feature():
