@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, frames, gate, incremental, profiling, rules, scattered, schema
+from benchmarks import audit, catch_up, demo, frames, gate, incremental, profiling, rehearsal, rules, scattered, schema
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "audit": audit.benchmark,
     "audit-memory": audit.memory_benchmark,
     "schema": schema.benchmark,
+    "rehearsal": rehearsal.benchmark,
 }
 out, err = Console(width=None if sys.stdout.isatty() else 240, highlight=False), Console(stderr=True, highlight=False)
 

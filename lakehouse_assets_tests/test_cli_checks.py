@@ -1,4 +1,4 @@
-"""`lakehouse check run|backtest|suggest` on a small lake: what they print, and the codes they end with.
+"""`lakehouse check run|backtest|suggest|rehearse` on a small lake: what they print, and the codes they end with.
 
 Belongs here: the commands that start Spark. Does not: the others (test_cli), or what a dry run is (operations/test_dry_run).
 """
@@ -13,6 +13,9 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.cli import common
+from lakehouse_assets.cli.checks import add_to_file
+from lakehouse_assets.contracts.document import read_documents
+from lakehouse_assets.contracts.source_map import SourceMap
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs.dry_run import gold_run
@@ -170,7 +173,7 @@ def test_suggest_needs_a_hundred_rows(lake):
     assert "at least 100 are needed" in str(run("suggest", "readings").exception)
 
 
-def test_suggest(spark, lake):
+def test_suggest(spark, lake, monkeypatch, tmp_path):
     for day in (4, 5, 6):
         land(lake, day, [f"s{n},{day * 100 + n},{n},2024-01-{day:02d}T00:00:00Z" for n in range(40)])
     heal(spark, lake, [4, 5, 6])
@@ -180,4 +183,44 @@ def test_suggest(spark, lake):
     assert len(lines) > 2
     for (suggested,) in (yaml.safe_load(line) for line in lines):
         assert TypeAdapter(AnyCheck).validate_python(suggested)
-    assert len(json.loads(run("suggest", "readings", "--json").stdout)) == len(lines)
+    assert all("of 6 past windows" in line for line in lines)
+    with pytest.raises(RefusedError, match="in no file; paste the checks by hand"):
+        add_to_file(common.select_tables()[0], ["{check: not_empty}"])
+    file = tmp_path / "defs.yaml"
+    file.write_text("# Readings.\nattributes:\n  checks:\n    - {check: not_empty}  # always\n  key: [sensor, hour]\n")
+    table = LakehouseTable(readings(), tmp_path, SourceMap(read_documents(file)[0]))
+    monkeypatch.setattr(common, "select_tables", lambda *_: [table])
+    listed = json.loads(run("suggest", "readings", "--apply", "--json").stdout)
+    assert len([each for each in listed if not each["flags_too_many"]]) == len(lines)
+    text = file.read_text()
+    assert text.startswith("# Readings.\nattributes:\n  checks:\n    - {check: not_empty}  # always\n    - {check: ")
+    assert text.endswith("\n  key: [sensor, hour]\n")
+    assert len(read_documents(file)[0].data["attributes"]["checks"]) == len(lines) + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["gold_sensors"], "gold has no windows to copy"),
+        (["readings", "--fault", "typo"], "there is no such fault; there are swapped_columns"),
+        (["readings", "--page", "nowhere/page.html"], "there is no folder nowhere; make it first"),
+    ],
+)
+def test_a_rehearsal_that_cannot_be_is_refused(lake, arguments, text):
+    refused = run("rehearse", *arguments)
+    assert isinstance(refused.exception, RefusedError)
+    assert text in str(refused.exception)
+
+
+@pytest.mark.exhaustive(seconds=20)
+def test_a_rehearsal_prints_its_scorecard_and_writes_its_page(lake, tmp_path):
+    page = tmp_path / "page.html"
+    arguments = ["rehearse", "readings", "--fault", "unit", "--windows", "1", "--clean", "2", "--seed", "1"]
+    listed = run(*arguments, "--page", str(page), "--at-least", "0.9")
+    assert listed.exception.exit_code == 8
+    assert "25% of the faulty copies were seen, and --at-least asks for 90%" in str(listed.exception)
+    assert "2 clean copies: no check failed" in listed.output
+    assert "Rehearsal of readings" in page.read_text()
+    again = run(*arguments, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout) == json.loads(run(*arguments, "--json").stdout)

@@ -22,7 +22,7 @@ ANSWERS = PAGE.partition("## What do I touch?")[2].partition("\n## ")[0]
 SECTIONS = {title: text for title, _, text in (part.partition("\n") for part in ANSWERS.split("\n### ")[1:])}
 SUBJECTS = (
     "A check kind", "A source kind", "A column of `ops/decisions`", "The order of ties", "A drift default", "A plot",
-    "A command", "The retry policy", "An alert channel", "A verdict",
+    "A kind of fault", "A command", "The retry policy", "An alert channel", "A verdict",
 )  # fmt: skip
 NEW_FILE = re.compile(r"^New file `([\w/.]+)`:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

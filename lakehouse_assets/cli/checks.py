@@ -13,6 +13,7 @@ import typer
 from lakehouse_assets.cli import common
 from lakehouse_assets.cli.dry_runs import Layer, open_session, try_on_gold, try_on_windows
 from lakehouse_assets.cli.frames import check_table
+from lakehouse_assets.cli.rehearsal import check_rehearse
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.settings import Settings
@@ -20,6 +21,7 @@ from lakehouse_assets.settings import Settings
 check_app = typer.Typer(
     no_args_is_help=True, help="Checks: the available types, those configured, whether they are valid, and dry runs."
 )
+check_app.command("rehearse")(check_rehearse)
 Windows = Annotated[str | None, typer.Option("--window", "--windows", help="A window's key, or A..B (both included).")]
 
 
@@ -199,20 +201,43 @@ def check_backtest(
 
 
 @check_app.command("suggest")
-def check_suggest(table: str, as_json: common.AsJson = False) -> None:
-    """Propose checks as YAML, from the published data. Read them before you paste them under `checks:`."""
-    import yaml
+def check_suggest(
+    table: str,
+    apply: Annotated[bool, typer.Option("--apply", help="Write them under `checks:` of the table's defs.yaml.")] = False,
+    as_json: common.AsJson = False,
+) -> None:
+    """Propose checks as YAML, from the published data, with the number of past windows that each would have flagged. Read them
+    before you paste them under `checks:`. Those that flag more than one window in twenty are comments, and are not written.
 
-    spec = common.select_tables(table)[0].spec
+    Code 5: silver has fewer than 100 rows, or the layout of the YAML leaves no place for them.
+    """
+    component = common.select_tables(table)[0]
     with open_session(f"reading silver {table}") as values:
-        from lakehouse_assets.operations.suggest import suggest
+        from lakehouse_assets.operations.suggest import suggest, try_proposals
         from lakehouse_assets.pipeline.run import Run
 
-        proposals = suggest(Run(spec=spec, **values))
+        run = Run(spec=component.spec, **values)
+        proposals = try_proposals(run, suggest(run))
     if as_json:
-        common.show([{"check": p.check, "because": p.because} for p in proposals], True)
-        return
-    options: Any = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
-    common.show_lines(f"- {yaml.safe_dump(p.check, **options).strip()}  # {p.because}" for p in proposals)
-    if not proposals:
-        common.out.print("nothing to add to the configured checks")
+        names = ("check", "because", "windows", "flagged", "flags_too_many")
+        common.show([{name: getattr(p, name) for name in names} for p in proposals], True)
+    else:
+        common.show_lines(f"{'# ' if p.flags_too_many else ''}- {p.yaml}  # {p.reason}" for p in proposals)
+        if not proposals:
+            common.out.print("nothing to add to the configured checks")
+    if apply and (chosen := [p.yaml for p in proposals if not p.flags_too_many]):
+        common.err_lines([f"wrote {len(chosen)} check(s) to {add_to_file(component, chosen)}"])
+
+
+def add_to_file(component: Any, checks: Sequence[str]) -> Path:
+    """Write the checks into the table's file, and return its path."""
+    from lakehouse_assets.contracts.added_checks import add_checks
+    from lakehouse_assets.storage.atomic_write import write_atomically
+
+    document = component.source_map.document
+    if document is None:
+        raise RefusedError(f"{component.spec.name}: its YAML is in no file; paste the checks by hand")
+    file = document.path.resolve()  # what a link points to
+    text = add_checks(document, file.read_bytes().decode("utf-8"), component.source_map.root, checks)
+    write_atomically(file, text.encode())
+    return file

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse_assets.contracts.columns import Column, declared_type, unfit_name
 from lakehouse_assets.contracts.frame_rules import FrameRules, is_hidden
+from lakehouse_assets.decisions.proposals import NUMBERS
 from lakehouse_assets.frames.session import require_frame
-from lakehouse_assets.operations.suggest import NUMBERS, propose
+from lakehouse_assets.operations.suggest import propose
 
 MOST_FEATURES = 10
 

@@ -24,13 +24,13 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.measures.batches import batches_of, isolate_failures, select_batches
+from lakehouse_assets.measures.batches import batches_of, isolate_failures, one_of_each_window, select_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
 from lakehouse_assets.measures.profile import profile_batches
 from lakehouse_assets.measures.scan import fused_metrics, scan
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
-PER_CHECK, PER_BATCH, LENGTH = 5, 3, 200  # examples, and characters of one
+PER_BATCH, LENGTH = 3, 200  # examples, and characters of one
 Metrics = dict[str, Any]
 Numbers = dict[Batch, BatchNumbers]
 Errors = dict[Batch, dict[str, str]]
@@ -47,6 +47,7 @@ class MeasurePlan:
     rules: Sequence[str]
     personal: bool
     deferred: Sequence[Check] = ()
+    examples: bool = True
 
 
 def measure_batches(
@@ -63,7 +64,13 @@ def measure_batches(
     except SCAN_ERRORS:
         numbers = _scan_by_check(staged, plan, metrics, errors, batches_of(staged) if batches is None else batches)
     chosen = sorted(numbers) if batches is None else batches
-    answers = query_failures(staged, plan.checks, plan.context, chosen, errors, numbers, personal=plan.personal)
+    answers: dict[Batch, dict[str, Metrics]] = {}
+    for some in one_of_each_window(chosen):
+        rows = staged if len(some) == len(chosen) else select_batches(staged, some)
+        scanned = {batch: numbers[batch] for batch in some if batch in numbers} if plan.examples else None
+        answers |= query_failures(
+            rows, plan.checks, plan.context, some, errors, scanned, personal=plan.personal, examples=plan.examples
+        )
     return {b: numbers.get(b, BatchNumbers()).completed(metrics, answers.get(b, {}), errors.get(b, {})) for b in chosen}
 
 
@@ -115,11 +122,12 @@ def query_failures(
     scanned: Mapping[Batch, BatchNumbers] | None = None,
     *,
     personal: bool,
+    examples: bool = True,
 ) -> dict[Batch, dict[str, Metrics]]:
     """Return the metrics of these checks by batch. A failing query puts its check in error, in ``errors``, and stops no other.
 
-    ``scanned``: the fused metrics. A fused check that fails by them gets its examples here. ``personal``: the rows have
-    personal values, which no error may quote.
+    ``scanned``: the fused metrics. A fused check that fails by them gets its examples here, unless none are wanted.
+    ``personal``: the rows have personal values, which no error may quote.
     """
     metrics_of: dict[Batch, dict[str, Metrics]] = {batch: {} for batch in batches}
     queries = _Queries(staged.where(F.col("_clean")), context, sorted(batches), personal)
@@ -135,7 +143,8 @@ def query_failures(
                 attempt = partial(queries.run_by_window, check, query, measured)
                 failures = isolate_failures(queries.batches, attempt, personal=personal)
             fused = {batch: numbers.metrics.get(check.id, {}) for batch, numbers in (scanned or {}).items()}
-            for batch, texts in collect_examples(queries.clean, check, context, measured if query else fused).items():
+            failing = (measured if query else fused) if examples else {}
+            for batch, texts in collect_examples(queries.clean, check, context, failing).items():
                 measured[batch] = {**measured.get(batch, {}), "examples": texts}
         for batch, message in failures.items():
             errors.setdefault(batch, {})[check.id] = message
@@ -190,25 +199,6 @@ class _Queries:
         starts = local_frame(self.clean.sparkSession, kinds, batches)
         end = F.expr(self.context.window_end_sql).alias("_window_end")
         return starts.select(F.col("p_extracted_at").alias("_window_start"), end, "extraction_seq")
-
-
-def collect_failing_samples(staged: DataFrame) -> dict[str, list[str]]:
-    """Return at most five different ``window value`` texts per check over all batches of a run. Collects 5 × checks rows.
-    Values of `pii` columns were masked at staging.
-    """
-    reasons = staged.select("p_extracted_at", F.explode("_reasons").alias("r"))
-    texts = reasons.select(
-        F.col("r.check").alias("check"),
-        F.date_format("p_extracted_at", "yyyy-MM-dd HH:mm").alias("window"),
-        F.coalesce("r.value", F.lit("NULL")).alias("value"),
-    ).distinct()
-    # In the order of a hash of the text: samples come from all windows, and no other column is read.
-    first = W.partitionBy("check").orderBy(F.xxhash64("window", "value"), "window", "value")
-    ranked = texts.select("*", F.row_number().over(first).alias("n"))
-    samples: dict[str, list[str]] = {}
-    for row in ranked.where(F.col("n") <= PER_CHECK).orderBy("check", "n").collect():
-        samples.setdefault(row["check"], []).append(f"{row['window']}: {row['value']}")
-    return samples
 
 
 def collect_examples(

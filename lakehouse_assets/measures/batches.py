@@ -4,6 +4,7 @@ Belongs here: selecting batches, bisection to single ones, staging without the f
 error's text (error_text).
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -43,6 +44,18 @@ def batches_of(rows: DataFrame) -> list[Batch]:
     """Return the batches of these rows, sorted. Collects a row each."""
     distinct = rows.select(F.unix_micros("p_extracted_at").alias("window"), "extraction_seq").distinct().collect()
     return sorted((moment(row["window"]), row["extraction_seq"]) for row in distinct)
+
+
+def one_of_each_window(batches: Collection[Batch]) -> list[list[Batch]]:
+    """Return the batches in groups without two of one window: queries by window cannot tell them apart. Usually one group."""
+    groups: list[list[Batch]] = []
+    count: Counter[datetime | None] = Counter()
+    for batch in sorted(batches):
+        if count[batch[0]] == len(groups):
+            groups.append([])
+        groups[count[batch[0]]].append(batch)
+        count[batch[0]] += 1
+    return groups
 
 
 def error_of(attempt: Callable[[], object], *, personal: bool) -> str | None:

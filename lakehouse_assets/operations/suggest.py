@@ -1,43 +1,43 @@
-"""Checks that published rows would pass, proposed from drift's profiles and silver, for a person to read and paste.
+"""Checks that published rows would pass, proposed from drift's profiles and silver, and tried on past windows.
 
-Belongs here: profiles and silver → figures of each column → proposals. Does not: trying them (dry_run), or writing YAML.
+Belongs here: profiles and silver → figures of each column; the trial. Does not: which checks follow from them
+(decisions/proposals), or writing YAML.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from math import ceil, floor, log10
 from typing import Any
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.patterns import refusal
 from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.sharing import CHECK
+from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.proposals import NUMBERS, Proposal, propose_for_column, propose_for_rows
+from lakehouse_assets.decisions.shapes import FROM, TO, pattern_of
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import ColumnFigures, read_column_figures
 
 FEW = 20  # different texts up to which a list of them is proposed
+MOST_SHAPES = 50  # shapes of texts up to which a pattern is proposed
 ENOUGH = 100  # rows below which nothing is proposed
-WINDOWS = 5  # windows below which no number of rows is proposed
+TRIED = 60  # newest accepted windows that proposals are tried on
 Figures = dict[str, dict[str, Any]]
-NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A check as YAML's values, and what it was seen in."""
-
-    check: dict[str, Any]
-    because: str
 
 
 def suggest(run: Run) -> list[Proposal]:
-    """Proposals for what is not declared yet. Two aggregations over silver; collects one row, and at most 20 texts a column.
+    """Proposals for what is not declared yet. Two aggregations over silver; collects one row, and at most 20 texts or 50 shapes
+    a column.
 
     Columns that drift has profiled in every accepted window are read from these profiles: they have each window as it was
     judged, silver only what later windows left of it. No value of a `pii` column is read. Raises RefusedError if silver has
@@ -50,9 +50,41 @@ def suggest(run: Run) -> list[Proposal]:
     log = logs.decisions(run.settings, spec.name)
     stored = read_column_figures(run.settings, spec, log)
     figures = {n: _of_profiles(windows) for n, windows in stored.items() if spec.columns[n].type.startswith(NUMBERS)}
-    proposals = [*propose(silver, f"silver {spec.name}", spec.columns, spec.key, figures), *_of_rows(log)]
+    counts = [decision.counts.rows_in for decision in ledger.accepted_decisions(log).values()]
+    proposals = [*propose(silver, f"silver {spec.name}", spec.columns, spec.key, figures), *propose_for_rows(counts)]
     declared = {(check.check, *check.own_columns) for check in spec.checks}
     return [p for p in proposals if (p.check["check"], *_columns(p.check)) not in declared]
+
+
+def try_proposals(run: Run, proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Return the proposals with the number of the newest accepted windows, at most 60, that each fails. One staging of these
+    windows for all of them.
+    """
+    accepted = ledger.accepted_decisions(logs.decisions(run.settings, run.table))
+    newest = ledger.latest_extractions(logs.extractions(run.settings, run.table))
+    # Of a window whose newest extraction is quarantined, bronze's newest rows are not what was accepted.
+    accepted_windows = [
+        window_at(start, run.spec.extraction.cadence) for start, record in newest.items() if record.batch in accepted
+    ]
+    windows = sorted(window for window in accepted_windows if window.start in newest)[-TRIED:]
+    if not proposals or not windows:
+        return list(proposals)
+    checks = [CHECK.validate_python({**p.check, "name": f"proposal_{index}"}) for index, p in enumerate(proposals)]
+    result = try_checks(run, checks, windows)
+    failed = Counter(each.outcome.check for each in result.outcomes if each.outcome.status in ("failed", "error"))
+    return [p.tried(len(windows), failed[check.id]) for p, check in zip(proposals, checks, strict=True)]
+
+
+def suggested_checks(run: Run) -> list[tuple[Check, str]]:
+    """Return the proposals as checks that only warn, under names of their own, each with its YAML; none where `suggest`
+    refuses.
+    """
+    try:
+        proposals = suggest(run)
+    except RefusedError:
+        return []
+    named = [({**p.check, "severity": "warning", "name": f"proposal_{index}"}, p.yaml) for index, p in enumerate(proposals)]
+    return [(CHECK.validate_python(check), text) for check, text in named]
 
 
 def propose(
@@ -65,45 +97,79 @@ def propose(
     count = _measure(rows, columns, figures)
     if count < ENOUGH:
         raise RefusedError(f"{name} has {count} rows; at least {ENOUGH} are needed")
-    lists = _lists(rows, figures)
-    return [p for each in columns for p in _of_column(columns, key, each, count, figures[each], lists.get(each))]
+    _add_texts(rows, figures)
+    return [p for n, column in columns.items() for p in propose_for_column(column, n, count, figures[n], is_key=n in key)]
 
 
 def _columns(check: dict[str, Any]) -> tuple[str, ...]:
     return (check["column"],) if "column" in check else ()
 
 
-def _measure(silver: DataFrame, columns: Mapping[str, Column], figures: Figures) -> int:
-    """Add the figures of the other columns, in one aggregation. Returns silver's rows."""
-    aggregates = {"rows": F.count(F.lit(1))}
+def _measure(rows: DataFrame, columns: Mapping[str, Column], figures: Figures) -> int:
+    """Add the figures of the other columns, in one aggregation by window, if the rows have windows. Returns the rows."""
+    by_window: dict[str, SparkColumn] = {"rows": F.count(F.lit(1))}
+    overall: dict[str, SparkColumn] = {"rows": F.sum("rows"), "windows": F.count(F.lit(1))}
     names = [name for name in columns if name not in figures]
     for index, name in enumerate(names):
         column, value = columns[name], F.col(identifier(name))
-        aggregates[f"nulls_{index}"] = F.count_if(value.isNull())
+        by_window[f"nulls_{index}"] = F.count_if(value.isNull())
+        overall[f"nulls_{index}"] = F.sum(f"nulls_{index}")
+        overall[f"worst_{index}"] = F.max(F.try_divide(f"nulls_{index}", "rows"))
         if column.pii:
             continue
         if column.type == "string":
-            aggregates[f"distinct_{index}"] = F.approx_count_distinct(value)
+            for figure, text in (("distinct", value), ("shapes", _shape(value))):
+                by_window[f"{figure}_{index}"] = F.hll_sketch_agg(text)
+                overall[f"{figure}_{index}"] = F.hll_sketch_estimate(F.hll_union_agg(f"{figure}_{index}"))
             value = F.length(value)
         elif column.type.startswith(NUMBERS):
             number = value.cast("double")
             value = F.when(~F.isnan(number) & (F.abs(number) != float("inf")), number)
         else:
             continue
-        aggregates |= {f"low_{index}": F.min(value), f"high_{index}": F.max(value)}
-    row = silver.agg(*[value.alias(name) for name, value in aggregates.items()]).collect()[0].asDict()  # one row
+        by_window |= {f"low_{index}": F.min(value), f"high_{index}": F.max(value)}
+        overall |= {f"low_{index}": F.min(f"low_{index}"), f"high_{index}": F.max(f"high_{index}")}
+    grouped = rows.groupBy(*[WINDOW] if WINDOW in rows.columns else [])
+    measured = grouped.agg(*[value.alias(name) for name, value in by_window.items()])
+    row = measured.agg(*[value.alias(name) for name, value in overall.items()]).collect()[0].asDict()  # one row
     for index, name in enumerate(names):
-        figures[name] = {figure: row.get(f"{figure}_{index}") for figure in ("nulls", "low", "high", "distinct")}
-    return row["rows"]
+        kinds = ("nulls", "worst", "low", "high", "distinct", "shapes")
+        figures[name] = {figure: row.get(f"{figure}_{index}") for figure in kinds} | {"windows": row["windows"]}
+    return row["rows"] or 0
 
 
-def _lists(silver: DataFrame, figures: Figures) -> dict[str, list[str]]:
-    few = [name for name, f in figures.items() if 0 < (f.get("distinct") or 0) <= FEW and (f["high"] or 0) <= 100]
-    if not few:
-        return {}
-    sets = [F.slice(F.array_sort(F.collect_set(F.col(identifier(name)))), 1, FEW + 1).alias(name) for name in few]
-    by_column = silver.agg(*sets).collect()[0].asDict()  # one row of at most 21 texts a column
-    return {name: values for name, values in by_column.items() if len(values) <= FEW}
+def _shape(text: SparkColumn) -> SparkColumn:
+    return F.translate(text, FROM, TO)
+
+
+def _add_texts(rows: DataFrame, figures: Figures) -> None:
+    """Add the texts of columns with few of them, and patterns of those with few shapes, from one aggregation."""
+    short = {name: f for name, f in figures.items() if (f.get("distinct") or 0) > 0 and (f["high"] or 0) <= 100}
+    few = [name for name, f in short.items() if f["distinct"] <= FEW]
+    alike = [name for name, f in short.items() if name not in few and f["shapes"] <= MOST_SHAPES]
+    if not few and not alike:
+        return
+    columns = {name: F.col(identifier(name)) for name in few} | {name: _shape(F.col(identifier(name))) for name in alike}
+    by_window = rows.groupBy(*[WINDOW] if WINDOW in rows.columns else [])
+    sets = by_window.agg(*[F.collect_set(c).alias(f"s{index}") for index, c in enumerate(columns.values())])
+    every = [F.flatten(F.collect_list(f"s{index}")).alias(f"s{index}") for index, _ in enumerate(columns)]
+    cells = [cell for index, _ in enumerate(columns) for cell in _distinct_texts(index)]
+    row = sets.agg(*every).select(*cells).collect()[0]  # one row of at most 51 texts a column
+    for index, name in enumerate(columns):
+        texts, lone = row[f"texts{index}"], row[f"lone{index}"]
+        if name in few and len(texts) <= FEW:
+            # A text of one window only is one that the other windows did not let expect.
+            figures[name] |= {"values": texts, "lone": lone if figures[name]["windows"] > 1 else 0}
+        elif name in alike and len(texts) <= MOST_SHAPES:
+            pattern = pattern_of(texts)
+            figures[name]["pattern"] = pattern if pattern and not refusal(pattern) else None
+
+
+def _distinct_texts(index: int) -> list[SparkColumn]:
+    """Return the sorted texts of the windows' sets, and how many of them are in one set only."""
+    texts = F.array_sort(F.array_distinct(f"s{index}"))
+    lone = F.filter(texts, lambda text: F.size(F.filter(f"s{index}", lambda other: other == text)) == 1)
+    return [F.slice(texts, 1, MOST_SHAPES + 1).alias(f"texts{index}"), F.size(lone).alias(f"lone{index}")]
 
 
 def _of_profiles(windows: Sequence[ColumnFigures]) -> dict[str, Any]:
@@ -115,67 +181,3 @@ def _of_profiles(windows: Sequence[ColumnFigures]) -> dict[str, Any]:
         "windows": len(windows),
         "worst": max((w.nulls / w.rows for w in windows if w.rows), default=0),
     }
-
-
-def _of_column(
-    columns: Mapping[str, Column],
-    key: Sequence[str],
-    name: str,
-    silver_rows: int,
-    figures: Mapping[str, Any],
-    values: Sequence[str] | None,
-) -> list[Proposal]:
-    rows, nulls, low, high = figures.get("rows", silver_rows), figures["nulls"], figures["low"], figures["high"]
-    where = f" in {windows} windows" if (windows := figures.get("windows")) else ""
-    worst, proposals = figures.get("worst", 0), []
-    if not nulls and name not in key:
-        proposals.append(Proposal({"check": "not_null", "column": name}, f"no NULL in {rows} rows"))
-    elif 0 < nulls < rows and worst < 1:
-        # Twice what is usual, and more than any window had.
-        share = max(2 * nulls / rows, 1.2 * worst)
-        most = min(ceil(share * 1000) / 1000, 0.999)
-        check = {"check": "null_share", "column": name, "max": most, "severity": "warning"}
-        proposals.append(Proposal(check, f"{nulls / rows:.2%} are NULL{where}"))
-    if low is None or high is None:
-        return proposals
-    if columns[name].type == "string":
-        if values:
-            check = {"check": "in_set", "column": name, "values": list(values)}
-            proposals.append(Proposal(check, f"{len(values)} different texts"))
-        elif low == high and low:
-            proposals.append(Proposal({"check": "length", "column": name, "min": low, "max": high}, f"all are {low} long"))
-    elif max(abs(low), abs(high)) < 1e300:
-        least, most = bounds(low, high)
-        check = {"check": "in_range", "column": name, "min": least, "max": most, "severity": "warning"}
-        proposals.append(Proposal(check, f"seen from {low:g} to {high:g}{where}"))
-    return proposals
-
-
-def bounds(low: float, high: float) -> tuple[float, float]:
-    """Round bounds with a fifth of the range to spare; what was never below zero is not expected to be.
-
-    >>> bounds(12.94, 100.0)
-    (0, 120)
-    """
-    spare = (high - low) / 5 or max(abs(high) / 5, 1.0)
-    power = floor(log10(spare))
-    step = 10.0**power
-    least = _of_steps(floor(round((low - spare) / step, 9)), power)
-    most = _of_steps(ceil(round((high + spare) / step, 9)), power)
-    return (0 if low >= 0 > least else least), (0 if low < 0 >= high and most > 0 else most)
-
-
-def _of_steps(count: int, power: int) -> float:
-    value = Decimal(count).scaleb(power)
-    return int(value) if value == value.to_integral_value() and abs(value) < 10**15 else float(value)
-
-
-def _of_rows(log: Sequence[Decision]) -> list[Proposal]:
-    live = ledger.accepted_decisions(log).values()
-    counts = sorted(d.counts.rows_in for d in live)
-    if len(counts) < WINDOWS or not counts[0]:
-        return []
-    usual = counts[len(counts) // 2]
-    low, high = floor(counts[0] / usual * 8) / 10, ceil(counts[-1] / usual * 12) / 10
-    check = {"check": "row_count_ratio", "min": low, "max": high, "severity": "warning"}
-    return [Proposal(check, f"{len(counts)} windows had {counts[0]} to {counts[-1]} rows, {usual} in the middle")]

@@ -19,9 +19,10 @@ from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.verdict import add_deferred_outcomes
-from lakehouse_assets.measures.batch_numbers import MeasurePlan, collect_failing_samples, measure_batches, query_failures
+from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches, query_failures
 from lakehouse_assets.measures.batches import Broken, errors_by_batch
 from lakehouse_assets.measures.error_text import masked_text
+from lakehouse_assets.measures.failing_samples import collect_failing_samples
 from lakehouse_assets.pipeline.reference_tables import never_published
 from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, version_marks

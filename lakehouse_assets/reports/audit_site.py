@@ -76,7 +76,7 @@ def build_site(
     results = [(table, result) for table, record in newest.items() for result in record.results]
     of_rules = {rule.name: [(table, r) for table, r in results if r["rule"] == rule.name] for rule in rules.rules}
     pages = {
-        "index.html": _render(
+        "index.html": render(
             "overview",
             root="",
             made_at=made_at,
@@ -90,10 +90,10 @@ def build_site(
     for table, record in newest.items():
         values = _table_values(record, history[table], rules)
         context = contexts.get(table, TableContext())
-        pages[page_path(table)] = _render("table", root="../", made_at=made_at, beside=context, **values)
+        pages[page_path(table)] = render("table", root="../", made_at=made_at, beside=context, **values)
     for rule in rules.rules:
         unfit = [(table, column, why) for table, r in newest.items() for name, column, why in r.unfit if name == rule.name]
-        pages[_rule_page(rule.name)] = _render(
+        pages[_rule_page(rule.name)] = render(
             "rule",
             root="../",
             made_at=made_at,
@@ -252,5 +252,6 @@ def _templates() -> SandboxedEnvironment:
     return environment
 
 
-def _render(name: str, **values: Any) -> str:
+def render(name: str, **values: Any) -> str:
+    """Return a page of one of the templates."""
     return _templates().get_template(f"{name}.html.j2").render(values)

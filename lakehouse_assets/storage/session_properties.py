@@ -21,6 +21,16 @@ def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
 
 
 @contextmanager
+def no_codegen(spark: SparkSession) -> Iterator[None]:
+    """Within the block, expressions are interpreted: compiling a projection with hundreds of branches takes half a minute."""
+    with (
+        set_session_property(spark, "spark.sql.codegen.wholeStage", "false"),
+        set_session_property(spark, "spark.sql.codegen.factoryMode", "NO_CODEGEN"),
+    ):
+        yield
+
+
+@contextmanager
 def disable_ansi(spark: SparkSession) -> Iterator[None]:
     """Within the block, a new expression gives NULL where a cast or a division would stop the scan."""
     with set_session_property(spark, "spark.sql.ansi.enabled", "false"):

@@ -108,3 +108,5 @@ def test_proposals_are_rules_that_the_frame_passes(spark):
         assert result.passed, result
     with pytest.raises(RefusedError, match="at least 100"):
         Gate.suggest(spark.range(5))
+    with pytest.raises(RefusedError, match="0 rows; at least 100"):
+        Gate.suggest(spark.range(0))

@@ -18,7 +18,15 @@ from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.gate import judge_checks
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches
-from lakehouse_assets.measures.batches import Broken, batches_of, errors_by_batch, evaluate, row_probes, stage_or_isolate
+from lakehouse_assets.measures.batches import (
+    Broken,
+    batches_of,
+    errors_by_batch,
+    evaluate,
+    one_of_each_window,
+    row_probes,
+    stage_or_isolate,
+)
 from lakehouse_assets.measures.profile import measure_profiles
 from lakehouse_assets.measures.stage import declared_rules
 from lakehouse_assets.pipeline.extract import extract
@@ -184,6 +192,13 @@ def test_a_foreign_key_reads_another_table(typed, spark):
     others = {"sensors": spark.createDataFrame([("a",), ("c",)], "id string")}
     results = measure_checks(typed, [check], CONTEXT, others)
     assert [results[batch].failed_rows[check.id] for batch in (FIRST, SECOND)] == [2, 0]
+
+
+def test_two_batches_of_a_window_are_never_asked_together():
+    one, other = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)
+    assert one_of_each_window([(other, 1), (one, 1)]) == [[(one, 1), (other, 1)]]
+    assert one_of_each_window([(one, 2), (one, 1), (other, 7)]) == [[(one, 1), (other, 7)], [(one, 2)]]
+    assert one_of_each_window([]) == []
 
 
 def test_no_rows_no_batches(typed):

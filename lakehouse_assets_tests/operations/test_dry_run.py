@@ -3,6 +3,7 @@
 Belongs here: trials, backtests and proposals on real Delta. Does not: the commands (test_cli), the gate.
 """
 
+import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks, with_check
-from lakehouse_assets.operations.suggest import bounds, suggest
+from lakehouse_assets.operations.suggest import suggest, try_proposals
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, rows_of, runner, window
 
@@ -177,7 +178,7 @@ def test_suggested_checks_pass(spark, settings):
     assert {"check": "in_set", "column": "code", "values": ["AX", "BX", "CX"]} in proposed
     assert {"check": "in_range", "column": "value", "min": 0, "max": 120, "severity": "warning"} in proposed
     assert {"check": "null_share", "column": "note", "max": 0.273, "severity": "warning"} in proposed
-    assert {"check": "length", "column": "free", "min": 4, "max": 4} in proposed
+    assert {"check": "matches", "column": "free", "pattern": "^[a-z][0-9]{3}$", "severity": "warning"} in proposed
     assert {"check": "not_null", "column": "who"} in proposed
     assert {"check": "row_count_ratio", "min": 0.8, "max": 1.2, "severity": "warning"} in proposed
     named = [p.get("column") for p in proposed]
@@ -229,17 +230,37 @@ def test_nothing_is_proposed_of_little(spark, settings):
         suggest(runner(spark, settings))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (12.94, 100.0, (0, 120)), (0, 1, (0, 1.2)), (5, 5, (4, 6)), (0, 0, (0, 1)), (-3, -1, (-3.4, -0.6)),
-        (-1, 100, (-30, 130)), (1e6, 2e6, (8e5, 2.2e6)), (0.001, 0.002, (0.0008, 0.0022)), (-5, 0, (-6, 0)),
-        (123456789, 123456999, (123456740, 123457050)), (1000000.123, 1000000.456, (1000000.05, 1000000.53)),
-        (-1.7e300, 1.7e300, (-2.4e300, 2.4e300)),
-    ],
-)  # fmt: skip
-def test_round_bounds(low, high, expected):
-    rounded = bounds(low, high)
-    assert rounded == pytest.approx(expected)
-    assert rounded[0] <= low
-    assert rounded[1] >= high
+@pytest.mark.exhaustive(seconds=60)
+def test_suggested_checks_flag_few_new_windows(spark, settings):
+    """Proposals of 20 windows, judged on 10 more of the same distribution: at most one of twenty, as it is stated."""
+    rng = random.Random(24)
+    columns = {"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "code": "string", "rare": "string"}
+    spec = readings(columns=columns, checks=[])
+
+    def land_days(over):
+        for day in over:
+            # Two windows of three have a word of their own.
+            texts = ["usual", "usual", f"word{day}" if day % 3 else "usual"]
+            rows = [
+                f"d{day}s{n},{n},{rng.gauss(20, 5):.3f},2024-01-{day:02d}T00:00:00Z,"
+                f"{rng.choice('ABC')}{rng.randint(10**3, 10**6)}-x,{rng.choice(texts)}"
+                for n in range(40 + rng.randint(0, 8))
+            ]
+            rows = [row if rng.random() > 0.03 else row.replace(",usual", ",NA") for row in rows]
+            land(settings, day, rows, ",".join(columns))
+        heal(spark, settings, over, spec)
+
+    land_days(range(1, 21))
+    run = runner(spark, settings, spec)
+    proposed = try_proposals(run, suggest(run))
+    kinds = {(p.check["check"], p.check.get("column")) for p in proposed}
+    assert {("matches", "code"), ("in_range", "value"), ("null_share", "rare")} <= kinds
+    kept_proposals = [p for p in proposed if not p.flags_too_many]
+    # The words of single windows make a list that the next window breaks.
+    assert ("in_set", "rare") not in {(p.check["check"], p.check.get("column")) for p in kept_proposals}
+    land_days(range(21, 31))
+    checks = [check(**p.check) for p in kept_proposals]
+    outcomes = try_checks(runner(spark, settings, spec), checks, [window(day) for day in range(21, 31)]).outcomes
+    assert len(outcomes) == 10 * len(checks)
+    flagged = [each.outcome.check for each in outcomes if each.outcome.status in ("failed", "error")]
+    assert len(flagged) <= len(outcomes) / 20, flagged
