@@ -1,0 +1,256 @@
+"""A worker's process: definitions and one Spark session, kept; runs one after another, each with a session of its own.
+
+Belongs here: the loop, and what happens between two runs. Does not: who gets a run (pool), or interrupting one (watcher).
+"""
+
+import contextlib
+import gc
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from filelock import Timeout
+from pyspark.sql import SparkSession
+
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.orchestration.dagster_runs import (
+    capture_interrupts,
+    execute_launched_run,
+    executes_in_process,
+    forget_definitions,
+    keep_definitions,
+)
+from lakehouse_assets.orchestration.workers.choice import reason_to_end
+from lakehouse_assets.orchestration.workers.fingerprint import LoadedFiles, folder_mark
+from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
+from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
+from lakehouse_assets.orchestration.workers.watcher import Watcher
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.session import build_session
+from lakehouse_assets.storage.session_reset import kill_java, session_of_one_run
+
+# A worker whose folder is gone ends: nobody can find it.
+IDLE_LOOK_SECONDS = 5.0
+# Files of the project that a process reads once.
+READ_ONCE = ("dagster.yaml", "workspace.yaml", "pyproject.toml", "dg.toml", ".env")
+log = logging.getLogger("lakehouse.worker")
+
+
+class WorkerProcess:
+    """One worker. ``lock``: the descriptor of its folder's lock, which it keeps open to its end."""
+
+    def __init__(self, folder: WorkerFolder, lock: int) -> None:
+        start = folder.start()
+        if start is None:
+            raise LakehouseError(f"{folder.path}: start.json cannot be read")
+        self.folder, self.lock, self.start, self.limits = folder, lock, start, start.limits
+        self.runs, self.failed = 0, False
+        self.began = self.idle_since = time.time()
+        self.settings = _settings()
+        self.files = LoadedFiles(self._read_once(), self.began)
+        self.extensions, self.definitions = self._extensions(), self._definitions()
+        self.session: SparkSession | None = None
+        self.instance: tuple[str, dg.DagsterInstance] | None = None
+        self.watcher = Watcher(folder, self.limits.cancel_seconds, self._report_cancelled)
+
+    def serve(self) -> None:
+        """Execute runs until there is a reason to end."""
+        keep_definitions()
+        self.watcher.start()
+        self._report()
+        if self.folder.given_run() is None:
+            self._warm_up()
+        while True:
+            run = self.folder.given_run()
+            if run is not None:
+                self._serve_one(run)
+            elif self._ends():
+                return
+            else:
+                self.watcher.wait(IDLE_LOOK_SECONDS)
+
+    def _serve_one(self, given: GivenRun) -> None:
+        if self.failed or self._code_changed() or not self._java_answers():
+            self._restart()
+        if (definitions := self._definitions()) != self.definitions:
+            self.definitions = definitions
+            forget_definitions()
+        try:
+            self.failed = not self._execute(given)
+        finally:
+            self.runs, self.idle_since = self.runs + 1, time.time()
+            self._report()
+            self.folder.finish_run()
+
+    def _execute(self, given: GivenRun) -> bool:
+        """Execute a run and return whether it succeeded. Its errors are in its log."""
+        instance = self._instance(given.instance)
+        run = instance.get_run_by_id(given.run_id)
+        if run is None or run.is_finished:
+            return True
+        if run.status == dg.DagsterRunStatus.CANCELING:
+            instance.report_run_canceled(run, "The run was cancelled before it started.")
+            return True
+        with capture_interrupts(), _process_as_it_was():
+            self.watcher.begin(given.run_id)
+            try:
+                with self._session(run):
+                    execute_launched_run(run, instance)
+                undisturbed = True
+            except BaseException:
+                log.exception("run %s", given.run_id)
+                undisturbed = False
+            finally:
+                self.watcher.end()
+        gc.collect()
+        ended = instance.get_run_by_id(given.run_id)
+        if ended is not None and not ended.is_finished:
+            instance.report_run_failed(ended, f"The run's process could not execute it; see {self.folder.log}")
+            return False
+        return undisturbed and ended is not None and ended.status == dg.DagsterRunStatus.SUCCESS
+
+    @contextlib.contextmanager
+    def _session(self, run: dg.DagsterRun) -> Iterator[None]:
+        """Give the run a session of its own. Steps in processes of their own start Spark themselves."""
+        if not _in_process(run):
+            yield
+            return
+        self._warm_up()
+        if self.session is None:
+            yield
+            return
+        with session_of_one_run(self.session):
+            yield
+
+    def _warm_up(self) -> None:
+        """Start Spark, before any step: Java would write to the step's log to its end. Where it cannot start, the step reports
+        why.
+        """
+        if self.session is None and self.settings is not None:
+            try:
+                self.session = build_session(self.settings)
+            except Exception as error:
+                log.warning("Spark does not start: %s", type(error).__name__)
+
+    def _java_answers(self) -> bool:
+        """Whether the session, if there is one, can be used."""
+        try:
+            java: Any = self.session.sparkContext._jsc if self.session is not None else None
+            return java is None or not java.sc().isStopped()
+        except Exception:
+            return False
+
+    def _instance(self, text: str) -> dg.DagsterInstance:
+        if self.instance is None or self.instance[0] != text:
+            if self.instance is not None:
+                self.instance[1].dispose()
+            reference: Any = dg.deserialize_value(text)
+            self.instance = (text, dg.DagsterInstance.from_ref(reference))
+        return self.instance[1]
+
+    def _ends(self) -> bool:
+        """Whether the worker ends now. It then has no folder any more."""
+        now = time.time()
+        reason = reason_to_end(
+            self.limits,
+            self.runs,
+            now - self.start.started_at,
+            now - self.idle_since,
+            stopped=self.folder.is_stopped(),
+            lasting=self.start.lasting,
+            failed=self.failed,
+        )
+        if not self.folder.path.exists():
+            return True
+        if reason is None:
+            return False
+        pool = WorkerPool(self.folder.path.parent, 0, self.limits)
+        with suppress(Timeout, OSError, LakehouseError), pool.lock():
+            # Under the pool's lock nobody gives a run: one that was given just before is executed.
+            if self.folder.given_run() is None:
+                log.info("ends: %s", reason)
+                self.folder.delete()
+                return True
+        return False
+
+    def _code_changed(self) -> bool:
+        changed = self.files.changed(time.time())
+        if changed is None and self._extensions() != self.extensions:
+            changed = "the project's extensions"
+        if changed is not None:
+            log.info("starts again: %s changed", changed)
+        return changed is not None
+
+    def _restart(self) -> None:
+        """Become a new process of the same worker, which finds the run that it was given."""
+        kill_java()
+        os.set_inheritable(self.lock, True)
+        os.execv(sys.executable, [sys.executable, "-m", MODULE, str(self.folder.path), str(self.lock)])  # noqa: S606
+
+    def _report_cancelled(self) -> None:
+        """Report the run as cancelled, before this process is killed, since it does not stop."""
+        if self.instance is not None and (run_id := self.watcher.run_id):
+            run = self.instance[1].get_run_by_id(run_id)
+            if run is not None and run.status == dg.DagsterRunStatus.CANCELING:
+                self.instance[1].report_run_canceled(run, "The run did not stop, and its process was killed.")
+
+    def _read_once(self) -> list[Path | None]:
+        if self.settings is None:
+            return []
+        project = self.settings.project or Path.cwd()
+        ours = [folder / name for folder in {project, self.settings.dagster_home} for name in READ_ONCE]
+        return [*ours, self.settings.spark_conf, self.settings.kafka_conf]
+
+    def _definitions(self) -> str:
+        return folder_mark([self.settings.tables, self.settings.audits]) if self.settings is not None else ""
+
+    def _extensions(self) -> str:
+        folder = self.settings.project / "lakehouse" if self.settings is not None and self.settings.project else None
+        return folder_mark([folder])
+
+    def _report(self) -> None:
+        self.folder.write_process(pid=os.getpid(), runs=self.runs, idle_since=self.idle_since, warm=self.session is not None)
+
+
+def _settings() -> Settings | None:
+    """Return this machine's settings; None for a code location that is no project of ours."""
+    with suppress(LakehouseError):
+        return Settings.from_environment()
+    return None
+
+
+def _in_process(run: dg.DagsterRun) -> bool:
+    """Whether the steps use this process's Spark. A mistake in the definitions is reported when the run is executed."""
+    with suppress(Exception):
+        return executes_in_process(run)
+    return False
+
+
+@contextlib.contextmanager
+def _process_as_it_was() -> Iterator[None]:
+    """Afterwards the environment and the working directory are as before."""
+    environ, folder = dict(os.environ), Path.cwd()
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - environ.keys():
+            del os.environ[name]
+        os.environ.update(environ)
+        os.chdir(folder)
+
+
+def main(path: str, lock: str) -> None:
+    """Serve until there is a reason to end."""
+    os.set_inheritable(int(lock), False)  # a child would keep the worker alive
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    WorkerProcess(WorkerFolder(Path(path)), int(lock)).serve()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
