@@ -4,10 +4,13 @@ Belongs here: a session of a run's own, and giving back what it left in Spark. D
 whose turn it is (orchestration/workers).
 """
 
+import ctypes
+import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -43,8 +46,21 @@ def _give_back(base: SparkSession) -> None:
     java.sc().setLocalProperties(jvm.java.util.Properties())
     # Tables are read from their logs again, as a new process does.
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    # Shuffle files are deleted, and memory returns to the machine, when Java collects what nobody has any more.
+
+
+def give_memory_back(session: SparkSession) -> None:
+    """Let Java and Python return to the machine what they do not use, and Spark delete the files of what nobody has any more."""
+    jvm: Any = session.sparkContext._jvm
+    options = jvm.java.lang.management.ManagementFactory.getPlatformMXBean(
+        jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+    )
+    with suppress(Py4JError):  # another Java, or a collector without them
+        options.setVMOption("MinHeapFreeRatio", "5")
+        options.setVMOption("MaxHeapFreeRatio", "10")
     jvm.java.lang.System.gc()
+    gc.collect()
+    with suppress(OSError, AttributeError):  # of glibc alone
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def kill_java() -> None:

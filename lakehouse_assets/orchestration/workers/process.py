@@ -4,7 +4,6 @@ Belongs here: the loop, and what happens between two runs. Does not: who gets a 
 """
 
 import contextlib
-import gc
 import logging
 import os
 import sys
@@ -33,7 +32,7 @@ from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
 from lakehouse_assets.orchestration.workers.watcher import Watcher
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
-from lakehouse_assets.storage.session_reset import kill_java, session_of_one_run
+from lakehouse_assets.storage.session_reset import give_memory_back, kill_java, session_of_one_run
 
 # A worker whose folder is gone ends: nobody can find it.
 IDLE_LOOK_SECONDS = 5.0
@@ -50,7 +49,7 @@ class WorkerProcess:
         if start is None:
             raise LakehouseError(f"{folder.path}: start.json cannot be read")
         self.folder, self.lock, self.start, self.limits = folder, lock, start, start.limits
-        self.runs, self.failed = 0, False
+        self.runs, self.failed, self.trimmed = 0, False, False
         self.began = self.idle_since = time.time()
         self.settings = _settings()
         self.files = LoadedFiles(self._read_once(), self.began)
@@ -72,8 +71,8 @@ class WorkerProcess:
                 self._serve_one(run)
             elif self._ends():
                 return
-            else:
-                self.watcher.wait(IDLE_LOOK_SECONDS)
+            elif not self.watcher.wait(IDLE_LOOK_SECONDS) and not self.trimmed:
+                self._trim()
 
     def _serve_one(self, given: GivenRun) -> None:
         if self.failed or self._code_changed() or not self._java_answers():
@@ -84,7 +83,7 @@ class WorkerProcess:
         try:
             self.failed = not self._execute(given)
         finally:
-            self.runs, self.idle_since = self.runs + 1, time.time()
+            self.runs, self.idle_since, self.trimmed = self.runs + 1, time.time(), False
             self._report()
             self.folder.finish_run()
 
@@ -108,7 +107,6 @@ class WorkerProcess:
                 undisturbed = False
             finally:
                 self.watcher.end()
-        gc.collect()
         ended = instance.get_run_by_id(given.run_id)
         if ended is not None and not ended.is_finished:
             instance.report_run_failed(ended, f"The run's process could not execute it; see {self.folder.log}")
@@ -137,6 +135,16 @@ class WorkerProcess:
                 self.session = build_session(self.settings)
             except Exception as error:
                 log.warning("Spark does not start: %s", type(error).__name__)
+
+    def _trim(self) -> None:
+        """Give memory back, once after each run: nobody asks for the worker at the moment."""
+        self.trimmed = True
+        if self.session is not None:
+            try:
+                give_memory_back(self.session)
+            except Exception:
+                log.exception("Java does not answer")
+                self.failed = True
 
     def _java_answers(self) -> bool:
         """Whether the session, if there is one, can be used."""

@@ -32,10 +32,11 @@ class Watcher:
         """Begin to listen. To be called by the main thread."""
         threading.Thread(target=self._watch, name="watcher", daemon=True).start()
 
-    def wait(self, seconds: float) -> None:
-        """Wait until somebody wakes the worker, or for so long."""
-        self._woken.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Wait until somebody wakes the worker, or for so long. Returns whether somebody did."""
+        woken = self._woken.wait(seconds)
         self._woken.clear()
+        return woken
 
     def begin(self, run_id: str) -> None:
         """From now on a cancellation of this run interrupts the main thread."""

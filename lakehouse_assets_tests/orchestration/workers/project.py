@@ -40,7 +40,9 @@ class Project:
     def __init__(self, home: Path, launcher: Mapping[str, Any]) -> None:
         self.home = home
         (home / "landing" / "readings").mkdir(parents=True)
-        (home / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\nexecutor = "in_process"\nspark_conf = "spark.conf"\n')
+        (home / "pyproject.toml").write_text(
+            '[tool.lakehouse]\ntables = "tables"\nexecutor = "in_process"\nspark_conf = "spark.conf"\n'
+        )
         (home / "spark.conf").write_text(f"spark.sql.shuffle.partitions 2\n{FOR_THREE_ROWS}{SHORT_LIVED}")
         self.write_table("readings")
         self.write_table("others")
