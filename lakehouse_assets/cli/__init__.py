@@ -26,6 +26,7 @@ from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
 from lakehouse_assets.cli.verify import verify
+from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import Settings
 
@@ -40,6 +41,7 @@ app.add_typer(guard_app, name="guard")
 app.add_typer(heal_app, name="heal")
 app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(schema_app, name="schema")
+app.add_typer(worker_app, name="worker")
 app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command("audit-guarded")(audit_command("guarded"))

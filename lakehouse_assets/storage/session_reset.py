@@ -49,7 +49,7 @@ def _give_back(base: SparkSession) -> None:
 
 
 def give_memory_back(session: SparkSession) -> None:
-    """Let Java and Python return to the machine what they do not use, and Spark delete the files of what nobody has any more."""
+    """Let Java and Python return unused memory to the machine, and Spark delete the files of what nobody has any more."""
     jvm: Any = session.sparkContext._jvm
     options = jvm.java.lang.management.ManagementFactory.getPlatformMXBean(
         jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")

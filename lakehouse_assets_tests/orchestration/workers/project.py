@@ -17,11 +17,11 @@ import pytest
 import yaml
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
-from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.workers.launcher import WorkerLauncher
 from lakehouse_assets.settings import Settings
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED, land, rows_of, window
+from lakehouse_assets_tests.orchestration.workers import jobs
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED, land, rows_of, window
 
 TABLE = {
     "source": {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]},
@@ -54,7 +54,7 @@ class Project:
         (home / "dagster.yaml").write_text(yaml.safe_dump(config))
         self.settings = Settings.from_environment()
         self.instance = dg.DagsterInstance.from_config(str(home))
-        self.origin = ReconstructableRepository.for_module("lakehouse_assets.definitions", "defs", str(home))
+        self.origin = ReconstructableRepository.for_module(jobs.__name__, "defs", str(home))
 
     @property
     def launcher(self) -> WorkerLauncher:
@@ -76,15 +76,18 @@ class Project:
 
     def launch(self, day: int, table: str = "readings") -> str:
         """Launch a run of one window, and return its id."""
-        definitions = build_definitions(self.settings)
-        job = definitions.resolve_implicit_global_asset_job_def()
-        recon = self.origin.get_reconstructable_job(job.name)
-        run = self.instance.create_run_for_job(
-            job.get_subset(asset_selection={dg.AssetKey(f"{layer}_{table}") for layer in ("bronze", "silver", "baseline")}),
-            asset_selection={dg.AssetKey(f"{layer}_{table}") for layer in ("bronze", "silver", "baseline")},
-            tags=range_tags([window(day)]),
-            job_code_origin=recon.get_python_origin(),
-        )
+        assets = {dg.AssetKey(f"{layer}_{table}") for layer in ("bronze", "silver", "baseline")}
+        job = jobs.defs().resolve_implicit_global_asset_job_def()
+        return self._launch(job, job.get_subset(asset_selection=assets), tags=range_tags([window(day)]), asset_selection=assets)
+
+    def launch_job(self, op: str) -> str:
+        """Launch the job of an op, and return the run's id."""
+        job = jobs.defs().resolve_job_def(f"to_{op}")
+        return self._launch(job, job)
+
+    def _launch(self, job: dg.JobDefinition, selected: dg.JobDefinition, **values: Any) -> str:
+        origin = self.origin.get_reconstructable_job(job.name).get_python_origin()
+        run = self.instance.create_run_for_job(selected, job_code_origin=origin, **values)
         self.instance.launch_run(run.run_id, workspace=None)  # type: ignore[arg-type]
         return run.run_id
 
@@ -132,6 +135,7 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch, **launcher: Any) -> Ite
     for name in [name for name in os.environ if name.startswith(("LAKEHOUSE_", "DAGSTER_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
     monkeypatch.setenv("LAKEHOUSE_SPARK_MASTER", "local[2]")
     monkeypatch.chdir(home)
     made = Project(home, launcher)
