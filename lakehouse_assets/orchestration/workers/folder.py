@@ -66,8 +66,12 @@ class WorkerFolder:
     def create(self, start: WorkerStart) -> int:
         """Make the folder and lock it. Returns the lock, which the worker's process inherits."""
         self.path.mkdir(mode=0o700, parents=True)
-        os.mkfifo(self.wake_pipe, 0o600)
-        self.write_start(start)
+        try:
+            os.mkfifo(self.wake_pipe, 0o600)
+            self.write_start(start)
+        except BaseException:
+            self.delete()
+            raise
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock
