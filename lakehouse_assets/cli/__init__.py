@@ -20,6 +20,7 @@ from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
+from lakehouse_assets.cli.on_worker import execute_elsewhere
 from lakehouse_assets.cli.quality_pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
@@ -174,6 +175,8 @@ def rebuild(table: str, as_json: common.AsJson = False) -> None:
 def main() -> None:
     """Run the command. An error of ours ends with its exit code and one clear message."""
     try:
+        if (code := execute_elsewhere(sys.argv[1:])) is not None:
+            sys.exit(code)
         app(standalone_mode=True)
     except LakehouseError as error:
         _exit_with(error)

@@ -44,11 +44,15 @@ class WorkerStart:
 
 @dataclass(frozen=True)
 class GivenRun:
-    """A run that a worker is given. ``instance``: Dagster's own description of the instance, as text."""
+    """A run that a worker is given. ``instance``: Dagster's own description of the instance, as text. Or a ``command`` of the
+    command line, and the ``address`` at which its client waits.
+    """
 
     run_id: str
     instance: str
     given_at: float
+    command: tuple[str, ...] | None = None
+    address: str | None = None
 
 
 class WorkerFolder:

@@ -24,11 +24,10 @@ from lakehouse_assets.orchestration.dagster_runs import (
     executable,
 )
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
-from lakehouse_assets.orchestration.workers.pool import WorkerPool
+from lakehouse_assets.orchestration.workers.pool import MOST_SLOTS, POOL_FOLDER, WorkerPool
 
-FOLDER = "data/dagster/workers"
-# Slots of an instance that limits no runs.
-MOST_SLOTS = 2
+# Which worker a run was given to.
+WORKER_TAG = "lakehouse/worker"
 
 
 class WorkerLauncher(dg.DefaultRunLauncher):
@@ -36,7 +35,7 @@ class WorkerLauncher(dg.DefaultRunLauncher):
     own, as Dagster's default launcher starts it: a run of another Python, and one that cannot be handed over (a full disk).
     """
 
-    def __init__(self, inst_data: Any = None, base_dir: str = FOLDER, slots: int | None = None, **limits: float) -> None:
+    def __init__(self, inst_data: Any = None, base_dir: str = POOL_FOLDER, slots: int | None = None, **limits: float) -> None:
         super().__init__(inst_data)
         self._path, self._slots = Path(base_dir).resolve(), slots
         self._limits = WorkerLimits(**limits)  # type: ignore[arg-type]
@@ -80,7 +79,8 @@ class WorkerLauncher(dg.DefaultRunLauncher):
             self._instance.report_engine_event(f"No worker can take the run, so it is a process of its own: {error}", run)
             super().launch_run(context)
             return
-        self._instance.report_engine_event(f"Given to {worker.name} ({worker.log})", run)
+        if worker is not None:
+            self._instance.add_run_tags(run.run_id, {WORKER_TAG: worker.name})
 
     def _ended_for(self, run_id: str) -> float | None:
         """Return how long ago a run ended; None if it may not have."""
@@ -109,16 +109,18 @@ class WorkerLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return whether the run's process lives. The code server watches those that it started itself."""
+        """Return whether the run's process lives, of a run that was given to a worker. The code server watches those that it
+        started itself, and a run that a command executes was launched by nobody.
+        """
         worker = self.pool.worker_of(run.run_id)
         if worker is not None:
             if worker.is_alive():
                 return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=worker.name)
             ended = f"the process of {worker.name} has ended"
             return CheckRunHealthResult(WorkerStatus.FAILED, ended, run_worker_id=worker.name)
-        if self._get_grpc_client_for_termination(run.run_id) is not None:
-            return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "no worker has the run")
+        if WORKER_TAG in run.tags:
+            return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"{run.tags[WORKER_TAG]} is gone")
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
 
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
         """Return where the log of the run's worker is. Its text may quote data, and is not stored with the run."""

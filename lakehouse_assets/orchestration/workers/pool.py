@@ -21,9 +21,12 @@ from lakehouse_assets.orchestration.workers.fingerprint import environment_mark
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder, WorkerLimits, WorkerStart
 
 LOCK_SECONDS = 30
+POOL_FOLDER = "data/dagster/workers"
+# Slots of an instance that limits no runs.
+MOST_SLOTS = 2
 # How long after a run's end its worker may still have it. One that has is paused or hangs, and is killed.
 TIDY_SECONDS = 120
-MODULE = "lakehouse_assets.orchestration.workers.process"
+MODULE = "lakehouse_assets.cli.worker_process"
 NOT_FINISHED: Callable[[str], float | None] = lambda _: None  # noqa: E731
 
 
@@ -57,27 +60,34 @@ class WorkerPool:
     def assign(
         self,
         run: GivenRun,
-        location: str,
+        location: str | None,
         environ: Mapping[str, str] | None = None,
         ended_for: Callable[[str], float | None] = NOT_FINISHED,
-    ) -> WorkerFolder:
-        """Give a run to a worker, a new one if need be, and return the worker. ``ended_for``: seconds since a run's end.
+        folder: Path | None = None,
+        may_add: bool = True,
+    ) -> WorkerFolder | None:
+        """Give a run to a worker, a new one if need be, and return the worker. ``location``: None if any will do.
+        ``ended_for``: seconds since a run's end. ``folder``: the worker's working directory. ``may_add``: whether there may be
+        more workers than slots; without, None is returned if all have runs.
 
         Raises OSError if the disk is full, and `filelock.Timeout`.
         """
         env = dict(os.environ if environ is None else environ)
-        context = environment_mark(env, os.getcwd())  # noqa: PTH109 (a text)
+        at = folder or Path.cwd()
+        context = environment_mark(env, str(at))
         with self.lock():
             self._tidy(ended_for)
             states = [state for w in self.workers() if (state := _state(w, context, location)) is not None]
             choice = choose_worker(states, self.slots)
+            if not choice.lasting and not may_add:
+                return None
             if choice.stop is not None:
                 WorkerFolder(self.path / choice.stop).stop()
             if choice.give is None:
-                return self._start(context, env, location, choice.lasting, run)
+                return self._start(context, env, at, location, choice.lasting, run)
             worker = WorkerFolder(self.path / choice.give)
             start = worker.start()
-            if start is not None and start.location is None:
+            if start is not None and start.location is None and location is not None:
                 worker.write_start(replace(start, location=location))
             worker.give(run)
             return worker
@@ -89,10 +99,10 @@ class WorkerPool:
             self._tidy(NOT_FINISHED)
             if len([w for w in self.workers() if w.is_alive() and not w.is_stopped()]) >= self.slots:
                 return None
-            return self._start(environment_mark(env, os.getcwd()), env, None, True, None)  # noqa: PTH109 (as above)
+            return self._start(environment_mark(env, str(Path.cwd())), env, Path.cwd(), None, True, None)
 
     def _start(
-        self, context: str, env: Mapping[str, str], location: str | None, lasting: bool, run: GivenRun | None
+        self, context: str, env: Mapping[str, str], at: Path, location: str | None, lasting: bool, run: GivenRun | None
     ) -> WorkerFolder:
         worker = WorkerFolder(self.path / f"worker-{uuid.uuid4().hex[:8]}")
         lock = worker.create(WorkerStart(context, self.limits, time.time(), location, lasting))
@@ -103,6 +113,7 @@ class WorkerPool:
                 child = subprocess.Popen(
                     [sys.executable, "-m", MODULE, str(worker.path), str(lock)],
                     env=dict(env),
+                    cwd=at,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -132,7 +143,7 @@ class WorkerPool:
                 worker.kill()
 
 
-def _state(worker: WorkerFolder, context: str, location: str) -> WorkerState | None:
+def _state(worker: WorkerFolder, context: str, location: str | None) -> WorkerState | None:
     """Return a worker's state; None of a dead one."""
     if not worker.is_alive():
         return None
@@ -141,7 +152,7 @@ def _state(worker: WorkerFolder, context: str, location: str) -> WorkerState | N
         return WorkerState(worker.name, False, None)  # its file is damaged: it gets no run, and ends when it is idle for long
     return WorkerState(
         worker.name,
-        fits=start.context == context and start.location in (None, location),
+        fits=start.context == context and (location is None or start.location in (None, location)),
         idle_since=None if worker.given_run() is not None else process.get("idle_since") or start.started_at,
         leaving=worker.is_stopped() or not start.lasting,
     )

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from lakehouse_assets.orchestration.dagster_runs import (
     keep_definitions,
 )
 from lakehouse_assets.orchestration.workers.choice import reason_to_end
-from lakehouse_assets.orchestration.workers.fingerprint import LoadedFiles, folder_mark
+from lakehouse_assets.orchestration.workers.commands import execute_command
+from lakehouse_assets.orchestration.workers.dependencies import Dependencies
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
 from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
 from lakehouse_assets.orchestration.workers.watcher import Watcher
@@ -36,24 +37,22 @@ from lakehouse_assets.storage.session_reset import give_memory_back, kill_java, 
 
 # A worker whose folder is gone ends: nobody can find it.
 IDLE_LOOK_SECONDS = 5.0
-# Files of the project that a process reads once.
-READ_ONCE = ("dagster.yaml", "workspace.yaml", "pyproject.toml", "dg.toml", ".env")
 log = logging.getLogger("lakehouse.worker")
 
 
 class WorkerProcess:
-    """One worker. ``lock``: the descriptor of its folder's lock, which it keeps open to its end."""
+    """One worker. ``lock``: the descriptor of its folder's lock, which it keeps open to its end. ``call`` executes commands."""
 
-    def __init__(self, folder: WorkerFolder, lock: int) -> None:
+    def __init__(self, folder: WorkerFolder, lock: int, call: Callable[[Sequence[str]], int]) -> None:
+        self.call = call
         start = folder.start()
         if start is None:
             raise LakehouseError(f"{folder.path}: start.json cannot be read")
         self.folder, self.lock, self.start, self.limits = folder, lock, start, start.limits
         self.runs, self.failed, self.trimmed = 0, False, False
-        self.began = self.idle_since = time.time()
+        self.idle_since = time.time()
         self.settings = _settings()
-        self.files = LoadedFiles(self._read_once(), self.began)
-        self.extensions, self.definitions = self._extensions(), self._definitions()
+        self.dependencies = Dependencies(self.settings)
         self.session: SparkSession | None = None
         self.instance: tuple[str, dg.DagsterInstance] | None = None
         self.watcher = Watcher(folder, self.limits.cancel_seconds, self._report_cancelled)
@@ -75,10 +74,9 @@ class WorkerProcess:
                 self._trim()
 
     def _serve_one(self, given: GivenRun) -> None:
-        if self.failed or self._code_changed() or not self._java_answers():
+        if self.failed or self.dependencies.code_changed() or not self._java_answers():
             self._restart()
-        if (definitions := self._definitions()) != self.definitions:
-            self.definitions = definitions
+        if self.dependencies.definitions_changed():
             forget_definitions()
         try:
             self.failed = not self._execute(given)
@@ -89,6 +87,8 @@ class WorkerProcess:
 
     def _execute(self, given: GivenRun) -> bool:
         """Execute a run and return whether it succeeded. Its errors are in its log."""
+        if given.command is not None:
+            return self._execute_command(given)
         instance = self._instance(given.instance)
         run = instance.get_run_by_id(given.run_id)
         if run is None or run.is_finished:
@@ -112,6 +112,18 @@ class WorkerProcess:
             instance.report_run_failed(ended, f"The run's process could not execute it; see {self.folder.log}")
             return False
         return undisturbed and ended is not None and ended.status == dg.DagsterRunStatus.SUCCESS
+
+    def _execute_command(self, given: GivenRun) -> bool:
+        self._warm_up()
+        self.watcher.begin(given.run_id)
+        try:
+            with _process_as_it_was(), session_of_one_run(self.session) if self.session else contextlib.nullcontext():
+                return execute_command(given, self.call)
+        except BaseException:
+            log.exception("command %s", given.command)
+            return False
+        finally:
+            self.watcher.end()
 
     @contextlib.contextmanager
     def _session(self, run: dg.DagsterRun) -> Iterator[None]:
@@ -187,14 +199,6 @@ class WorkerProcess:
                 return True
         return False
 
-    def _code_changed(self) -> bool:
-        changed = self.files.changed(time.time())
-        if changed is None and self._extensions() != self.extensions:
-            changed = "the project's extensions"
-        if changed is not None:
-            log.info("starts again: %s changed", changed)
-        return changed is not None
-
     def _restart(self) -> None:
         """Become a new process of the same worker, which finds the run that it was given."""
         kill_java()
@@ -207,20 +211,6 @@ class WorkerProcess:
             run = self.instance[1].get_run_by_id(run_id)
             if run is not None and run.status == dg.DagsterRunStatus.CANCELING:
                 self.instance[1].report_run_canceled(run, "The run did not stop, and its process was killed.")
-
-    def _read_once(self) -> list[Path | None]:
-        if self.settings is None:
-            return []
-        project = self.settings.project or Path.cwd()
-        ours = [folder / name for folder in {project, self.settings.dagster_home} for name in READ_ONCE]
-        return [*ours, self.settings.spark_conf, self.settings.kafka_conf]
-
-    def _definitions(self) -> str:
-        return folder_mark([self.settings.tables, self.settings.audits]) if self.settings is not None else ""
-
-    def _extensions(self) -> str:
-        folder = self.settings.project / "lakehouse" if self.settings is not None and self.settings.project else None
-        return folder_mark([folder])
 
     def _report(self) -> None:
         self.folder.write_process(pid=os.getpid(), runs=self.runs, idle_since=self.idle_since, warm=self.session is not None)
@@ -243,22 +233,19 @@ def _in_process(run: dg.DagsterRun) -> bool:
 @contextlib.contextmanager
 def _process_as_it_was() -> Iterator[None]:
     """Afterwards the environment and the working directory are as before."""
-    environ, folder = dict(os.environ), Path.cwd()
+    environ, folder, level = dict(os.environ), Path.cwd(), logging.getLogger("dagster").level
     try:
         yield
     finally:
+        logging.getLogger("dagster").setLevel(level)
         for name in os.environ.keys() - environ.keys():
             del os.environ[name]
         os.environ.update(environ)
         os.chdir(folder)
 
 
-def main(path: str, lock: str) -> None:
-    """Serve until there is a reason to end."""
+def main(path: str, lock: str, call: Callable[[Sequence[str]], int]) -> None:
+    """Serve until there is a reason to end. ``call``: executes a command."""
     os.set_inheritable(int(lock), False)  # a child would keep the worker alive
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    WorkerProcess(WorkerFolder(Path(path)), int(lock)).serve()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    WorkerProcess(WorkerFolder(Path(path)), int(lock), call).serve()
