@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ class WorkerFolder:
         """Return the run that the worker has."""
         values = self._read("run.json")
         with suppress(TypeError):
-            return GivenRun(**values) if values is not None else None
+            run = GivenRun(**values) if values is not None else None
+            return replace(run, command=tuple(run.command)) if run is not None and run.command is not None else run
         return None
 
     def finish_run(self) -> None:

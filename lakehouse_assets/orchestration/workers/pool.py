@@ -135,9 +135,10 @@ class WorkerPool:
         """
         for worker in self.workers():
             run = worker.given_run()
-            ended = ended_for(run.run_id) if run is not None else None
+            is_command = run is not None and run.command is not None  # whoever typed it sees how it ends
+            ended = ended_for(run.run_id) if run is not None and not is_command else None
             if not worker.is_alive():
-                if run is None or ended is not None:
+                if run is None or is_command or ended is not None:
                     worker.delete()
             elif ended is not None and ended > TIDY_SECONDS:
                 worker.kill()

@@ -98,6 +98,22 @@ def test_a_paused_worker_whose_run_ended_long_ago_is_killed(pool):
     assert not worker.is_alive()
 
 
+def test_a_command_is_nobodys_run(pool):
+    """Dagster knows no run of its id; its worker is not killed for that, and what a dead one left is deleted."""
+    command = GivenRun("command-1", "", 0.0, ("run",), "/nowhere")
+    worker = pool.assign(command, None, may_add=False)
+    assert worker.given_run() == command
+    other = pool.assign(given("a"), "here", ended_for=lambda _: float("inf"))
+    time.sleep(0.1)
+    assert worker.is_alive()
+    # All have runs: the command is executed by the process that asks.
+    assert pool.assign(command, None, may_add=False) is None
+    assert dead(worker)
+    other.finish_run()
+    assert pool.assign(command, None, may_add=False).name == other.name
+    assert not worker.path.exists()
+
+
 def test_a_process_id_that_is_another_process_by_now_is_never_believed(pool, tmp_path):
     worker = pool.assign(given("a"), "here")
     assert dead(worker)

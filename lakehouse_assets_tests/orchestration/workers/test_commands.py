@@ -1,0 +1,136 @@
+"""A command that another process executes: its terminal, its code, its interruption. No Spark, no Dagster."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakehouse_assets.errors import RunFailedError
+from lakehouse_assets.orchestration.workers import pool as pools
+from lakehouse_assets.orchestration.workers.commands import execute_on_worker
+from lakehouse_assets.orchestration.workers.configured import configured_pool
+from lakehouse_assets.orchestration.workers.folder import WorkerLimits
+from lakehouse_assets.orchestration.workers.pool import WorkerPool
+from lakehouse_assets.settings import Settings
+from lakehouse_assets_tests.support import PROJECT_ROOT
+
+# A worker that only executes commands, of which `sleep` waits to be cancelled and `die` ends the process.
+WORKER = """
+import os, sys, time
+from pathlib import Path
+from lakehouse_assets.orchestration.workers.commands import execute_command
+from lakehouse_assets.orchestration.workers.folder import WorkerFolder
+
+folder = WorkerFolder(Path(sys.argv[1]))
+
+def call(arguments):
+    print("to out", *arguments, os.getcwd(), flush=True)
+    print("to err", file=sys.stderr, flush=True)
+    if arguments[0] == "die":
+        os._exit(1)
+    while arguments[0] == "sleep" and not folder.is_cancelled(folder.given_run().run_id):
+        time.sleep(0.02)
+    return int(arguments[1])
+
+while True:
+    run = folder.given_run()
+    if run is not None:
+        execute_command(run, call)
+        folder.finish_run()
+        print("to the log", flush=True)
+    time.sleep(0.02)
+"""
+CLIENT = """
+import os, sys
+from pathlib import Path
+from lakehouse_assets.orchestration.workers import pool as pools
+from lakehouse_assets.orchestration.workers.commands import execute_on_worker
+pools.MODULE = "worker"
+pool = pools.WorkerPool(Path(sys.argv[1]), 1)
+sys.exit(execute_on_worker(pool, sys.argv[2:], Path.cwd(), dict(os.environ)))
+"""
+
+
+@pytest.fixture
+def pool(tmp_path, monkeypatch):
+    (tmp_path / "worker.py").write_text(WORKER)
+    monkeypatch.setattr(pools, "MODULE", "worker")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{PROJECT_ROOT}")
+    monkeypatch.chdir(tmp_path)
+    made = WorkerPool(tmp_path / "workers", 1, WorkerLimits())
+    yield made
+    for worker in made.workers():
+        worker.kill()
+
+
+def client(pool: WorkerPool, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-c", CLIENT, str(pool.path), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_command_has_its_clients_terminal_and_gives_its_code_back(pool, tmp_path):
+    for code in ("0", "7"):
+        process = client(pool, "run", code)
+        assert process.communicate(timeout=60) == (f"to out run {code} {tmp_path}\n", "to err\n")
+        assert process.returncode == int(code)
+    (worker,) = pool.workers()
+    assert worker.log.read_text().splitlines()[-1] == "to the log"
+
+
+def test_ctrl_c_interrupts_the_command_and_not_its_client(pool):
+    process = client(pool, "sleep", "130")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("to out sleep")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    process.communicate()
+
+
+def test_a_worker_that_dies_is_an_error_and_not_done_again(pool):
+    with pytest.raises(RunFailedError, match="run it again"):
+        execute_on_worker(pool, ["die"], Path.cwd(), dict(os.environ))
+
+
+def test_without_a_worker_that_is_free_nothing_is_done(pool):
+    process = client(pool, "sleep", "0")
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert execute_on_worker(pool, ["run", "3"], Path.cwd(), dict(os.environ)) is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    process.communicate()
+
+
+def test_a_worker_that_dies_before_it_calls_has_done_nothing(pool, tmp_path):
+    (tmp_path / "worker.py").write_text("import time\ntime.sleep(60)\n")
+
+    def kill():
+        while not (workers := pool.workers()) or "pid" not in workers[0].process():
+            time.sleep(0.02)
+        workers[0].kill()
+
+    threading.Thread(target=kill).start()
+    assert execute_on_worker(pool, ["run", "3"], Path.cwd(), dict(os.environ)) is None
+
+
+def test_only_a_plain_configuration_is_read_without_dagster(tmp_path):
+    settings = Settings(root="/", landing="/", dagster_home=tmp_path, project=tmp_path)
+    assert configured_pool(settings) is None
+    for text in ("", "[", "a", "run_launcher: 3", "run_launcher: {class: DefaultRunLauncher}"):
+        (tmp_path / "dagster.yaml").write_text(text)
+        assert configured_pool(settings) is None
+    launcher = {"run_launcher": {"module": "m", "class": "WorkerLauncher"}, "concurrency": {"runs": {"max_concurrent_runs": 3}}}
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
+    assert configured_pool(settings) == WorkerPool(tmp_path / "data/dagster/workers", 3)
+    launcher["run_launcher"]["config"] = {"base_dir": "/w", "slots": 1, "max_runs": 5}
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
+    assert configured_pool(settings) == WorkerPool(Path("/w"), 1, WorkerLimits(max_runs=5))
+    launcher["run_launcher"]["config"]["base_dir"] = {"env": "WORKERS"}
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
+    assert configured_pool(settings) is None
