@@ -30,6 +30,7 @@ from lakehouse_assets.orchestration.workers.commands import execute_command
 from lakehouse_assets.orchestration.workers.dependencies import Dependencies
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
 from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
+from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
 from lakehouse_assets.orchestration.workers.watcher import Watcher
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
@@ -96,14 +97,14 @@ class WorkerProcess:
         if run.status == dg.DagsterRunStatus.CANCELING:
             instance.report_run_canceled(run, "The run was cancelled before it started.")
             return True
-        with capture_interrupts(), _process_as_it_was():
+        with capture_interrupts(), python_as_it_was():
             self.watcher.begin(given.run_id)
             try:
                 with self._session(run):
                     execute_launched_run(run, instance)
                 undisturbed = True
-            except BaseException:
-                log.exception("run %s", given.run_id)
+            except BaseException as error:  # the run's own log has its text
+                log.error("run %s: %s", given.run_id, type(error).__name__)
                 undisturbed = False
             finally:
                 self.watcher.end()
@@ -117,10 +118,10 @@ class WorkerProcess:
         self._warm_up()
         self.watcher.begin(given.run_id)
         try:
-            with _process_as_it_was(), session_of_one_run(self.session) if self.session else contextlib.nullcontext():
+            with python_as_it_was(), session_of_one_run(self.session) if self.session else contextlib.nullcontext():
                 return execute_command(given, self.call)
-        except BaseException:
-            log.exception("command %s", given.command)
+        except BaseException as error:
+            log.error("command %s: %s", given.command, type(error).__name__)
             return False
         finally:
             self.watcher.end()
@@ -230,22 +231,12 @@ def _in_process(run: dg.DagsterRun) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def _process_as_it_was() -> Iterator[None]:
-    """Afterwards the environment and the working directory are as before."""
-    environ, folder, level = dict(os.environ), Path.cwd(), logging.getLogger("dagster").level
-    try:
-        yield
-    finally:
-        logging.getLogger("dagster").setLevel(level)
-        for name in os.environ.keys() - environ.keys():
-            del os.environ[name]
-        os.environ.update(environ)
-        os.chdir(folder)
-
-
 def main(path: str, lock: str, call: Callable[[Sequence[str]], int]) -> None:
     """Serve until there is a reason to end. ``call``: executes a command."""
     os.set_inheritable(int(lock), False)  # a child would keep the worker alive
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    # Not of all loggers: a command's terminal would show what libraries log.
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
     WorkerProcess(WorkerFolder(Path(path)), int(lock), call).serve()
