@@ -19,7 +19,7 @@ def leave_everything(session):
 def test_each_block_has_a_session_of_its_own_and_leaves_nothing(spark):
     before = spark.conf.get(PROPERTY)
     java = spark.sparkContext._jsc
-    kept = java.getPersistentRDDs().size()
+    cached_before = java.getPersistentRDDs().size()
     with session_of_one_run(spark) as first:
         assert type(spark).builder.getOrCreate() is first
         assert type(spark).getActiveSession() is first
@@ -34,7 +34,7 @@ def test_each_block_has_a_session_of_its_own_and_leaves_nothing(spark):
         assert not second.catalog.functionExists("left_over")
         assert second._jsparkSession.sharedState().cacheManager().isEmpty()
         assert second.sparkContext.getLocalProperty("spark.jobGroup.id") is None
-    assert java.getPersistentRDDs().size() <= kept
+    assert java.getPersistentRDDs().size() <= cached_before
     assert spark.conf.get(PROPERTY) == before
     assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
     assert spark.range(3).count() == 3

@@ -35,9 +35,9 @@ def execute_on_worker(pool: WorkerPool, arguments: Sequence[str], folder: Path, 
     """
     run_id = f"command-{uuid.uuid4().hex}"
     with _listening() as (server, address):
-        given = GivenRun(run_id, "", time.time(), tuple(arguments), address)
+        request = GivenRun(run_id, "", time.time(), tuple(arguments), address)
         try:
-            worker = pool.assign(given, None, environ, folder=folder, may_add=False)
+            worker = pool.assign(request, None, environ, folder=folder, may_add=False)
         except (OSError, Timeout, EnvironmentMissing):
             return None
         if worker is None:
@@ -88,20 +88,20 @@ def _wait(connection: socket.socket, worker: WorkerFolder, run_id: str) -> int:
         return CODE.unpack(answer)[0]
 
 
-def execute_command(given: GivenRun, call: Callable[[Sequence[str]], int]) -> bool:
+def execute_command(request: GivenRun, call: Callable[[Sequence[str]], int]) -> bool:
     """In the worker: execute a command on its client's terminal, and return whether its code is 0. Without a client nothing is
     done: it has gone, or does it itself.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
-            connection.connect(given.address or "")
+            connection.connect(request.address or "")
             _, descriptors, _, _ = socket.recv_fds(connection, 1, 2)
         except OSError:
             return True
         if len(descriptors) != 2:
             return True
         with _terminal(descriptors):
-            code = call(given.command or ())
+            code = call(request.command or ())
         with suppress(OSError):
             connection.sendall(CODE.pack(code))
     return code == 0

@@ -36,20 +36,20 @@ def file_mark(path: str | Path) -> FileMark | None:
 
 def folder_mark(folders: Iterable[Path | None]) -> str:
     """Return a hash of the names, times and sizes of all files below these folders."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(_files(folder)) if folder else ():
-            found.update(f"{path}\0{file_mark(path)}\n".encode(errors="surrogateescape"))
-    return found.hexdigest()
+            digest.update(f"{path}\0{file_mark(path)}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def _files(folder: Path) -> Iterator[str]:
-    seen = set[str]()
+    visited = set[str]()
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
         # A link to a folder above it would never end.
-        folders[:] = [] if real in seen else [name for name in folders if name != "__pycache__"]
-        seen.add(real)
+        folders[:] = [] if real in visited else [name for name in folders if name != "__pycache__"]
+        visited.add(real)
         yield from (f"{parent}/{name}" for name in names)
 
 

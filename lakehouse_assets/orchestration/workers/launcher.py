@@ -72,9 +72,9 @@ class WorkerLauncher(dg.DefaultRunLauncher):
         if location is None or executable(run) not in (None, sys.executable):
             super().launch_run(context)
             return
-        given = GivenRun(run.run_id, dg.serialize_value(self._instance.get_ref()), time.time())
+        request = GivenRun(run.run_id, dg.serialize_value(self._instance.get_ref()), time.time())
         try:
-            worker = self.pool.assign(given, location, ended_for=self._ended_for)
+            worker = self.pool.assign(request, location, ended_for=self._ended_for)
         except (OSError, Timeout, EnvironmentMissing) as error:
             self._instance.report_engine_event(f"No worker can take the run, so it is a process of its own: {error}", run)
             super().launch_run(context)

@@ -1,6 +1,6 @@
 """A worker's process: definitions and one Spark session, kept; runs one after another, each with a session of its own.
 
-Belongs here: the loop, and what happens between two runs. Does not: who gets a run (pool), or interrupting one (watcher).
+Belongs here: the loop, and what happens between two runs. Does not: who gets a run (pool), or interrupting one (interrupter).
 """
 
 import contextlib
@@ -29,9 +29,9 @@ from lakehouse_assets.orchestration.workers.choice import reason_to_end
 from lakehouse_assets.orchestration.workers.commands import execute_command
 from lakehouse_assets.orchestration.workers.dependencies import Dependencies
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
+from lakehouse_assets.orchestration.workers.interrupter import Interrupter
 from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
 from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
-from lakehouse_assets.orchestration.workers.watcher import Watcher
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
 from lakehouse_assets.storage.session_reset import give_memory_back, kill_java, session_of_one_run
@@ -56,12 +56,12 @@ class WorkerProcess:
         self.dependencies = Dependencies(self.settings)
         self.session: SparkSession | None = None
         self.instance: tuple[str, dg.DagsterInstance] | None = None
-        self.watcher = Watcher(folder, self.limits.cancel_seconds, self._report_cancelled)
+        self.interrupter = Interrupter(folder, self.limits.cancel_seconds, self._report_cancelled)
 
     def serve(self) -> None:
         """Execute runs until there is a reason to end."""
         keep_definitions()
-        self.watcher.start()
+        self.interrupter.start()
         self._report()
         if self.folder.given_run() is None:
             self._warm_up()
@@ -71,60 +71,60 @@ class WorkerProcess:
                 self._serve_one(run)
             elif self._ends():
                 return
-            elif not self.watcher.wait(IDLE_LOOK_SECONDS) and not self.trimmed:
+            elif not self.interrupter.wait(IDLE_LOOK_SECONDS) and not self.trimmed:
                 self._trim()
 
-    def _serve_one(self, given: GivenRun) -> None:
+    def _serve_one(self, request: GivenRun) -> None:
         if self.failed or self.dependencies.code_changed() or not self._java_answers():
             self._restart()
         if self.dependencies.definitions_changed():
             forget_definitions()
         try:
-            self.failed = not self._execute(given)
+            self.failed = not self._execute(request)
         finally:
             self.runs, self.idle_since, self.trimmed = self.runs + 1, time.time(), False
             self._report()
             self.folder.finish_run()
 
-    def _execute(self, given: GivenRun) -> bool:
+    def _execute(self, request: GivenRun) -> bool:
         """Execute a run and return whether it succeeded. Its errors are in its log."""
-        if given.command is not None:
-            return self._execute_command(given)
-        instance = self._instance(given.instance)
-        run = instance.get_run_by_id(given.run_id)
+        if request.command is not None:
+            return self._execute_command(request)
+        instance = self._instance(request.instance)
+        run = instance.get_run_by_id(request.run_id)
         if run is None or run.is_finished:
             return True
         if run.status == dg.DagsterRunStatus.CANCELING:
             instance.report_run_canceled(run, "The run was cancelled before it started.")
             return True
         with capture_interrupts(), python_as_it_was():
-            self.watcher.begin(given.run_id)
+            self.interrupter.begin(request.run_id)
             try:
                 with self._session(run):
                     execute_launched_run(run, instance)
                 undisturbed = True
             except BaseException as error:  # the run's own log has its text
-                log.error("run %s: %s", given.run_id, type(error).__name__)
+                log.error("run %s: %s", request.run_id, type(error).__name__)
                 undisturbed = False
             finally:
-                self.watcher.end()
-        ended = instance.get_run_by_id(given.run_id)
+                self.interrupter.end()
+        ended = instance.get_run_by_id(request.run_id)
         if ended is not None and not ended.is_finished:
             instance.report_run_failed(ended, f"The run's process could not execute it; see {self.folder.log}")
             return False
         return undisturbed and ended is not None and ended.status == dg.DagsterRunStatus.SUCCESS
 
-    def _execute_command(self, given: GivenRun) -> bool:
+    def _execute_command(self, request: GivenRun) -> bool:
         self._warm_up()
-        self.watcher.begin(given.run_id)
+        self.interrupter.begin(request.run_id)
         try:
             with python_as_it_was(), session_of_one_run(self.session) if self.session else contextlib.nullcontext():
-                return execute_command(given, self.call)
+                return execute_command(request, self.call)
         except BaseException as error:
-            log.error("command %s: %s", given.command, type(error).__name__)
+            log.error("command %s: %s", request.command, type(error).__name__)
             return False
         finally:
-            self.watcher.end()
+            self.interrupter.end()
 
     @contextlib.contextmanager
     def _session(self, run: dg.DagsterRun) -> Iterator[None]:
@@ -208,7 +208,7 @@ class WorkerProcess:
 
     def _report_cancelled(self) -> None:
         """Report the run as cancelled, before this process is killed, since it does not stop."""
-        if self.instance is not None and (run_id := self.watcher.run_id):
+        if self.instance is not None and (run_id := self.interrupter.run_id):
             run = self.instance[1].get_run_by_id(run_id)
             if run is not None and run.status == dg.DagsterRunStatus.CANCELING:
                 self.instance[1].report_run_canceled(run, "The run did not stop, and its process was killed.")

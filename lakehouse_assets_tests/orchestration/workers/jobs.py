@@ -66,9 +66,9 @@ def sleep_in_java(context: dg.OpExecutionContext) -> None:
 def fill_heap(context: dg.OpExecutionContext) -> None:
     """More than Java has."""
     jvm = session_of(context)._jvm
-    kept = jvm.java.util.ArrayList()
+    heap = jvm.java.util.ArrayList()
     while True:
-        kept.add("x".ljust(50_000_000))
+        heap.add("x".ljust(50_000_000))
 
 
 @dg.op

@@ -31,7 +31,7 @@ TABLE = {
     "columns": {"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp"},
     "checks": [{"check": "not_empty"}, {"check": "in_range", "column": "value", "min": -100, "max": 100}],
 }
-DONE = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+FINISHED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 class Project:
@@ -99,7 +99,7 @@ class Project:
 
     def wait(self, run_id: str, seconds: float = 120) -> dg.DagsterRunStatus:
         """Wait for a run's end and for its worker to be free, and return its status."""
-        until(lambda: self.status(run_id) in DONE and self.launcher.pool.worker_of(run_id) is None, seconds, self.logs)
+        until(lambda: self.status(run_id) in FINISHED and self.launcher.pool.worker_of(run_id) is None, seconds, self.logs)
         return self.status(run_id)
 
     def run(self, day: int, table: str = "readings") -> float:
@@ -138,11 +138,11 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch, **launcher: Any) -> Ite
     monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
     monkeypatch.setenv("LAKEHOUSE_SPARK_MASTER", "local[2]")
     monkeypatch.chdir(home)
-    made = Project(home, launcher)
+    shop = Project(home, launcher)
     try:
-        yield made
+        yield shop
     finally:
-        made.end()
+        shop.end()
 
 
 def until(true: Any, seconds: float, reason: Any = lambda: "") -> None:

@@ -63,9 +63,9 @@ def pool(tmp_path, monkeypatch):
     monkeypatch.setattr(pools, "MODULE", "worker")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{PROJECT_ROOT}")
     monkeypatch.chdir(tmp_path)
-    made = WorkerPool(tmp_path / "workers", 1, WorkerLimits())
-    yield made
-    for worker in made.workers():
+    workers = WorkerPool(tmp_path / "workers", 1, WorkerLimits())
+    yield workers
+    for worker in workers.workers():
         worker.kill()
 
 

@@ -39,10 +39,10 @@ def instance(tmp_path, monkeypatch):
         "telemetry": {"enabled": False},
     }
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(configuration))
-    with dg.DagsterInstance.from_config(str(tmp_path)) as made:
-        made.run_launcher.calls = calls
-        yield made
-        for worker in made.run_launcher.pool.workers():
+    with dg.DagsterInstance.from_config(str(tmp_path)) as dagster_instance:
+        dagster_instance.run_launcher.calls = calls
+        yield dagster_instance
+        for worker in dagster_instance.run_launcher.pool.workers():
             worker.kill()
 
 

@@ -26,13 +26,13 @@ def pool(tmp_path, monkeypatch):
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     monkeypatch.setattr(pools, "MODULE", "sleeper")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    made = WorkerPool(tmp_path / "workers", 2, WorkerLimits())
-    yield made
-    for worker in made.workers():
+    workers = WorkerPool(tmp_path / "workers", 2, WorkerLimits())
+    yield workers
+    for worker in workers.workers():
         worker.kill()
 
 
-def given(name: str) -> GivenRun:
+def run_of(name: str) -> GivenRun:
     return GivenRun(name, "instance", time.time())
 
 
@@ -45,53 +45,53 @@ def dead(worker: WorkerFolder) -> bool:
 
 
 def test_a_run_is_given_to_an_idle_worker_of_the_same_environment(pool, monkeypatch):
-    first = pool.assign(given("a"), "here")
+    first = pool.assign(run_of("a"), "here")
     assert first.is_alive()
     assert pool.worker_of("a").name == first.name
     assert pool.worker_of("b") is None
-    second = pool.assign(given("b"), "here")
+    second = pool.assign(run_of("b"), "here")
     assert second.name != first.name
     first.finish_run()
-    assert pool.assign(given("c"), "here").name == first.name
+    assert pool.assign(run_of("c"), "here").name == first.name
     first.finish_run()
     # Another code location, or another environment: the idle one ends for it.
-    third = pool.assign(given("d"), "there")
+    third = pool.assign(run_of("d"), "there")
     assert third.name not in (first.name, second.name)
     assert first.is_stopped()
     third.finish_run()
     monkeypatch.setenv("LAKEHOUSE_ROOT", "/elsewhere")
-    assert pool.assign(given("e"), "there").name not in (first.name, second.name, third.name)
+    assert pool.assign(run_of("e"), "there").name not in (first.name, second.name, third.name)
     # All slots are taken by runs: one more, which does not stay.
-    extra = pool.assign(given("f"), "there")
+    extra = pool.assign(run_of("f"), "there")
     assert extra.start().lasting is False
 
 
 def test_a_started_worker_serves_the_first_code_location_that_has_a_run(pool):
     worker = pool.start()
     assert worker.start().location is None
-    assert pool.assign(given("a"), "here").name == worker.name
+    assert pool.assign(run_of("a"), "here").name == worker.name
     assert worker.start().location == "here"
     assert pool.start() is not None
     assert pool.start() is None  # as many as there are slots
 
 
 def test_a_dead_workers_run_is_found_until_it_is_finished(pool):
-    worker = pool.assign(given("a"), "here")
+    worker = pool.assign(run_of("a"), "here")
     assert dead(worker)
-    assert pool.assign(given("b"), "here").name != worker.name
+    assert pool.assign(run_of("b"), "here").name != worker.name
     assert pool.worker_of("a").is_alive() is False
-    pool.assign(given("c"), "here", ended_for=lambda run_id: 0.0 if run_id == "a" else None)
+    pool.assign(run_of("c"), "here", ended_for=lambda run_id: 0.0 if run_id == "a" else None)
     assert pool.worker_of("a") is None
     assert not worker.path.exists()
 
 
 def test_a_paused_worker_whose_run_ended_long_ago_is_killed(pool):
-    worker = pool.assign(given("a"), "here")
+    worker = pool.assign(run_of("a"), "here")
     os.kill(worker.process()["pid"], signal.SIGSTOP)
     assert worker.is_alive()
-    pool.assign(given("b"), "here", ended_for=lambda run_id: TIDY_SECONDS - 1 if run_id == "a" else None)
+    pool.assign(run_of("b"), "here", ended_for=lambda run_id: TIDY_SECONDS - 1 if run_id == "a" else None)
     assert worker.is_alive()
-    pool.assign(given("c"), "here", ended_for=lambda run_id: TIDY_SECONDS + 1 if run_id == "a" else None)
+    pool.assign(run_of("c"), "here", ended_for=lambda run_id: TIDY_SECONDS + 1 if run_id == "a" else None)
     end = time.monotonic() + 10
     while worker.is_alive() and time.monotonic() < end:
         time.sleep(0.01)
@@ -103,7 +103,7 @@ def test_a_command_is_nobodys_run(pool):
     command = GivenRun("command-1", "", 0.0, ("run",), "/nowhere")
     worker = pool.assign(command, None, may_add=False)
     assert worker.given_run() == command
-    other = pool.assign(given("a"), "here", ended_for=lambda _: float("inf"))
+    other = pool.assign(run_of("a"), "here", ended_for=lambda _: float("inf"))
     time.sleep(0.1)
     assert worker.is_alive()
     # All have runs: the command is executed by the process that asks.
@@ -115,7 +115,7 @@ def test_a_command_is_nobodys_run(pool):
 
 
 def test_a_process_id_that_is_another_process_by_now_is_never_believed(pool, tmp_path):
-    worker = pool.assign(given("a"), "here")
+    worker = pool.assign(run_of("a"), "here")
     assert dead(worker)
     other = subprocess.Popen([sys.executable, "-c", SLEEPER])
     try:
@@ -130,11 +130,11 @@ def test_a_process_id_that_is_another_process_by_now_is_never_believed(pool, tmp
 
 
 def test_damaged_files_stop_nobody(pool):
-    worker = pool.assign(given("a"), "here")
+    worker = pool.assign(run_of("a"), "here")
     for number, text in enumerate(["", "{", "[]", "null", '{"pid": "x"}', '{"limits": 3}']):
         for name in ("start.json", "run.json", "process.json"):
             (worker.path / name).write_text(text)
-        run = given(f"run-{number}")
+        run = run_of(f"run-{number}")
         given_to = pool.assign(run, "here")
         assert given_to.is_alive()
         assert pool.worker_of(run.run_id).name == given_to.name
@@ -142,9 +142,9 @@ def test_damaged_files_stop_nobody(pool):
 
 
 def test_two_launchers_at_once_give_each_run_once(pool):
-    pool.assign(given("first"), "here").finish_run()
-    pool.assign(given("second"), "here").finish_run()
-    threads = [threading.Thread(target=pool.assign, args=(given(f"run-{n}"), "here")) for n in range(5)]
+    pool.assign(run_of("first"), "here").finish_run()
+    pool.assign(run_of("second"), "here").finish_run()
+    threads = [threading.Thread(target=pool.assign, args=(run_of(f"run-{n}"), "here")) for n in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -157,9 +157,9 @@ def test_a_folder_that_others_can_write_is_refused(pool, tmp_path):
     pool.path.mkdir(mode=0o700)
     pool.path.chmod(0o770)
     with pytest.raises(EnvironmentMissing, match="chmod 700"):
-        pool.assign(given("a"), "here")
+        pool.assign(run_of("a"), "here")
     pool.path.chmod(0o700)
-    worker = pool.assign(given("a"), "here")
+    worker = pool.assign(run_of("a"), "here")
     assert stat.S_IMODE(worker.path.stat().st_mode) == 0o700
 
 

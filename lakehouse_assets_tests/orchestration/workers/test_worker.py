@@ -18,8 +18,8 @@ ROUNDS = int(os.environ.get("LAKEHOUSE_TEST_ROUNDS", "12"))
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
-    with project(tmp_path / "shop", monkeypatch, cancel_seconds=2.0) as made:
-        yield made
+    with project(tmp_path / "shop", monkeypatch, cancel_seconds=2.0) as shop:
+        yield shop
 
 
 def started(shop: Project, run_id: str) -> int:
@@ -37,7 +37,7 @@ def health(shop: Project, run_id: str) -> str:
     return shop.launcher.check_run_worker_health(run).status.value
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether a process has ended; one that nobody has collected has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -64,14 +64,14 @@ def test_nothing_of_a_run_is_left_for_the_next_one(shop):
     assert shop.processes() == [first]
     # A run that fails costs its process, and so does one that fills Java's heap.
     assert shop.wait(shop.launch_job("fill_heap")) == FAILURE
-    until(lambda: gone(first), 30)
+    until(lambda: has_ended(first), 30)
     assert shop.wait(shop.launch_job("find_nothing")) == SUCCESS, shop.logs()
     (second,) = shop.processes()
     # Changed code, or settings, are a new process: here by its start again, under the same id.
     with (shop.home / "spark.conf").open("a") as file:
         file.write("spark.sql.shuffle.partitions 3\n")
     assert shop.wait(shop.launch_job("find_nothing")) == FAILURE
-    until(lambda: gone(second), 30)
+    until(lambda: has_ended(second), 30)
 
 
 @pytest.mark.exhaustive(seconds=300)
@@ -82,7 +82,7 @@ def test_a_run_is_cancelled(shop):
     assert health(shop, run_id) == "RUNNING"
     assert shop.launcher.terminate(run_id)
     assert shop.wait(run_id, 30) == CANCELED
-    until(lambda: gone(pid), 30)
+    until(lambda: has_ended(pid), 30)
     # Java does not hear an interrupt; the run ends nevertheless.
     run_id = shop.launch_job("sleep_in_java")
     started(shop, run_id)
@@ -92,7 +92,7 @@ def test_a_run_is_cancelled(shop):
     run_id = shop.launch_job("sleep_on")
     pid = started(shop, run_id)
     assert shop.launcher.terminate(run_id)
-    until(lambda: shop.status(run_id) == CANCELED and gone(pid), 60, shop.logs)
+    until(lambda: shop.status(run_id) == CANCELED and has_ended(pid), 60, shop.logs)
     assert (shop.home / "interrupted").exists()
     assert not shop.launcher.terminate(run_id)
     assert shop.wait(shop.launch_job("find_nothing")) == SUCCESS, shop.logs()

@@ -19,7 +19,7 @@ LOOK_SECONDS = 5.0
 AFTER_JAVA_SECONDS = 5.0
 
 
-class Watcher:
+class Interrupter:
     """Looks at the worker's folder when it is woken. ``before_kill``: called in this thread before the process is killed."""
 
     def __init__(self, folder: WorkerFolder, cancel_seconds: float, before_kill: Callable[[], None]) -> None:
@@ -30,7 +30,7 @@ class Watcher:
 
     def start(self) -> None:
         """Begin to listen. To be called by the main thread."""
-        threading.Thread(target=self._watch, name="watcher", daemon=True).start()
+        threading.Thread(target=self._watch, name="interrupter", daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
         """Wait until somebody wakes the worker, or for so long. Returns whether somebody did."""
