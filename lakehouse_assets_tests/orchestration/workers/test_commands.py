@@ -1,5 +1,6 @@
 """A command that another process executes: its terminal, its code, its interruption. No Spark, no Dagster."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakehouse_assets.cli.on_worker import WITHIN, call_within, execute_elsewhere
 from lakehouse_assets.errors import RunFailedError
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.commands import execute_on_worker
 from lakehouse_assets.orchestration.workers.configured import configured_pool
 from lakehouse_assets.orchestration.workers.folder import WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
+from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
@@ -117,6 +120,59 @@ def test_a_worker_that_dies_before_it_calls_has_done_nothing(pool, tmp_path):
 
     threading.Thread(target=kill).start()
     assert execute_on_worker(pool, ["run", "3"], Path.cwd(), dict(os.environ)) is None
+
+
+@pytest.mark.parametrize("arguments", [[], ["verdicts"], ["run", "--help"], ["worker", "status"], ["init", "run"]])
+def test_other_commands_are_executed_by_the_process_that_has_them(pool, tmp_path, monkeypatch, arguments):
+    configure(tmp_path, monkeypatch, pool)
+    assert execute_elsewhere(arguments) is None
+    assert pool.workers() == []
+
+
+def test_a_command_within_a_worker_goes_to_no_other(pool, tmp_path, monkeypatch):
+    configure(tmp_path, monkeypatch, pool)
+    monkeypatch.setenv(WITHIN, "1")
+    assert execute_elsewhere(["run"]) is None
+    monkeypatch.delenv(WITHIN)
+    (tmp_path / "pyproject.toml").unlink()
+    assert execute_elsewhere(["run"]) is None  # it reports that there is no project
+    assert pool.workers() == []
+
+
+def configure(folder: Path, monkeypatch: pytest.MonkeyPatch, pool: WorkerPool) -> None:
+    """A project whose instance has this pool."""
+    for name in [name for name in os.environ if name.startswith(("LAKEHOUSE_", "DAGSTER_"))]:
+        monkeypatch.delenv(name)
+    (folder / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
+    launcher = {"module": "m", "class": "WorkerLauncher", "config": {"base_dir": str(pool.path)}}
+    (folder / "dagster.yaml").write_text(yaml.safe_dump({"run_launcher": launcher}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [(["--help"], 0, "Usage"), (["nonsense"], 2, "No such command"), (["rebuild", "x"], 5, "no table")],
+)
+def test_a_command_in_a_workers_process_gives_its_code(capfd, monkeypatch, tmp_path, arguments, code, text):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
+    monkeypatch.setenv("LAKEHOUSE_PROJECT", str(tmp_path))
+    before = (sys.argv, dict(os.environ))
+    assert call_within(arguments) == code
+    assert (sys.argv, dict(os.environ)) == before
+    assert text in "".join(capfd.readouterr())
+
+
+def test_what_a_command_changes_in_python_is_given_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("LEFT", "before")
+    logger, folder = logging.getLogger("dagster"), Path.cwd()
+    before = (dict(os.environ), logger.level)
+    with python_as_it_was():
+        os.environ["LEFT"], os.environ["NEW"] = "after", "1"
+        del os.environ["PATH"]
+        os.chdir(tmp_path)
+        logger.setLevel(logging.CRITICAL)
+    assert (dict(os.environ), logger.level) == before
+    assert Path.cwd() == folder
 
 
 def test_only_a_plain_configuration_is_read_without_dagster(tmp_path):
