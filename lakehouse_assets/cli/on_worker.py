@@ -9,13 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from lakehouse_assets.cli import common
+from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 
 # Those that run Dagster's jobs on the instance. None of their arguments is a path.
 COMMANDS = ("run", "rebuild")
-# A command that the worker calls has it; so it calls none.
-WITHIN = "LAKEHOUSE_WITHIN_WORKER"
 
 
 def execute_elsewhere(arguments: Sequence[str]) -> int | None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakehouse_assets.cli.on_worker import WITHIN, call_within, execute_elsewhere
+from lakehouse_assets.cli.kept_definitions import WITHIN, definitions_of
+from lakehouse_assets.cli.on_worker import call_within, execute_elsewhere
 from lakehouse_assets.errors import RunFailedError
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.commands import execute_on_worker
@@ -160,6 +161,21 @@ def test_a_command_in_a_workers_process_gives_its_code(capfd, monkeypatch, tmp_p
     assert call_within(arguments) == code
     assert (sys.argv, dict(os.environ)) == before
     assert text in "".join(capfd.readouterr())
+
+
+def test_definitions_are_kept_in_a_worker_until_a_file_changes(tmp_path, monkeypatch):
+    (tmp_path / "tables" / "shop").mkdir(parents=True)
+    settings = Settings(root="/", landing="/", dagster_home=tmp_path, project=tmp_path, tables=tmp_path / "tables")
+    monkeypatch.chdir(tmp_path)
+    first = definitions_of(settings)
+    assert definitions_of(settings) is not first
+    monkeypatch.setenv(WITHIN, "1")
+    within = definitions_of(settings)
+    assert definitions_of(settings.model_copy()) is within
+    assert definitions_of(settings.model_copy(update={"spark_master": "local[1]"})) is not within
+    again = definitions_of(settings)
+    (tmp_path / "tables" / "shop" / "notes.txt").touch()
+    assert definitions_of(settings) is not again
 
 
 def test_what_a_command_changes_in_python_is_given_back(tmp_path, monkeypatch):
