@@ -176,3 +176,37 @@ def test_two_tables_by_turns_are_what_new_processes_make_of_them(tmp_path, monke
                 assert max(used[-10:]) < 1.1 * max(used[20:30]), used
             print(name, used)
     assert rows["warm", min(ROUNDS, 6) - 1] == rows["new", min(ROUNDS, 6) - 1]
+
+
+@pytest.mark.exhaustive(seconds=200)
+@pytest.mark.timeout(600)
+def test_a_worker_that_is_idle_gives_its_memory_back_and_ends(tmp_path, monkeypatch):
+    with project(tmp_path / "shop", monkeypatch, idle_seconds=20.0) as shop:
+        shop.land(1, ["a,1,5,2024-01-01T00:00:00Z"])
+        shop.run(1)
+        (pid,) = shop.processes()
+        time.sleep(14)
+        used, ticks = memory(pid), processor_ticks(pid)
+        time.sleep(3)
+        assert processor_ticks(pid) - ticks <= 15, "more than 5 % of a processor"
+        assert used <= 1200
+        until(lambda: has_ended(pid), 60)
+        until(lambda: shop.launcher.pool.workers() == [], 10)
+        # One that is asked to ends at once.
+        worker = shop.launcher.pool.start()
+        assert worker is not None
+        until(lambda: worker.process().get("warm"), 120, shop.logs)
+        worker.stop()
+        until(lambda: shop.launcher.pool.workers() == [], 10)
+        print("idle", used)
+
+
+def processor_ticks(pid: int) -> int:
+    """Processor time of a process and of its Java, in hundredths of a second."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            values = path.read_text().rpartition(")")[2].split()
+            if pid in (int(path.parent.name), int(values[1])):
+                total += int(values[11]) + int(values[12])
+    return total
