@@ -83,22 +83,19 @@ def test_a_run_is_given_to_a_worker_and_cancelled(instance):
     assert health(instance, run_id) == "NOT_FOUND"
 
 
-@pytest.mark.parametrize("origin", [{"executable_path": "/other/python"}, {"container_image": "image"}])
-def test_what_no_worker_can_execute_has_a_process_of_its_own(instance, origin):
-    run_id = launch(instance, **origin)
-    assert instance.run_launcher.calls == [run_id]
-    assert instance.run_launcher.pool.workers() == []
+def test_what_no_worker_can_take_has_a_process_of_its_own(instance, monkeypatch):
+    launched = [launch(instance, executable_path="/other/python"), launch(instance, container_image="image")]
 
-
-def test_without_room_for_the_handover_the_run_has_a_process_of_its_own(instance, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("lakehouse_assets.orchestration.workers.folder.write_atomically", full)
-    run_id = launch(instance)
-    assert instance.run_launcher.calls == [run_id]
-    assert "No space left on device" in str([entry.dagster_event for entry in instance.all_logs(run_id)])
+    launched.append(launch(instance))
+    assert instance.run_launcher.calls == launched
+    assert "No space left on device" in str([entry.dagster_event for entry in instance.all_logs(launched[-1])])
     assert instance.run_launcher.pool.workers() == []
+    # The code server watches them.
+    assert [health(instance, run_id) for run_id in launched] == ["RUNNING"] * 3
 
 
 def test_the_commands(instance):
