@@ -7,12 +7,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakehouse_assets.orchestration.workers.launcher import WORKER_TAG
 from lakehouse_assets_tests.chaos.play import POINTS
 from lakehouse_assets_tests.orchestration.workers.project import Project, project, until
 
 SUCCESS, FAILURE, CANCELED = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED
-ROUNDS = int(os.environ.get("LAKEHOUSE_TEST_ROUNDS", "8"))
 
 
 @pytest.fixture
@@ -137,23 +135,3 @@ def test_killed_at_each_step_the_next_run_gives_the_same_tables(shop):
         assert [tuple(row.values()) for row in shop.rows()] == expected, point
     assert struck == [point for point in points if point in struck]
     assert {"bronze_committed", "stage_done", "log_done", "write_done", "mark_applied_done"} <= set(struck)
-
-
-@pytest.mark.exhaustive(seconds=600)
-@pytest.mark.timeout(7200)
-def test_two_tables_by_turns_are_what_new_processes_make_of_them(tmp_path, monkeypatch):
-    """`LAKEHOUSE_TEST_ROUNDS=200` plays as many."""
-    rows = {}
-    for name, limits in (("warm", {}), ("new", {"max_runs": 1})):
-        rounds = ROUNDS if name == "warm" else min(ROUNDS, 6)
-        with project(tmp_path / name, monkeypatch, **limits) as shop:
-            for number in range(rounds):
-                table, day = ("readings", "others")[number % 2], 1 + number % 28
-                late = f"a,0,{number},2024-02-01T00:{number // 60:02d}:{number % 60:02d}Z"
-                shop.land(day, [f"a,{hour},{number + hour},2024-01-01T00:00:00Z" for hour in range(1, 4)] + [late])
-                shop.run(day, table)
-                if number == rounds - 1 or number == min(ROUNDS, 6) - 1:
-                    rows[name, number] = {table: shop.rows(table) for table in ("readings", "others")}
-            workers = {run.tags[WORKER_TAG] for run in shop.instance.get_runs()}
-            assert len(workers) == (1 if name == "warm" else rounds)
-    assert rows["warm", min(ROUNDS, 6) - 1] == rows["new", min(ROUNDS, 6) - 1]
