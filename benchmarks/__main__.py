@@ -23,7 +23,6 @@ from benchmarks.report import as_json, draw
 BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "demo": demo.benchmark,
     "incremental": incremental.benchmark,
-    "incremental-worker": incremental.worker_benchmark,
     "gate": gate.benchmark,
     "frame": frames.benchmark,
     "catch-up": catch_up.benchmark,

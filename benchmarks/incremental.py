@@ -8,7 +8,6 @@ to the MERGE's commit. Each run has a copy of the same lake.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -28,13 +27,11 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.measures.typed import typed_columns
 from lakehouse_assets.orchestration.assets.component import load_tables
-from lakehouse_assets.orchestration.workers.pool import WorkerPool
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.session import spark_properties
 
-TABLE, LIMIT, WORKER_LIMIT = "weather", 2.5, 0.5
-WARM = 12  # runs after which Java has compiled what a run needs
+TABLE, LIMIT = "weather", 2.5
 COMMAND = [str(Path(sys.executable).with_name("lakehouse")), "run", "--table", TABLE]
 # The project's commits of one run, in their order: the last of each is the one that this run made.
 COMMITS = {"extracted": "bronze/weather", "silver committed": "silver/weather", "profiles committed": "baseline/weather"}
@@ -42,28 +39,14 @@ COMMITS = {"extracted": "bronze/weather", "silver committed": "silver/weather", 
 
 def benchmark(lab: Lab) -> Iterator[Result]:
     """The size is that of the example, whatever the scale; below 0.5 the lake holds a month only."""
-    yield from _compare(lab, "incremental", LIMIT)
-
-
-def worker_benchmark(lab: Lab) -> Iterator[Result]:
-    """The same command, executed by a worker that has executed it ``WARM`` times."""
-    workers = lab.folder / "workers"
-    try:
-        yield from _compare(lab, "incremental-worker", WORKER_LIMIT, workers)
-    finally:
-        for worker in WorkerPool(workers, 1).workers():
-            worker.kill()
-
-
-def _compare(lab: Lab, name: str, limit: float, workers: Path | None = None) -> Iterator[Result]:
     files = sorted(
         path for part in ("on_time", "late") for path in (PROJECT_ROOT / "data/examples/weather" / part).glob("*.csv")
     )
     files = sorted(files, key=lambda path: path.name)[0 if lab.scale >= 0.5 else -31 :]
     spec = next(table.spec for table in load_tables() if table.spec.name == TABLE)
     last, window = files[-1], spec.extraction.window(files[-1].stem)
-    template, work = lab.folder / "template", lab.folder / name
-    lab.say(f"{name}: a lake of all days but the last")
+    template, work = lab.folder / "template", lab.folder / "incremental"
+    lab.say("incremental: a lake of all days but the last")
     landing = template / "landing" / TABLE
     landing.mkdir(parents=True)
     for file in files[:-1]:
@@ -80,14 +63,12 @@ def _compare(lab: Lab, name: str, limit: float, workers: Path | None = None) -> 
         lab.clear(str(work))
         shutil.copytree(template / "lake" / "silver" / TABLE, work / "silver")
 
-    a = Side("lakehouse run, request to applied", lambda: _incremental(work, window, workers), copy_lake)
+    a = Side("lakehouse run, request to applied", lambda: _incremental(work, window), copy_lake)
     b = Side("bare Spark, start to MERGE committed", lambda: _bare(work / "silver", last, window, spec), copy_silver)
-    for _ in range(WARM if workers else 0):
-        a.once()
-    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"{name}: {text}"))
+    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"incremental: {text}"))
     sizes = {"rows": len(last.read_text().splitlines()) - 1, "windows": 1, "windows before": len(files) - 1}
     settings = public_properties(_defaults(work))
-    yield Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, settings)
+    yield Result("incremental", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, settings)
     lab.clear(str(template), str(work))
 
 
@@ -101,12 +82,9 @@ def _command(env: dict[str, str]) -> None:
         raise RuntimeError(f"{' '.join(COMMAND)} ended with {process.returncode}: {process.stderr[-2000:]}")
 
 
-def _incremental(home: Path, window: Window, workers: Path | None) -> Sample:
-    env = own_instance(home)
-    if workers is not None:
-        _keep_workers(home / "dagster.yaml", workers)
+def _incremental(home: Path, window: Window) -> Sample:
     began = time.time()
-    _command(env)
+    _command(own_instance(home))
     ended = time.time()
     lake = home / "lake"
     decisions = [d for d in logs.decisions(_defaults(home), TABLE) if d.p_extracted_at == window.start]
@@ -116,13 +94,6 @@ def _incremental(home: Path, window: Window, workers: Path | None) -> Sample:
     decided, applied = _last_two_decisions(lake / "ops" / "decisions")
     moments |= {"decided": decided, "applied": applied, "ended": ended}
     return Sample(applied - began, _differences(began, moments))
-
-
-def _keep_workers(file: Path, workers: Path) -> None:
-    launcher = {"module": "lakehouse_assets.orchestration.workers.launcher", "class": "WorkerLauncher"}
-    config = {"run_launcher": {**launcher, "config": {"base_dir": str(workers), "slots": 1}}}
-    file.write_text(file.read_text() + json.dumps(config).removeprefix("{").removesuffix("}") + "\n")
-    os.utime(file, (1, 1))  # each copy is the same file: a changed one is a new process
 
 
 def _last_commit(path: Path) -> float:
