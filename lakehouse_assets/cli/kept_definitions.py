@@ -14,13 +14,13 @@ WITHIN = "LAKEHOUSE_WITHIN_WORKER"
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _LoadedDefinitions:
     settings: Settings
     files: str
     definitions: Any
 
 
-_last: list[_Kept] = []
+_last: list[_LoadedDefinitions] = []
 
 
 def definitions_of(settings: Settings) -> Any:
@@ -32,5 +32,5 @@ def definitions_of(settings: Settings) -> Any:
         return build_definitions(settings)
     files = folder_mark([settings.tables, settings.audits])
     if not _last or (_last[0].settings, _last[0].files) != (settings, files):
-        _last[:] = [_Kept(settings, files, build_definitions(settings))]
+        _last[:] = [_LoadedDefinitions(settings, files, build_definitions(settings))]
     return _last[0].definitions
