@@ -30,6 +30,8 @@ from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_a
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_tests import TableTestsFile
 from lakehouse_assets.contracts.table_tests_file import with_texts
+from lakehouse_assets.orchestration.workers.folder import WorkerLimits
+from lakehouse_assets.orchestration.workers.launcher import WorkerLauncher
 from lakehouse_assets.pipeline.gate import STEPS
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
@@ -88,6 +90,11 @@ def test_each_yaml_shown_is_accepted(block):
     if "storage" in shown:  # a piece of dagster.yaml
         schema = {"storage": dagster_instance_config_schema()["storage"]}
         assert validate_config(schema, shown).success
+        return
+    if "run_launcher" in shown:  # another one
+        config = shown["run_launcher"].pop("config")
+        assert shown["run_launcher"] == {"module": WorkerLauncher.__module__, "class": WorkerLauncher.__name__}
+        assert WorkerLimits(**validate_config(WorkerLauncher.config_type(), config).value) == WorkerLimits()
         return
     if block.startswith(("# lakehouse_assets/tables/packs.yaml", "# lakehouse_assets/tables/defaults.yaml")):
         assert shown

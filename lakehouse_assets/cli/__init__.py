@@ -20,12 +20,14 @@ from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.new import new
+from lakehouse_assets.cli.on_worker import execute_elsewhere
 from lakehouse_assets.cli.quality_pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
 from lakehouse_assets.cli.verify import verify
+from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import Settings
 
@@ -40,6 +42,7 @@ app.add_typer(guard_app, name="guard")
 app.add_typer(heal_app, name="heal")
 app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(schema_app, name="schema")
+app.add_typer(worker_app, name="worker")
 app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command("audit-guarded")(audit_command("guarded"))
@@ -172,6 +175,8 @@ def rebuild(table: str, as_json: common.AsJson = False) -> None:
 def main() -> None:
     """Run the command. An error of ours ends with its exit code and one clear message."""
     try:
+        if (code := execute_elsewhere(sys.argv[1:])) is not None:
+            sys.exit(code)
         app(standalone_mode=True)
     except LakehouseError as error:
         _exit_with(error)

@@ -168,9 +168,9 @@ def open_instance(settings: Settings) -> Iterator[Any]:
 def open_dagster(settings: Settings) -> Iterator[tuple[Any, Any]]:
     """Open the definitions and the instance; stops Spark at the end."""
     with stop_own_spark(), open_instance(settings) as instance:
-        from lakehouse_assets.definitions import build_definitions
+        from lakehouse_assets.cli.kept_definitions import definitions_of
 
-        yield build_definitions(settings), instance
+        yield definitions_of(settings), instance
 
 
 @contextmanager

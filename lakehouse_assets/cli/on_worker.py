@@ -1,0 +1,55 @@
+"""Commands that a worker executes, where the instance keeps workers: no imports, no new Java.
+
+Belongs here: which commands, and calling one within a worker. Does not: the connection (orchestration/workers/commands).
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from lakehouse_assets.cli import common
+from lakehouse_assets.cli.kept_definitions import WITHIN
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.settings import Settings
+
+# Those that run Dagster's jobs on the instance. None of their arguments is a path.
+COMMANDS = ("run", "rebuild")
+
+
+def execute_elsewhere(arguments: Sequence[str]) -> int | None:
+    """Execute a command on a worker and return its code; None if it is to be executed here."""
+    if not arguments or arguments[0] not in COMMANDS or "--help" in arguments or WITHIN in os.environ:
+        return None
+    from lakehouse_assets.orchestration.workers.commands import execute_on_worker
+    from lakehouse_assets.orchestration.workers.configured import configured_pool
+
+    try:
+        settings = Settings.from_environment()
+    except LakehouseError:
+        return None  # the command reports it
+    pool = configured_pool(settings)
+    if pool is None or settings.project is None:
+        return None
+    environ = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
+    return execute_on_worker(pool, arguments, settings.project, environ)
+
+
+def call_within(arguments: Sequence[str]) -> int:
+    """Execute a command in this process, a worker's, and return its code."""
+    from lakehouse_assets.cli import main
+
+    argv = sys.argv
+    common.out.width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
+    os.environ[WITHIN] = "1"
+    try:
+        sys.argv = ["lakehouse", *arguments]
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        sys.argv = argv
+        del os.environ[WITHIN]
+    return 0

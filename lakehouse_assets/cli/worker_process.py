@@ -1,0 +1,12 @@
+"""`python -m lakehouse_assets.cli.worker_process`: a worker's process, which executes runs and commands.
+
+Belongs here: that call alone. Does not: the loop (orchestration/workers/process), or a command.
+"""
+
+import sys
+
+from lakehouse_assets.cli.on_worker import call_within
+from lakehouse_assets.orchestration.workers.process import main
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], call_within)

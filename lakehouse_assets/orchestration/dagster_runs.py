@@ -1,0 +1,72 @@
+"""What the workers use of Dagster beyond its public API: a launcher's own types, and the execution of a launched run. Check
+each of them when Dagster is upgraded.
+
+Belongs here: every private import that only the workers need; they take a second. Does not: what commands and sensors need
+(dagster_internals).
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+from dagster._grpc.impl import core_execute_run
+from dagster._utils.hosted_user_process import recon_job_from_origin
+from dagster._utils.interrupts import capture_interrupts
+
+__all__ = ["CheckRunHealthResult", "LaunchRunContext", "WorkerStatus", "capture_interrupts"]
+
+_definitions = lru_cache(maxsize=1)(ReconstructableRepository.get_definition)
+
+
+def keep_definitions() -> None:
+    """Let this process load a code location's definitions once. Dagster loads them again for each run and each selection."""
+    ReconstructableRepository.get_definition = _definitions  # type: ignore[method-assign]
+
+
+def forget_definitions() -> None:
+    """Load the definitions again before the next run."""
+    _definitions.cache_clear()
+    ReconstructableJob.get_repository_definition.cache_clear()
+    ReconstructableJob.get_definition.cache_clear()
+
+
+def code_location(run: dg.DagsterRun) -> str | None:
+    """Return the name and the folder of a run's code location; None if this Python cannot execute it by itself: it is in an
+    image, or of another Python.
+    """
+    origin = run.job_code_origin
+    if origin is None or origin.repository_origin.container_image is not None:
+        return None
+    repository = origin.repository_origin
+    return f"{repository.executable_path}\n{repository.code_pointer.describe()}\n{_folder(repository.code_pointer)}"
+
+
+def _folder(pointer: object) -> str:
+    return str(getattr(pointer, "working_directory", ""))
+
+
+def executable(run: dg.DagsterRun) -> str | None:
+    """Return the Python of a run's code location."""
+    return run.job_code_origin.repository_origin.executable_path if run.job_code_origin else None
+
+
+def executes_in_process(run: dg.DagsterRun) -> bool:
+    """Whether the run's steps are executed in the process that executes the run. Loads the definitions."""
+    origin = run.job_code_origin
+    if origin is None:
+        return False
+    job = recon_job_from_origin(origin).get_definition()
+    config: Any = run.run_config
+    chosen = dict(config.get("execution", {}).get("config") or {})
+    return job.executor_def.name == "in_process" or "in_process" in chosen
+
+
+def execute_launched_run(run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+    """Execute a run that was launched, as Dagster's own run worker does. Its errors are in its log; an interrupt is raised."""
+    origin = run.job_code_origin
+    if origin is None:
+        raise ValueError(f"run {run.run_id} does not say where its code is")
+    for _ in core_execute_run(recon_job_from_origin(origin), run, instance, inject_env_vars=True):
+        pass

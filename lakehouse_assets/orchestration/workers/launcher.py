@@ -1,0 +1,128 @@
+"""The run launcher that gives runs to workers: `run_launcher` in `dagster.yaml`.
+
+Belongs here: Dagster's calls → the pool's. Does not: which worker gets a run (choice), or executing it (process).
+
+The webserver, the daemon and commands load this file: it starts no Spark.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from filelock import Timeout
+
+from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.orchestration.dagster_runs import (
+    CheckRunHealthResult,
+    LaunchRunContext,
+    WorkerStatus,
+    code_location,
+    executable,
+)
+from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
+from lakehouse_assets.orchestration.workers.pool import MOST_SLOTS, POOL_FOLDER, WorkerPool
+
+# Which worker a run was given to.
+WORKER_TAG = "lakehouse/worker"
+
+
+class WorkerLauncher(dg.DefaultRunLauncher):
+    """Gives each run to a process that stays, with definitions and Spark loaded. What no worker can take is a process of its
+    own, as Dagster's default launcher starts it: a run of another Python, and one that cannot be handed over (a full disk).
+    """
+
+    def __init__(self, inst_data: Any = None, base_dir: str = POOL_FOLDER, slots: int | None = None, **limits: float) -> None:
+        super().__init__(inst_data)
+        self._path, self._slots = Path(base_dir).resolve(), slots
+        self._limits = WorkerLimits(**limits)  # type: ignore[arg-type]
+
+    @classmethod
+    def config_type(cls) -> Any:
+        """Return the keys below `config:`."""
+        limits = {f.name: dg.Field(dg.Int if f.name == "max_runs" else float, is_required=False) for f in fields(WorkerLimits)}
+        return {
+            "base_dir": dg.Field(str, is_required=False, description="A folder on this machine's disk."),
+            "slots": dg.Field(int, is_required=False, description="How many workers stay (default: max_concurrent_runs)."),
+            **limits,
+        }
+
+    @classmethod
+    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> "WorkerLauncher":
+        """Return the launcher of a configuration."""
+        return cls(inst_data, **config_value)
+
+    @property
+    def pool(self) -> WorkerPool:
+        """The instance's workers."""
+        return WorkerPool(self._path, self._slots or self._most_runs(), self._limits)
+
+    def _most_runs(self) -> int:
+        queue = self._instance.get_concurrency_config().run_queue_config if self.has_instance else None
+        most = queue.max_concurrent_runs if queue is not None else MOST_SLOTS
+        return most if most > 0 else MOST_SLOTS
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Give the run to a worker, or start a process for it."""
+        run = context.dagster_run
+        location = code_location(run)
+        if location is None or executable(run) not in (None, sys.executable):
+            super().launch_run(context)
+            return
+        request = GivenRun(run.run_id, dg.serialize_value(self._instance.get_ref()), time.time())
+        try:
+            worker = self.pool.assign(request, location, ended_for=self._ended_for)
+        except (OSError, Timeout, EnvironmentMissing) as error:
+            self._instance.report_engine_event(f"No worker can take the run, so it is a process of its own: {error}", run)
+            super().launch_run(context)
+            return
+        if worker is not None:
+            self._instance.add_run_tags(run.run_id, {WORKER_TAG: worker.name})
+
+    def _ended_for(self, run_id: str) -> float | None:
+        """Return how long ago a run ended; None if it may not have."""
+        record = self._instance.get_run_record_by_id(run_id)
+        if record is None:
+            return float("inf")
+        return time.time() - (record.end_time or 0) if record.dagster_run.is_finished else None
+
+    def terminate(self, run_id: str) -> bool:
+        """Stop a run: its worker interrupts it, and is killed if it does not stop."""
+        worker, run = self.pool.worker_of(run_id), self._instance.get_run_by_id(run_id)
+        if worker is None:
+            return super().terminate(run_id)
+        if run is None or run.is_finished:
+            return False
+        self._instance.report_run_canceling(run)
+        if worker.is_alive():
+            worker.cancel(run_id)
+        else:
+            self._instance.report_run_canceled(run, f"The process of {worker.name} had ended already.")
+        return True
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Run monitoring asks after each run's worker."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Return whether the run's process lives, of a run that was given to a worker. The code server watches those that it
+        started itself, and a run that a command executes was launched by nobody.
+        """
+        worker = self.pool.worker_of(run.run_id)
+        if worker is not None:
+            if worker.is_alive():
+                return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=worker.name)
+            ended = f"the process of {worker.name} has ended"
+            return CheckRunHealthResult(WorkerStatus.FAILED, ended, run_worker_id=worker.name)
+        if WORKER_TAG in run.tags:
+            return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"{run.tags[WORKER_TAG]} is gone")
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+    def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
+        """Return where the log of the run's worker is. Its text may quote data, and is not stored with the run."""
+        worker = self.pool.worker_of(run.run_id)
+        return f"The worker's log: {worker.log}" if worker is not None else None
