@@ -195,9 +195,9 @@ def test_rules_that_cannot_be_read_hide_every_text():
 
 def test_extremes_and_strata_of_a_personal_column_are_in_no_page():
     """Also those of a decision from before the column was personal."""
-    seen = passed(1)
-    results = [{**each, "figures": {"high": [40.0, 98765.0]}, "usual_shift": 43.0} for each in (seen.drift or {})["results"]]
-    verdict = {**(seen.drift or {}), "results": results, "absent": [["value", "Ann"]], "unwatched": [["value", "Ann"]]}
+    before = passed(1)
+    results = [{**each, "figures": {"high": [40.0, 98765.0]}, "usual_shift": 43.0} for each in (before.drift or {})["results"]]
+    verdict = {**(before.drift or {}), "results": results, "absent": [["value", "Ann"]], "unwatched": [["value", "Ann"]]}
     verdict["statistics"] = [["value", "Ann", {"ks": 0.5}]]
     shown = masking.Mask(frozenset({"value"})).apply(passed(1, drift=verdict))
     assert shown.drift is not None

@@ -26,7 +26,10 @@ def needed_windows(spec: DriftSpec) -> int:
     """How many of the newest windows of a feature and stratum must be read with their distributions, for the state of all:
     those that its baseline may hold, and before them those that are measured again when they are the first.
     """
-    return spec.remember + 2 * block_size(spec.remember) + AGAIN_AT * spec.warn_from
+    has_seasons = any(spec.season_of(name) != "none" for name in (VOLUME, *(feature.name for feature in spec.features)))
+    own = spec.remember + 2 * block_size(spec.remember)
+    # The first windows are of interest as long as one of them is remembered.
+    return own + min(spec.warn_from * (AGAIN_AT if has_seasons else 1), own)
 
 
 def count_values(measurement: Measurement) -> int:

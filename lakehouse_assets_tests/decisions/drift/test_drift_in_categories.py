@@ -54,7 +54,7 @@ def test_a_stored_profile_gives_the_same_verdict(state):
     first = judge_drift([profile], state.baseline, state.history, SPEC).to_dict()
     stored = Profile.from_dict(json.loads(json.dumps(profile.to_dict())))
     again = BaselineState(RANKS)
-    for window, measured, statistics in state._entries:
+    for window, measured, statistics, _ in state._entries:
         read = [Profile.from_dict(json.loads(json.dumps(m.to_dict()))) for m in measured]
         again.learn(window, read, statistics)
     assert judge_drift([stored], again.baseline, again.history, SPEC).to_dict() == first
