@@ -52,9 +52,11 @@ def find_watches(results: Sequence[FeatureResult], past: PastStatistics, spec: D
         return []
     score = _find_least_score(shape, sum(FAMILIES[name] for name in families), spec.hold_at)
     least: dict[int, list[tuple[float, str, Choice, float]]] = {}
-    for c in shape.indices:
+    own_columns = [c for c in shape.indices if not past.columns[c][1].startswith(("spread ", "pair "))]
+    spreads = np.nanstd(past.values[:, own_columns], axis=0)
+    for c, spread in zip(own_columns, spreads.tolist(), strict=True):
         index, name = past.columns[c]
-        change = score * max(float(np.nanstd(past.values[:, c])), 1e-9)
+        change = score * max(spread, 1e-9)
         effect = effect_of_surprise(name, change, change, spec) if isfinite(change) else float("inf")
         least.setdefault(index, []).append((effect, name, past.usual.choices[c], change))
     watches = []
