@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets import Gate
 from lakehouse_assets.errors import LockedError, QuarantinedError, RefusedError
-from lakehouse_assets.frames import staging_folder
-from lakehouse_assets.frames.exchange import Exchange
+from lakehouse_assets.frames import exchange, staging_folder
+from lakehouse_assets.frames.exchange import merge_rows
 from lakehouse_assets.storage.commit_metadata import decode_decisions
 from lakehouse_assets_tests.support import rows_of
 
@@ -83,8 +83,6 @@ def test_a_blocked_frame_changes_nothing_but_the_quarantine(spark, tmp_path):
 def test_another_writer_is_named_and_nothing_is_half_written(spark, tmp_path, monkeypatch):
     path, bad = str(tmp_path / "orders"), str(tmp_path / "bad")
     GATE.publish(orders(spark, (1, 1, "a"), (2, 2, "b")), path).close()
-    merge = Exchange._merge
-
     reading, written = tmp_path / "reading", tmp_path / "written"
 
     def wait(note):
@@ -99,13 +97,12 @@ def test_another_writer_is_named_and_nothing_is_half_written(spark, tmp_path, mo
         spark.sql(f"UPDATE delta.`{path}` SET note = 'theirs'")
         written.touch()
 
-    def compete(self, rows, decision):
+    def compete(to, rows, *others):
         """Another program updates the table while the rows of the MERGE are computed."""
-        other = Thread(target=update, daemon=True)
-        other.start()
-        merge(self, rows.withColumn("note", F.udf(wait)("note")), decision)
+        Thread(target=update, daemon=True).start()
+        merge_rows(to, rows.withColumn("note", F.udf(wait)("note")), *others)
 
-    monkeypatch.setattr(Exchange, "_merge", compete)
+    monkeypatch.setattr(exchange, "merge_rows", compete)
     with pytest.raises(LockedError, match="written by somebody else at the same time; nothing was written"):
         GATE.publish(orders(spark, (1, 5, "ours"), (3, -1, "bad")), path, "merge", quarantine=bad)
     assert {row["note"] for row in rows_of(path)} == {"theirs"}
