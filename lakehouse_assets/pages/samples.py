@@ -55,7 +55,7 @@ class SampleReader:
             if self._dataset is None:
                 if not delta.exists(self._path):
                     return Sample(problem="this table has no quarantine folder")
-                self._dataset = delta.open_dataset(self._path)
+                self._dataset = delta.open_dataset(self._path, bounds=["p_extracted_at"])
             wanted = column("decision_id") == decision.decision_id
             if decision.p_extracted_at is not None and "p_extracted_at" in self._dataset.schema.names:
                 wanted &= column("p_extracted_at") == decision.p_extracted_at

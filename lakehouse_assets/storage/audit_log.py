@@ -43,7 +43,7 @@ def append_audit(settings: Settings, record: AuditRecord) -> None:
 def read_audits(settings: Settings, table: str | None = None) -> list[AuditRecord]:
     """Return every audit, oldest first. Raises EvidenceError if data files of the log are missing or damaged."""
     try:
-        rows = AUDITS.read(settings, filters=[("table", "=", table)] if table else None)
+        rows = AUDITS.read(settings, filters=[("table", "=", table)] if table else [])
     except (OSError, ArrowException):
         path = AUDITS.path(settings)
         if not (absent := TableFiles(path).absent):

@@ -114,7 +114,7 @@ def _read_distributions(
         oldest = min(numbers[source] for source, _ in needed)
         of_feature = pc.field("feature").isin(sorted({feature for feature, _ in rare}))
         chosen = chosen | ((pc.field("decision_number") >= oldest) & of_feature & of_key)
-    complete = _group_by_source(delta.read_arrow(path, filters=chosen))
+    complete = _group_by_source(delta.open_dataset(path, bounds=["decision_number"]).to_table(filter=chosen))
     rows = {}
     for source, counted in counts.items():
         by_key = {_key(row): row for row in complete.get(source, ())}

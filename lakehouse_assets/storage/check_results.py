@@ -4,6 +4,7 @@ Belongs here: the rows, and appending missing ones. Does not: deciding, or readi
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from pyarrow import ArrowException
@@ -59,7 +60,7 @@ def find_lagging_tables(settings: Settings) -> list[str]:
     return sorted({table for table, _ in due - _projected(settings)})
 
 
-def _projected(settings: Settings, filters: Any = None) -> set[tuple[str, str]]:
+def _projected(settings: Settings, filters: Sequence[tuple[str, str, Any]] = ()) -> set[tuple[str, str]]:
     rows = CHECK_RESULTS.read(settings, ["table", "decision_id"], filters)
     return {(row["table"], row["decision_id"]) for row in rows}
 

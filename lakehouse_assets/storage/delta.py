@@ -5,7 +5,7 @@ Belongs here: the few operations that every table needs. Does not: what a table 
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from pyarrow import fs
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
+from lakehouse_assets.storage.delta_dataset import make_dataset
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -99,7 +100,8 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     """Return a (bounded) log as Arrow, without a JVM; an empty table if nothing was written. ``version``: not the newest."""
     if not exists(path):
         return pa.table({})
-    return open_dataset(path, version).to_table(columns=list(columns) if columns else None, filter=_as_expression(filters))
+    dataset = open_dataset(path, version, _compared(filters))
+    return dataset.to_table(columns=list(columns) if columns else None, filter=as_expression(filters))
 
 
 def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
@@ -108,15 +110,20 @@ def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filte
         return pa.table({})
     # By small batches, one after another: a table may be far larger than what is asked for.
     reading = {"batch_size": min(rows, 4096), "batch_readahead": 1, "fragment_readahead": 1}
-    scanner = open_dataset(path).scanner(columns=list(columns) if columns else None, filter=_as_expression(filters), **reading)
-    return scanner.head(rows)
+    dataset = open_dataset(path, bounds=_compared(filters))
+    return dataset.scanner(columns=list(columns) if columns else None, filter=as_expression(filters), **reading).head(rows)
 
 
-def open_dataset(path: str, version: int | None = None) -> "Dataset":
-    """Return one version, or the newest, for several reads of the same rows. No JVM."""
+def open_dataset(path: str, version: int | None = None, bounds: Collection[str] = ()) -> "Dataset":
+    """Return one version, or the newest, for several reads of the same rows. No JVM. ``bounds``: as `make_dataset` has them."""
+    return dataset_of(open_table(path, version), path, bounds)
+
+
+def dataset_of(table: DeltaTable, path: str, bounds: Collection[str] = ()) -> "Dataset":
+    """Return the same of a table that is open. ``path``: its own."""
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
     filesystem, base = open_filesystem(path)
-    return open_table(path, version).to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(base, filesystem))
+    return make_dataset(table, fs.SubTreeFileSystem(base, filesystem), bounds)
 
 
 def partition_files(path: str, column: str) -> tuple[int, list[tuple[str, str]]]:
@@ -126,7 +133,12 @@ def partition_files(path: str, column: str) -> tuple[int, list[tuple[str, str]]]
     return table.version(), list(zip(*actions.values(), strict=True))
 
 
-def _as_expression(filters: Any) -> Any:
+def _compared(filters: Any) -> list[str]:
+    return [name for name, _, _ in filters] if isinstance(filters, list | tuple) else []
+
+
+def as_expression(filters: Any) -> Any:
+    """Return Arrow's expression of a list of `(column, operator, value)`, all of which hold; an expression as it is."""
     if not isinstance(filters, list | tuple):
         return filters  # an expression, or None
     from pyarrow.parquet import filters_to_expression  # noqa: PLC0415 (it loads pandas)

@@ -3,7 +3,7 @@
 Belongs here: what every log needs. Does not: what a row means (logs, baseline, source_positions, audit_log, check_results).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,12 @@ import pyarrow as pa
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.log_files import NewestValues, read_log
 
+# Of all lists together: about 20 MB of decisions.
+MOST_DECODED = 20_000
+Filters = Sequence[tuple[str, str, Any]]
+_decoded = NewestValues[list[Any]](MOST_DECODED, len)
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES = {"text": pa.string(), "texts": pa.list_(pa.string()), "int": pa.int32(), "long": pa.int64(), "double": pa.float64()}
 TYPES |= {"flag": pa.bool_(), "moment": MOMENT, "bytes": pa.binary()}
@@ -47,9 +52,22 @@ class LogTable:
         """Return the log's lock, to read and append as one. Raises LockedError after the wait."""
         return table_lock(settings, f"ops_{self.name}", wait_seconds)
 
-    def read(self, settings: Settings, columns: Sequence[str] | None = None, filters: Any = None) -> list[dict[str, Any]]:
-        """Return the rows that the filters select; none if nothing was written."""
-        return delta.read_arrow(self.path(settings), columns, filters).to_pylist()
+    def read(self, settings: Settings, columns: Sequence[str] | None = None, filters: Filters = ()) -> list[dict[str, Any]]:
+        """Return the rows that all filters select; none if nothing was written."""
+        return read_log(self.path(settings), columns, filters)[0].to_pylist()
+
+    def read_as(
+        self, settings: Settings, decode: Callable[[list[dict[str, Any]]], list[Any]], columns: Sequence[str], filters: Filters
+    ) -> list[Any]:
+        """Return what ``decode`` makes of these rows. While the log is the same, it is made once, and not to be changed."""
+        rows, source = read_log(self.path(settings), columns, filters)
+        key = (decode, source)
+        decoded = _decoded.get(key) if source is not None else None
+        if decoded is None:
+            decoded = decode(rows.to_pylist())
+            if source is not None:
+                _decoded.put(key, decoded)
+        return list(decoded)
 
     def append(self, settings: Settings, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows in one commit, under the log's lock."""

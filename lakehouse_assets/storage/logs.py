@@ -141,7 +141,7 @@ def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping
 
 def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
     """Return every extraction of the table by window and number; of a rewritten one its newest record."""
-    return extractions_from_rows(EXTRACTIONS.read(settings, filters=[("table", "=", table)]))
+    return EXTRACTIONS.read_as(settings, extractions_from_rows, EXTRACTIONS.schema.names, [("table", "=", table)])
 
 
 def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) -> list[ExtractionRecord]:
@@ -168,7 +168,10 @@ def decisions(settings: Settings, table: str | None = None, *, evidence: bool = 
     """
     left_out = set() if evidence else {"profiles", "drift"} if checks else {"profiles", "drift", "checks"}
     columns = [name for name in DECISIONS.schema.names if name not in left_out]
-    return decisions_from_rows(DECISIONS.read(settings, columns, [("table", "=", table)] if table else None))
+    of_table = [("table", "=", table)] if table else []
+    if checks or evidence:
+        return decisions_from_rows(DECISIONS.read(settings, columns, of_table))
+    return DECISIONS.read_as(settings, decisions_from_rows, columns, of_table)
 
 
 def with_evidence(

@@ -1,0 +1,83 @@
+"""A version of a Delta table as an Arrow dataset, made in a hundredth of a second.
+
+Belongs here: files and their bounds → dataset. Does not: what is read of it (delta), or keeping it (log_files).
+
+`deltalake` makes one, too: with the bounds of every column of every file, whether a filter reads them or not. For a log of 60
+files that takes 0.2 s, and a run reads its logs forty times.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset, Expression
+
+# Of a value of any other type, its bounds in the log may not be its own: a text is cut off, NaN is left out.
+BOUNDED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date)
+
+
+def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collection[str] = ()) -> "Dataset":
+    """Return the table as a dataset. ``filesystem``: its root is the table's folder. ``bounds``: columns by whose bounds files
+    are left out, besides the partition columns: those that a filter compares.
+    """
+    from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions  # noqa: PLC0415 (a tenth)
+
+    files = pa.table(table.get_add_actions(flatten=True))
+    paths = files["path"].to_pylist()
+    if table.protocol().min_reader_version > 1 or any(path.startswith("/") or "://" in path for path in paths):
+        return table.to_pyarrow_dataset(filesystem=filesystem)
+    schema = pa.schema(table.schema().to_arrow())
+    file_format = ParquetFileFormat(default_fragment_scan_options=ParquetFragmentScanOptions(pre_buffer=True))
+    known = _partition_values(table, schema, files) | _bounds_of(schema, files, bounds)
+    fragments = [
+        file_format.make_fragment(unquote(path), filesystem, partition_expression=_of_file(known, index))
+        for index, path in enumerate(paths)
+    ]
+    return FileSystemDataset(fragments, schema, file_format, filesystem)
+
+
+Known = Mapping[str, list["Expression | None"]]
+
+
+def _of_file(known: Known, index: int) -> "Expression | None":
+    parts = [expressions[index] for expressions in known.values() if expressions[index] is not None]
+    return reduce(and_, parts) if parts else None
+
+
+def _partition_values(table: DeltaTable, schema: pa.Schema, files: pa.Table) -> dict[str, list["Expression | None"]]:
+    names = table.metadata().partition_columns
+    return {name: [*map(_equal(schema.field(name)), files[f"partition.{name}"])] for name in names}
+
+
+def _equal(field: pa.Field) -> Any:
+    from pyarrow.dataset import field as column  # noqa: PLC0415 (as above)
+
+    def equal(value: pa.Scalar) -> "Expression":
+        return column(field.name) == value.cast(field.type) if value.is_valid else column(field.name).is_null()
+
+    return equal
+
+
+def _bounds_of(schema: pa.Schema, files: pa.Table, names: Collection[str]) -> dict[str, list["Expression | None"]]:
+    bounded = [name for name in names if name in schema.names and any(test(schema.field(name).type) for test in BOUNDED)]
+    present = [name for name in bounded if {f"min.{name}", f"max.{name}", f"null_count.{name}"} <= set(files.column_names)]
+    return {f"bounds of {name}": [*_between(schema.field(name), files)] for name in present}
+
+
+def _between(field: pa.Field, files: pa.Table) -> Iterator["Expression | None"]:
+    from pyarrow.dataset import field as column  # noqa: PLC0415 (as above)
+
+    name = field.name
+    for least, most, nulls in zip(*(files[f"{kind}.{name}"] for kind in ("min", "max", "null_count")), strict=True):
+        if not (least.is_valid and most.is_valid and nulls.is_valid):
+            yield None
+            continue
+        within = (column(name) >= least.cast(field.type)) & (column(name) <= most.cast(field.type))
+        yield within if nulls.as_py() == 0 else within | column(name).is_null()
