@@ -1,14 +1,17 @@
 """Dagster's storage in SQLite, which computes the bars of partitioned checks in one pass: `storage: custom` in `dagster.yaml`.
 
-Belongs here: rows of planned checks, and the states of checks by partition from stored rows. Does not: storing results
-(dagster_internals), or what a result says (assets/window_checks).
+Belongs here: rows of planned checks, the states of checks by partition from stored rows, and how databases are opened.
+Does not: storing results (dagster_internals), or what a result says (assets/window_checks).
 
 Dagster's own way merges a check's partitions one by one: of 8,760 windows that takes 12 to 49 seconds a check. The list of an
-asset's checks and the graph ask for all checks at once, again and again. This file rests on private parts of Dagster: check it
-when Dagster is upgraded. An instance with Dagster's own storage shows the same, later.
+asset's checks and the graph ask for all checks at once, again and again. It opens the database anew for each statement, which
+takes some seconds of a run of one window. This file rests on private parts of Dagster: check it when Dagster is upgraded. An
+instance with Dagster's own storage shows the same, later.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -27,9 +30,14 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import serialize_value
-from sqlalchemy import and_, case, not_, select
+from sqlalchemy import Connection, and_, case, not_, select
+
+from lakehouse_assets.orchestration.sqlite_engines import close_below, open_engine, transaction
 
 Keys = Sequence[tuple[dg.AssetCheckKey, Any]]
 # How many values one statement may carry.
@@ -135,6 +143,47 @@ class ChecksInOnePass(SqlEventLogStorage):
 class LakehouseEventLogStorage(ChecksInOnePass, SqliteEventLogStorage):
     """Dagster's event storage in SQLite."""
 
+    @contextmanager
+    def _connect(self, shard: str) -> Iterator[Connection]:
+        with self._db_lock:
+            engine, is_new = open_engine(self.conn_string_for_shard(shard), SQLITE_BUSY_TIMEOUT_SECONDS)
+            if is_new or shard not in self._initialized_dbs:
+                self._initdb(engine)
+                self._initialized_dbs.add(shard)
+            with transaction(engine) as connection:
+                yield connection
+
+    def store_event(self, event: EventLogEntry) -> None:
+        """Store an event, and let those notice who watch the run's file: what is written lies in its journal for a while."""
+        super().store_event(event)
+        with suppress(OSError):
+            os.utime(self.path_for_shard(event.run_id))
+
+    def wipe(self) -> None:
+        """Delete all events."""
+        close_below(self._base_dir)
+        super().wipe()
+
+
+class LakehouseRunStorage(SqliteRunStorage):
+    """Dagster's storage of runs in SQLite."""
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open a transaction."""
+        with transaction(open_engine(self._conn_string, SQLITE_BUSY_TIMEOUT_SECONDS)[0]) as connection:
+            yield connection
+
+
+class LakehouseScheduleStorage(SqliteScheduleStorage):
+    """Dagster's storage of ticks in SQLite."""
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open a transaction."""
+        with transaction(open_engine(self._conn_string, SQLITE_BUSY_TIMEOUT_SECONDS)[0]) as connection:
+            yield connection
+
 
 class LakehouseStorage(DagsterSqliteStorage):
     """Dagster's storage in SQLite: the same files as `storage: sqlite` with this ``base_dir``, in both directions."""
@@ -142,6 +191,13 @@ class LakehouseStorage(DagsterSqliteStorage):
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         super().__init__(base_dir, inst_data)
         self._event_log_storage = LakehouseEventLogStorage(self._event_log_storage._base_dir)
+        self._run_storage = LakehouseRunStorage(self._run_storage._conn_string)
+        self._schedule_storage = LakehouseScheduleStorage(self._schedule_storage._conn_string)
+
+    def dispose(self) -> None:
+        """Close the databases."""
+        super().dispose()
+        close_below(os.path.abspath(self.base_dir))  # noqa: PTH100 (as Dagster does)
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> "LakehouseStorage":
