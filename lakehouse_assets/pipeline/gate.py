@@ -5,8 +5,9 @@ Belongs here: the steps and their order. Does not: what silver and gold do in a 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from pyspark.sql import DataFrame
@@ -29,6 +30,7 @@ from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs,
 from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.session_properties import plan_for_few_rows
 
 AnyRun = TypeVar("AnyRun", Run, GoldRun, FrameRun)
 
@@ -57,6 +59,11 @@ class Target(ABC, Generic[AnyRun]):
     def own(self) -> list[Decision]:
         """The decisions on these batches, without the records of what they supersede."""
         return [decision for decision in self.decisions if decision.superseded_by is None]
+
+    @cached_property
+    def few_rows(self) -> Collection["Step"]:
+        """The steps that read few rows."""
+        return ()
 
     @property
     @abstractmethod
@@ -247,5 +254,6 @@ def locked(run: Run | GoldRun) -> Iterator[None]:
 def run_steps(target: Target[Any], steps: Sequence[Step]) -> None:
     """Run these steps. After each, ``Run.step`` receives its name with ``_done``: there a kill test can stop it."""
     for step in steps:
-        step(target)
+        with plan_for_few_rows(target.run.spark) if step in target.few_rows else nullcontext():
+            step(target)
         target.run.step(f"{step.__name__}_done")

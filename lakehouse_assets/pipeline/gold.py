@@ -4,10 +4,10 @@ Belongs here: the rows, the versions of the inputs, and how gold is written. Doe
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -27,7 +27,7 @@ from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
-from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Step, Target, locked, recover, results, run_steps
 from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, input_path, selects, shape_of, yielded
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.staging import stage_gold, write_once
@@ -77,6 +77,12 @@ class GoldTarget(Target[GoldRun]):
     def batches(self) -> list[Batch]:
         """The one batch. Versions without a change (a compaction, an empty commit) leave nothing to judge or to write."""
         return [] if self.parts == () else [(self.at, self.number)]
+
+    @cached_property
+    def few_rows(self) -> Collection[Step]:
+        """All steps, if the inputs have few."""
+        paths = {input_path(self.run.settings, self.run.spec, name): version for name, version in self.inputs.items()}
+        return PASS if paths and all(delta.has_few_rows(path, version) for path, version in paths.items()) else ()
 
     @property
     def plan(self) -> MeasurePlan:

@@ -1,45 +1,89 @@
-"""Which files a MERGE has to read, by the columns of the table's layout.
+"""Which files of silver can have the keys of a batch, so that a MERGE reads no others; or that none can.
 
-Belongs here: rows to merge → conditions on silver. Does not: the MERGE (silver_write), or which columns may lie so (contracts).
+Belongs here: rows to merge → conditions on silver, and on its files. Does not: the MERGE (silver_write), or which columns of a
+layout may lie so (contracts).
 
-Delta skips files by conditions on the target alone, so `t.key = s.key` skips none. A column that follows from the key has one
-value in both rows of a key. So the values of the rows to merge are a condition on the target that excludes no match.
+Delta skips files by conditions on the target alone, so `t.key = s.key` skips none. A column of the key, or one that follows
+from it, has one value in both rows of a key. So the values of the rows to merge are a condition on the target that excludes no
+match.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from operator import and_
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.layout import INEXACT
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.storage import delta
 
 # More partitions than these are given as a range.
 MOST = 100
+# Of these types, a file's statistics compare as the values do.
+COMPARABLE = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "string")
+# Spark's statistics cut moments off at it.
+RESOLUTION = timedelta(milliseconds=1)
 
 
-def bounds_of(rows: DataFrame, spec: TableContract) -> list[str]:
-    """Return SQL over silver as `t` that is true for each row whose key is among these; none if the layout does not follow from
-    the key. One job, or two. A table's history has its conditions, so values of `pii` columns are not among them.
-    """
-    kinds = {name: kind for name, kind in rows.dtypes if name in _exact_columns(spec)}
-    if not kinds:
-        return []
-    if spec.layout and spec.layout.partition_by:
-        texts = [F.expr(_text(identifier(name), kind)).alias(name) for name, kind in kinds.items()]
-        partitions = rows.select(*texts).distinct().limit(MOST + 1).collect()
-        if len(partitions) <= MOST:
-            return [_one_of(name, kind, {row[name] for row in partitions}) for name, kind in kinds.items() if partitions]
+@dataclass(frozen=True)
+class Extent:
+    """The least and the greatest value of a column among the rows to merge, as texts; None for no value but NULL."""
+
+    name: str
+    kind: str
+    least: str | None
+    greatest: str | None
+    has_null: bool
+
+
+def extents_of(rows: DataFrame, spec: TableContract) -> list[Extent]:
+    """Return the extents of the columns of the key, and of those that follow from it. One job."""
+    layout = _exact_columns(spec)
+    kinds = {name: kind for name, kind in rows.dtypes if name in layout or (name in spec.key and kind in COMPARABLE)}
     cells = [(identifier(name), kind) for name, kind in kinds.items()]
     extremes = [F.expr(_text(f"{end}({cell})", kind)) for cell, kind in cells for end in ("min", "max")]
     nulls = [F.expr(f"count_if({cell} IS NULL) > 0") for cell, _ in cells]
+    if not cells:
+        return []
     (row,) = rows.agg(*extremes, *nulls).collect()
     return [
-        _between(name, kind, *row[2 * index : 2 * index + 2], has_null=row[2 * len(cells) + index])
+        Extent(name, kind, row[2 * index], row[2 * index + 1], bool(row[2 * len(cells) + index]))
         for index, (name, kind) in enumerate(kinds.items())
-        if row[2 * index] is not None
     ]
+
+
+def has_none_of(path: str, extents: Sequence[Extent], spec: TableContract) -> bool:
+    """Whether by the statistics of its files the table at this path has no row of a key within these extents. No JVM."""
+    files = delta.row_counts(path)
+    near = [True] * files.num_rows
+    for extent in extents:
+        if extent.name in spec.key and extent.kind in COMPARABLE and extent.least is not None and extent.greatest is not None:
+            with suppress(ValueError, OverflowError):  # years that Python's calendar does not have
+                least, greatest = (_python_value(extent.kind, text) for text in (extent.least, extent.greatest))
+                near = [*map(and_, near, _may_have(files, extent.name, least, greatest))]
+    return not any(near)
+
+
+def bounds_of(rows: DataFrame, spec: TableContract, extents: Sequence[Extent]) -> list[str]:
+    """Return SQL over silver as `t` that is true for each row whose key is among these. One job for a table with partitions. A
+    table's history has its conditions, so values of `pii` columns are not among them.
+    """
+    told = [extent for extent in extents if extent.name not in spec.pii_columns and extent.least is not None]
+    kinds = {name: kind for name, kind in rows.dtypes if name in _exact_columns(spec)}
+    listed: dict[str, str] = {}
+    if kinds and spec.layout and spec.layout.partition_by:
+        texts = [F.expr(_text(identifier(name), kind)).alias(name) for name, kind in kinds.items()]
+        partitions = rows.select(*texts).distinct().limit(MOST + 1).collect()
+        if 0 < len(partitions) <= MOST:
+            listed = {name: _one_of(name, kind, {row[name] for row in partitions}) for name, kind in kinds.items()}
+    return [*listed.values(), *(_between(extent) for extent in told if extent.name not in listed)]
 
 
 def _exact_columns(spec: TableContract) -> set[str]:
@@ -68,7 +112,28 @@ def _one_of(name: str, kind: str, texts: Collection[str | None]) -> str:
     return f"({' OR '.join(parts)})"
 
 
-def _between(name: str, kind: str, least: str, greatest: str, *, has_null: bool) -> str:
-    column = f"t.{identifier(name)}"
-    bounds = f"{column} >= {_value(least, kind)} AND {column} <= {_value(greatest, kind)}"
-    return f"({bounds} OR {column} IS NULL)" if has_null else f"({bounds})"
+def _between(extent: Extent) -> str:
+    column = f"t.{identifier(extent.name)}"
+    least, greatest = _value(extent.least or "", extent.kind), _value(extent.greatest or "", extent.kind)
+    bounds = f"{column} >= {least} AND {column} <= {greatest}"
+    return f"({bounds} OR {column} IS NULL)" if extent.has_null else f"({bounds})"
+
+
+def _python_value(kind: str, text: str) -> Any:
+    if kind == "timestamp":
+        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(text))
+    if kind == "date":
+        return date.fromisoformat(text)
+    return text if kind == "string" else int(text)
+
+
+def _may_have(files: pa.Table, name: str, least: Any, greatest: Any) -> list[bool]:
+    """Return for each file whether a value of the column may lie between these."""
+    partition = f"partition.{name}"
+    columns = (partition, partition) if partition in files.column_names else (f"min.{name}", f"max.{name}")
+    if not {*columns} <= {*files.column_names}:
+        return [True] * files.num_rows
+    if isinstance(least, datetime):
+        least -= RESOLUTION
+    lows, highs = (files[column].to_pylist() for column in columns)
+    return [low is None or high is None or (low <= greatest and high >= least) for low, high in zip(lows, highs, strict=True)]

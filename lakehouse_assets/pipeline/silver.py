@@ -3,19 +3,19 @@
 Belongs here: the rows, the knowledge of a decision, publishing windows. Does not: the steps (gate), writing (silver_write).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Self
 
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.checks.base import CheckContext
-from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred
+from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred, tables_read
 from lakehouse_assets.checks.families import HistoryCheck
-from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.batch import WINDOW, Batch
 from lakehouse_assets.contracts.check_context import check_context, window_context
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
@@ -34,21 +34,26 @@ from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_b
 from lakehouse_assets.pipeline.gate import (
     COMPLETING,
     JUDGING,
+    PASS,
     PUBLISHING,
     RECOVERING,
+    Step,
     Target,
     locked,
+    measure,
     recover,
     results,
     run_steps,
+    stage,
 )
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_write import quarantined_rows, write_silver
-from lakehouse_assets.pipeline.staging import all_readable, stage_batches, write_once
+from lakehouse_assets.pipeline.staging import FEW, all_readable, stage_batches, write_once
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline_state import read_baseline
+from lakehouse_assets.storage.delta_reads import read_windows
 from lakehouse_assets.storage.silver_contract import apply_declarations
 
 
@@ -95,6 +100,18 @@ class SilverTarget(Target[Run]):
         """Each extraction is a batch."""
         return [record.batch for record in self.records]
 
+    @cached_property
+    def few_rows(self) -> Collection[Step]:
+        """All steps, if the whole table has few; else those that read only the batches, and no other table."""
+        spec, rows = self.staging.spec, sum(record.rows for record in self.records)
+        if not self.records or rows > FEW or tables_read(spec.checks):
+            return ()
+        if delta.has_few_rows(self.run.path("bronze")):
+            return PASS
+        decided_windows = {decision.p_extracted_at for decision in self.log}
+        replaces = spec.extraction.mode == "snapshot" or any(r.p_extracted_at in decided_windows for r in self.records)
+        return (stage,) if replaces else (stage, measure)
+
     @property
     def plan(self) -> MeasurePlan:
         """The declared checks, and the rules of rows that are cast from text."""
@@ -123,10 +140,11 @@ class SilverTarget(Target[Run]):
         else:
             tables = reference_tables_at(run, self.inputs)
         folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else run.run_id
-        store = partial(write_once, run.spark, path=run.settings.path("staging", run.table, folder))
+        few = sum(record.rows for record in self.records) <= FEW
+        store = partial(write_once, run.spark, path=run.settings.path("staging", run.table, folder), few=few)
         readable = all_readable(run.path("bronze"), self.batches)
-        bronze = run.spark.read.format("delta").load(run.path("bronze"))
-        return stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable)
+        bronze = read_windows(run.spark, run.path("bronze"), WINDOW, [record.p_extracted_at for record in self.records])
+        return stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable, few)
 
     def add_measures(self) -> None:
         """Profile the drift features, and compare second deliveries with the rows that they would replace."""

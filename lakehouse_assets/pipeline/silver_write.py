@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.contracts.declarations import declarations_of
 from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.source import safe_name
-from lakehouse_assets.contracts.spark_types import parse_type, type_of_json
+from lakehouse_assets.contracts.spark_types import parse_type, sql_type, type_of_json
 from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Live, may_merge
@@ -29,7 +29,7 @@ from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
-from lakehouse_assets.pipeline.merge_bounds import bounds_of
+from lakehouse_assets.pipeline.merge_bounds import bounds_of, extents_of, has_none_of
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, silver_contract
 from lakehouse_assets.storage.column_comments import with_comments, with_own_comments
@@ -156,9 +156,9 @@ def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[De
     if delta.properties(run.path("silver")).get(delta.MEANING) != run.spec.meaning:
         return True
     # As text: without the comments that a person put on nested fields.
-    silver = run.spark.read.format("delta").load(run.path("silver"))
-    actual = [(f.name, f.dataType.simpleString()) for f in silver.schema]
-    promised = [(f.name, f.dataType.simpleString()) for f in empty_silver(run.spark, run.spec).schema]
+    actual = delta.schema_types(run.path("silver"))
+    fields = empty_silver(run.spark, run.spec).schema.jsonValue()["fields"]
+    promised = [(field["name"], sql_type(type_of_json(field["type"]))) for field in fields]
     if actual == promised:
         return False
     added = {safe_name(run.spec.source_column(name)) for name, _ in promised[len(actual) :] if name in run.spec.columns}
@@ -197,8 +197,12 @@ def _merge_newest(run: Run[EffectiveTable], touched: Sequence[Decision], staged:
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
         delta_writes.append(rows, path)  # adds columns, where there are new ones
         return
+    extents = extents_of(rows, spec)
+    if spec.key and has_none_of(path, extents, spec):
+        delta_writes.append(rows, path)
+        return
     (
-        _merge(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec))
+        _merge(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec, extents))
         .whenMatchedUpdateAll(condition=order(spec, "s.") > order(spec, "t."))
         .whenNotMatchedInsertAll()
         .execute()

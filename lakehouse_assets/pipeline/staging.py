@@ -31,21 +31,23 @@ from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics
 
-FEW = 10_000  # repeated keys up to which the others are spared the sort
+FEW = 10_000  # repeated keys up to which the others are spared the sort; rows that need no second task
 Store = Callable[[DataFrame], DataFrame]
 # Rows, checks, and those not to evaluate → rows with a staging's flags.
 Flag = Callable[[DataFrame, Sequence[Check], Broken], DataFrame]
 
 
-def write_once(spark: SparkSession, frame: DataFrame, path: str) -> DataFrame:
+def write_once(spark: SparkSession, frame: DataFrame, path: str, few: bool = False) -> DataFrame:
     """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job.
 
     Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself. Without dictionaries:
-    for what is read a few times and deleted, looking each value up costs more than it saves.
+    for what is read a few times and deleted, looking each value up costs more than it saves. ``few``: one task reads them, so
+    that no aggregation exchanges rows.
     """
     frame = frame.drop("_absent")
     frame.write.mode("overwrite").option("parquet.enable.dictionary", "false").parquet(path)
-    return spark.read.schema(frame.schema).parquet(path)
+    stored = spark.read.schema(frame.schema).parquet(path)
+    return stored.coalesce(1) if few else stored
 
 
 def stage_batches(
@@ -56,12 +58,14 @@ def stage_batches(
     others: ReferenceTables,
     waived: Collection[str] = (),
     all_readable: bool | None = None,
+    few: bool = False,
 ) -> tuple[DataFrame, Broken]:
     """Stage these batches of rows as bronze has them. Should an expression stop the scan, only the rule and the batches at
     fault are in error: returns the staged frame and what is broken.
 
     ``others``: the tables that checks look into; one that is missing puts its checks in error. ``all_readable``: whether no
-    record of these batches is corrupt; None: their source is read once only.
+    record of these batches is corrupt; None: their source is read once only. ``few``: they have at most ``FEW`` rows, which one
+    task handles.
     """
     spec, missing = run.spec, _in_all(batches, others.errors(run.spec.checks))
     staged = partial(stage, spec=spec, waived=waived, others=others.frames)
@@ -70,6 +74,8 @@ def stage_batches(
         if all_readable is None or broken.keys() > missing.keys():
             return staged(rows, broken=broken)
         flag = partial(staged, broken=broken, all_readable=all_readable)
+        if few:  # to sort them takes less than to ask whether one must
+            return flag(rows.coalesce(1))
         return _sorted_where_needed(rows, key_hash(rows, spec), flag) if spec.key else flag(rows)
 
     with limit_codegen(run.spark, len(spec.checks)):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MEANING = "lakehouse.meaning"
 COMMIT = re.compile(r"(\d{20})\.json")
 COMMITS_READ = 500
+# Up to these, Spark takes longer to plan a query than to run it.
+FEW_ROWS = 100_000
 # A reader opens every commit since the last checkpoint, one request each on an object store. Delta's default is 100.
 LOG_PROPERTIES = {"delta.checkpointInterval": "10"}
 
@@ -56,6 +58,14 @@ def snapshot(path: str, number: int | None = None) -> Snapshot:
     counts = pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist()
     rows = None if any(count is None for count in counts) else sum(counts)
     return Snapshot(table.version(), rows, tuple(table.metadata().partition_columns))
+
+
+def has_few_rows(path: str, number: int | None = None) -> bool:
+    """Whether a table has at most ``FEW_ROWS`` rows, by the statistics of its files. No JVM."""
+    if not exists(path):
+        return False
+    rows = snapshot(path, number).rows
+    return rows is not None and rows <= FEW_ROWS
 
 
 def version(path: str) -> int:
@@ -153,7 +163,12 @@ def open_filesystem(path: str) -> tuple[fs.FileSystem, str]:
 
 def row_counts(path: str) -> pa.Table:
     """Return one row per live data file, from the log alone: partition values, ``num_records``, column extremes."""
-    return pa.table(open_table(path).get_add_actions(flatten=True))
+    return files_of(open_table(path))
+
+
+def files_of(table: DeltaTable) -> pa.Table:
+    """Return the same of a table that is open."""
+    return pa.table(table.get_add_actions(flatten=True))
 
 
 def utc(moment: datetime) -> datetime:

@@ -7,6 +7,7 @@ files that takes 0.2 s, and a run reads its logs forty times.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # Of a value of any other type, its bounds in the log may not be its own: a text is cut off, NaN is left out.
 BOUNDED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date)
+
+# Spark's bounds of moments are cut off at it.
+RESOLUTION = timedelta(milliseconds=1)
 
 
 def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collection[str] = ()) -> "Dataset":
@@ -79,5 +83,6 @@ def _between(field: pa.Field, files: pa.Table) -> Iterator["Expression | None"]:
         if not (least.is_valid and most.is_valid and nulls.is_valid):
             yield None
             continue
-        within = (column(name) >= least.cast(field.type)) & (column(name) <= most.cast(field.type))
+        greatest = pa.scalar(most.as_py() + RESOLUTION) if pa.types.is_timestamp(field.type) else most
+        within = (column(name) >= least.cast(field.type)) & (column(name) <= greatest.cast(field.type))
         yield within if nulls.as_py() == 0 else within | column(name).is_null()

@@ -4,11 +4,31 @@ Belongs here: changing them for a while. Does not: those that a session starts w
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from pyspark.sql import SparkSession
 
 MOST_COMPILED = 150  # checks up to which Spark is let make one method of a staging
+
+# Of few rows it takes longer to make and compile a program for a query, and to plan it again on its way, than to run it. The
+# program names the window, so that it is another one each time.
+FOR_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # A small table is sent to each task by a job of its own; by a shuffle it is part of the query's.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+
+
+@contextmanager
+def plan_for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """Within the block, queries are planned for some thousands of rows: interpreted, by one task."""
+    with ExitStack() as stack:
+        for key, value in FOR_FEW_ROWS.items():
+            stack.enter_context(set_session_property(spark, key, value))
+        yield
 
 
 @contextmanager

@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
 
 from lakehouse_assets.contracts.layout import LayoutSpec
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline import merge_bounds
-from lakehouse_assets.pipeline.merge_bounds import bounds_of
+from lakehouse_assets.pipeline.merge_bounds import bounds_of, extents_of, has_none_of
 from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.layout import create, read_layout
 from lakehouse_assets_tests.pipeline.test_layout import BY_DAY, NEAR, laid_out
+from lakehouse_assets_tests.support import heal, land, readings, silver
+
+
+def bounds(rows: DataFrame, spec: TableSpec) -> list[str]:
+    return bounds_of(rows, spec, extents_of(rows, spec))
 
 
 def test_the_bounds_of_a_merge_are_true_of_its_rows_and_of_few_others(spark, monkeypatch):
@@ -44,17 +51,18 @@ def test_the_bounds_of_a_merge_are_true_of_its_rows_and_of_few_others(spark, mon
     try:
         for most in (100, 1):
             monkeypatch.setattr(merge_bounds, "MOST", most)
-            one = bounds_of(frame.where("s = '2024-01-02'"), spec)
-            assert len(one) == len(names)
+            one = bounds(frame.where("s = '2024-01-02'"), spec)
+            assert len(one) == len(names) + 1, "of the key, s lies in no partition"
             assert [row["s"] for row in target.where(" AND ".join(one)).collect()] == ["2024-01-02"]
             assert target.where(one[names.index("t")]).count() == 1
-            assert target.where(" AND ".join(bounds_of(frame, spec))).count() == 3
+            assert target.where(" AND ".join(bounds(frame, spec))).count() == 3
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert bounds_of(frame.limit(0), spec) == []
+    assert bounds(frame.limit(0), spec) == []
     personal = laid_out({"cluster_by": ["s", "t"]}, columns={**columns, "s": {"type": "string", "pii": True}}, key=["s", "t"])
-    assert len(bounds_of(frame, personal)) == 1, "a table's history shows the bounds"
-    assert bounds_of(frame, laid_out({"cluster_by": ["updated"]}, columns=columns, key=["s"])) == []
+    assert len(bounds(frame, personal)) == 1, "a table's history shows the bounds"
+    (of_key,) = bounds(frame, laid_out({"cluster_by": ["updated"]}, columns=columns, key=["s"]))
+    assert "updated" not in of_key, "it does not follow from the key"
 
 
 @pytest.mark.parametrize(
@@ -82,8 +90,56 @@ def test_a_merge_reads_no_file_of_another_day(spark, tmp_path, layout):
     assert light.to_pylist() == [{"sensor": name, "event_date": date(2024, 1, 2)} for name in "ab"]
     first = next(f["path"] for f in files if date(2024, 1, 1) in (f.get("partition.event_date"), f.get("min.event_date")))
     Path(path, first).unlink()
-    bounds = bounds_of(rows(2), spec)
-    merge = DeltaTable.forPath(spark, path).alias("t").merge(rows(2).alias("s"), " AND ".join(["t.sensor = s.sensor", *bounds]))
+    on = " AND ".join(["t.sensor = s.sensor", *bounds(rows(2), spec)])
+    merge = DeltaTable.forPath(spark, path).alias("t").merge(rows(2).alias("s"), on)
     merge.whenMatchedUpdate(set={"value": "20"}).execute()
     light = delta.read_arrow(path, ["value"], [("event_date", "=", date(2024, 1, 2))])
     assert light["value"].to_pylist() == [20.0, 20.0]
+
+
+KEYS = "text string, moment timestamp, day date, number bigint, personal string, value double"
+
+
+def test_a_table_has_none_of_some_keys_only_if_it_has_none(spark, tmp_path):
+    """Statistics cut texts and moments off: no key that the table has is taken for one that it lacks."""
+    columns = dict(pair.split() for pair in KEYS.split(", ")) | {"personal": {"type": "string", "pii": True}}
+    early, late = datetime(2024, 1, 1, 0, 0, 0, 999, tzinfo=UTC), datetime(2024, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    long = "z" * 40
+    stored = [
+        ("a", early, date(2024, 1, 1), -5, "p", 1.0),
+        (long + "b", late, date(2024, 1, 2), 5, "q", 2.0),
+        (long + "\uffff", late, date(2024, 1, 2), 5, "q", None),
+    ]
+    path = str(tmp_path / "t")
+    delta_writes.append(spark.createDataFrame(stored, KEYS).coalesce(1), path)
+
+    def has_none(key: list[str], *rows: tuple) -> bool:
+        spec = laid_out(None, columns=columns, key=key, last_modified=None)
+        frame = spark.createDataFrame([*rows], KEYS)
+        return has_none_of(path, extents_of(frame, spec), spec)
+
+    whole = [name for name in columns if name != "value"]
+    for row in stored:
+        assert not any(has_none([name], row) for name in whole)
+        assert not has_none(whole, row)
+    assert not has_none(["value"], (None, None, None, None, None, 9.0)), "equal numbers may have two texts"
+    assert has_none(["text"], ("A", *stored[0][1:]))
+    assert has_none(["moment"], ("a", datetime(2024, 1, 2, 3, 4, 6, tzinfo=UTC), *stored[0][2:]))
+    assert has_none(["day", "text"], (*stored[0][:2], date(2024, 1, 3), *stored[0][3:])), "one column of the key is enough"
+    assert has_none(["number"], (*stored[0][:3], 6, *stored[0][4:]), (*stored[0][:3], 7, *stored[0][4:]))
+    assert not has_none(["number"], (*stored[0][:3], -9, *stored[0][4:]), (*stored[0][:3], 7, *stored[0][4:]))
+    assert has_none(["personal"], (*stored[0][:4], "r", 1.0))
+    assert not has_none(["day"], (*stored[0][:2], None, *stored[0][3:]))
+
+
+def test_new_keys_are_appended_and_known_ones_merged(spark, settings):
+    """By silver's own history, and a window later the rows are those of a fold."""
+    spec = readings(key=["sensor", "hour"], checks=[])
+    for day, rows in enumerate(
+        [["a,1,1,2024-01-01T01:00:00Z"], ["b,7,2,2024-01-02T01:00:00Z"], ["b,7,3,2024-01-03T01:00:00Z"]], 1
+    ):
+        land(settings, day, rows)
+        heal(spark, settings, [day], spec)
+    history = delta.open_table(settings.path("silver", "readings")).history()
+    assert [entry["operation"] for entry in history if entry["operation"] in ("WRITE", "MERGE")][:2] == ["MERGE", "WRITE"]
+    assert [(row["sensor"], row["value"]) for row in silver(settings)] == [("a", 1.0), ("b", 3.0)]

@@ -1,0 +1,37 @@
+"""Rows of a few windows, read without Delta's log in Spark: the rows that Delta gives."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakehouse_assets.storage import delta_reads, delta_writes
+from lakehouse_assets.storage.delta_reads import read_windows
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("folder", ["plain", "a b c=é", "with [some] {of} them*"])
+def test_gives_what_delta_gives(spark, tmp_path, folder, monkeypatch):
+    path, hours = str(tmp_path / folder), [START + timedelta(hours=hour, microseconds=hour) for hour in range(3)]
+    for hour, moment in enumerate(hours):
+        rows = [("x", moment, hour)] if hour else [("it's", moment, 1), (None, moment, 2)]
+        schema = "text string, at timestamp, n bigint" if hour < 2 else "text string, at timestamp, n bigint, late string"
+        cells = [(*row, "z") for row in rows] if hour == 2 else rows
+        delta_writes.append(spark.createDataFrame(cells, schema), path, partition_by=["at"])
+    delta_writes.append(spark.createDataFrame([("again", hours[0], 3)], "text string, at timestamp, n bigint"), path)
+    whole = spark.read.format("delta").load(path)
+
+    def rows_of(frame, *moments):
+        return sorted((tuple(row) for row in frame.where(frame["at"].isin(list(moments))).collect()), key=repr)
+
+    for moments in (hours[:1], hours[:2], hours[1:], hours):
+        read = read_windows(spark, path, "at", moments)
+        assert read.schema == whole.schema
+        assert rows_of(read, *moments) == rows_of(whole, *moments)
+    assert rows_of(read_windows(spark, path, "at", [START + timedelta(days=9)]), *hours) == rows_of(whole, *hours)
+    monkeypatch.setattr(delta_reads, "MOST_FILES", 1)
+    assert rows_of(read_windows(spark, path, "at", hours), *hours) == rows_of(whole, *hours)
+    if folder == "plain":
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE text = 'again'")
+        monkeypatch.setattr(delta_reads, "MOST_FILES", 32)
+        assert len(rows_of(read_windows(spark, path, "at", hours[:1]), hours[0])) == 2
