@@ -20,7 +20,7 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import DiskError, EnvironmentMissing, EvidenceError
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import baseline_events, write_profiles
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.evidence import (
@@ -30,6 +30,7 @@ from lakehouse_assets.storage.evidence import (
     measure_silver_evidence,
 )
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.version_marks import read_last_mark
 
 TABLES: tuple[Layer, ...] = ("bronze", "silver", "quarantine")
@@ -169,7 +170,7 @@ def restore_profiles(run: Run) -> int:
             return 0
         forget_lost_files(files)
     if rewritten := [d.decision_id for d in restorable if d.decision_id in doubled]:
-        delta.open_table(files.path).delete(f"decision_id IN ({', '.join(map(literal, rewritten))})")
+        open_to_change(files.path).delete(f"decision_id IN ({', '.join(map(literal, rewritten))})")
     write_profiles(settings, table, restorable)
     if restorable:
         run.step(f"profiles_of_{len(restorable)}_windows_restored")

@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.settings import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
 from lakehouse_assets.storage.delta_dataset import make_dataset
+from lakehouse_assets.storage.opened_tables import open_table
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -36,11 +37,6 @@ LOG_PROPERTIES = {"delta.checkpointInterval": "10"}
 def exists(path: str) -> bool:
     """Whether there is a Delta table at this path. No JVM."""
     return DeltaTable.is_deltatable(path, ObjectStore.from_environment().options(path))
-
-
-def open_table(path: str, number: int | None = None) -> DeltaTable:
-    """Return deltalake's table: a version, or the newest. Raises its errors if the log cannot be read."""
-    return DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
 
 
 @dataclass(frozen=True)

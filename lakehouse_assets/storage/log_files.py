@@ -5,46 +5,20 @@ Belongs here: which rows of which files. Does not: what a row means (logs), or a
 A run appends five files of a row or two to the logs, and reads all of them forty times.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import fs
 
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.newest_values import NewestValues
 
-Value = TypeVar("Value")
 # Above it, the file is one that maintenance has made of many: it is read by a filter each time.
 SMALL_BYTES = 1 << 20
 MOST_BYTES = 64 << 20
-
-
-class NewestValues(Generic[Value]):
-    """Values by a key, of which the least recently used ones are dropped. ``most``: of all sizes together."""
-
-    def __init__(self, most: int, size_of: Callable[[Value], int]) -> None:
-        self._values: OrderedDict[Hashable, Value] = OrderedDict()
-        self._most, self._size_of, self._size, self._lock = most, size_of, 0, Lock()
-
-    def get(self, key: Hashable) -> Value | None:
-        """Return the value of a key; None if there is none, or none any more."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def put(self, key: Hashable, value: Value) -> None:
-        """Keep a value, at the cost of those that were not asked for lately."""
-        with self._lock:
-            if key not in self._values:
-                self._size += self._size_of(value)
-            self._values[key] = value
-            while self._size > self._most:
-                self._size -= self._size_of(self._values.popitem(last=False)[1])
 
 
 _read = NewestValues[pa.Table](MOST_BYTES, lambda rows: rows.nbytes)

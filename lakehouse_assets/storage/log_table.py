@@ -13,7 +13,8 @@ import pyarrow as pa
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.lock import table_lock
-from lakehouse_assets.storage.log_files import NewestValues, read_log
+from lakehouse_assets.storage.log_files import read_log
+from lakehouse_assets.storage.newest_values import NewestValues
 
 # Of all lists together: about 20 MB of decisions.
 MOST_DECODED = 20_000

@@ -10,8 +10,9 @@ import pytest
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, log_files
-from lakehouse_assets.storage.log_files import NewestValues, read_log
+from lakehouse_assets.storage.log_files import read_log
 from lakehouse_assets.storage.log_table import LogTable, log_schema
+from lakehouse_assets.storage.newest_values import NewestValues
 
 LOG = LogTable("trial", log_schema("table text!, n long, text text"))
 

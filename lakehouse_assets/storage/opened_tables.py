@@ -1,0 +1,48 @@
+"""Delta tables as `deltalake` opens them, which a process keeps while their logs stay the same.
+
+Belongs here: opening a table. Does not: what is read of it (delta).
+
+A run asks a hundred times for the newest version of a few tables, and to open one takes a hundredth of a second.
+"""
+
+import os
+
+from deltalake import DeltaTable
+
+from lakehouse_assets.settings import ObjectStore, is_url
+from lakehouse_assets.storage.newest_values import NewestValues
+
+# Above it, the log of a table is read each time.
+MOST_LOG_BYTES = 8 << 20
+_opened = NewestValues[tuple[int, DeltaTable]](32, lambda _: 1)
+
+
+def open_table(path: str, number: int | None = None) -> DeltaTable:
+    """Return deltalake's table: a version, or the newest. Raises its errors if the log cannot be read.
+
+    While no file of the log changes, the newest version on a disk is the same object: it is for reading only.
+    """
+    state = _log_state(path) if number is None and not is_url(path) else None
+    if state is None:
+        return open_to_change(path, number)
+    kept = _opened.get(path)
+    if kept is None or kept[0] != state:
+        # If the log grows meanwhile, the next caller sees another state, and opens it again.
+        kept = (state, open_to_change(path))
+        _opened.put(path, kept)
+    return kept[1]
+
+
+def open_to_change(path: str, number: int | None = None) -> DeltaTable:
+    """Return the same, to delete, repair or alter: an object of the caller's own."""
+    return DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
+
+
+def _log_state(path: str) -> int | None:
+    """Return what changes with any file of the log; None for a log that is absent, or too large to be kept."""
+    try:
+        with os.scandir(f"{path}/_delta_log") as entries:
+            files = [(entry.name, status.st_size, status.st_mtime_ns) for entry in entries for status in (entry.stat(),)]
+    except OSError:
+        return None
+    return hash(frozenset(files)) if sum(size for _, size, _ in files) <= MOST_LOG_BYTES else None
