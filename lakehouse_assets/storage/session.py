@@ -194,7 +194,8 @@ def _read_properties(path: Path) -> dict[str, str]:
 
 def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
     """Return this process's session, started if there is none. Raises EnvironmentMissing without a supported Java."""
-    require_java()
+    if SparkContext._active_spark_context is None:
+        require_java()
     for name_of_logger in QUOTING_LOGGERS:
         PySparkLogger.getLogger(name_of_logger).disabled = True
     builder = SparkSession.builder.master(settings.spark_master).appName(name)
