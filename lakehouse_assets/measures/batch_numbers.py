@@ -51,16 +51,21 @@ class MeasurePlan:
 
 
 def measure_batches(
-    staged: DataFrame, plan: MeasurePlan, batches: Collection[Batch] | None = None, errors: Errors | None = None
+    staged: DataFrame,
+    plan: MeasurePlan,
+    batches: Collection[Batch] | None = None,
+    errors: Errors | None = None,
+    observed: Numbers | None = None,
 ) -> Numbers:
     """Return the numbers of these batches, from one grouped aggregation and one query for each check that is not fused. A check
     that stops the aggregation is in error in the batches where it fails, and measured in the others.
 
-    ``batches``: by default those with rows. ``errors``: of checks that cannot be evaluated anyway.
+    ``batches``: by default those with rows. ``errors``: of checks that cannot be evaluated anyway. ``observed``: what the
+    aggregation would give, where it is known.
     """
     metrics, errors = fused_metrics(plan.checks, plan.context, plan.rules), errors or {}
     try:
-        numbers = scan(staged, plan.rules, metrics)
+        numbers = scan(staged, plan.rules, metrics) if observed is None else observed
     except SCAN_ERRORS:
         numbers = _scan_by_check(staged, plan, metrics, errors, batches_of(staged) if batches is None else batches)
     chosen = sorted(numbers) if batches is None else batches

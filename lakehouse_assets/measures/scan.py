@@ -3,7 +3,7 @@
 Belongs here: rows → numbers for the checks. Does not: drift's sketches (profile), or any judgement.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +16,15 @@ from lakehouse_assets.measures.frames import moment
 
 BITS = 60
 READABLE = "readable_row"
+# Of a batch's staged rows.
+COUNTS: dict[str, Callable[[], Column]] = {
+    "rows_in": lambda: F.count(F.lit(1)),
+    "newest": lambda: F.count_if(F.col("_newest")),
+    "older": lambda: F.count_if(F.col("_clean") & ~F.col("_newest")),
+    "failing": lambda: F.count_if(~F.col("_clean")),
+    "key_conflicts": lambda: F.count_if(F.col("_conflict")),
+    "unreadable": lambda: F.count_if(F.col("_unreadable")),
+}
 
 
 def bit(position: int) -> tuple[str, int]:
@@ -58,26 +67,26 @@ def scan(staged: DataFrame, row_checks: Sequence[str], metrics: Mapping[str, Map
     """Return the numbers of each batch, from one aggregation. ``row_checks``: ids in bit order. ``metrics``: ``{check: {metric:
     SQL}}``. Collects one row per batch. A batch without rows has no entry.
     """
-    counts = {
-        "rows_in": F.count(F.lit(1)),
-        "newest": F.count_if(F.col("_newest")),
-        "older": F.count_if(F.col("_clean") & ~F.col("_newest")),
-        "failing": F.count_if(~F.col("_clean")),
-        "key_conflicts": F.count_if(F.col("_conflict")),
-        "unreadable": F.count_if(F.col("_unreadable")),
-    }
-    aggregates = [count.alias(name) for name, count in counts.items()]
+    aggregates = aggregates_of(row_checks, metrics)
+    rows = staged.groupBy(F.unix_micros("p_extracted_at").alias("window"), "extraction_seq").agg(*aggregates).collect()
+    return {(moment(row["window"]), row["extraction_seq"]): read_numbers(row.asDict(), row_checks, metrics) for row in rows}
+
+
+def aggregates_of(row_checks: Sequence[str], metrics: Mapping[str, Mapping[str, str]]) -> list[Column]:
+    """Return the aggregates of the scan, over the staged rows of a batch."""
+    aggregates = [count().alias(name) for name, count in COUNTS.items()]
     aggregates += [F.count_if(fails_any([position])).alias(f"r{position}") for position in range(len(row_checks))]
-    names = [(check, metric, sql) for check, own in metrics.items() for metric, sql in own.items()]
-    aggregates += [F.expr(sql).alias(f"m{position}") for position, (_, _, sql) in enumerate(names)]
-    numbers: dict[Batch, BatchNumbers] = {}
-    for row in staged.groupBy(F.unix_micros("p_extracted_at").alias("window"), "extraction_seq").agg(*aggregates).collect():
-        measured: dict[str, dict[str, Any]] = {check: {} for check in metrics}
-        for position, (check, metric, _) in enumerate(names):
-            measured[check][metric] = row[f"m{position}"]
-        numbers[(moment(row["window"]), row["extraction_seq"])] = BatchNumbers(
-            **{name: row[name] for name in counts},
-            failed_rows={check: row[f"r{position}"] for position, check in enumerate(row_checks)},
-            metrics=measured,
-        )
-    return numbers
+    return aggregates + [F.expr(sql).alias(f"m{position}") for position, (_, _, sql) in enumerate(_named(metrics))]
+
+
+def read_numbers(row: Mapping[str, Any], row_checks: Sequence[str], metrics: Mapping[str, Mapping[str, str]]) -> BatchNumbers:
+    """Return the numbers of a batch from these aggregates."""
+    measured: dict[str, dict[str, Any]] = {check: {} for check in metrics}
+    for position, (check, metric, _) in enumerate(_named(metrics)):
+        measured[check][metric] = row[f"m{position}"]
+    failed = {check: row[f"r{position}"] for position, check in enumerate(row_checks)}
+    return BatchNumbers(**{name: row[name] for name in COUNTS}, failed_rows=failed, metrics=measured)
+
+
+def _named(metrics: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, str]]:
+    return [(check, metric, sql) for check, own in metrics.items() for metric, sql in own.items()]

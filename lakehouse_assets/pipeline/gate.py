@@ -40,6 +40,7 @@ class Target(ABC, Generic[AnyRun]):
     """Some batches on their way into a table. Silver and gold implement the rows, the rules and the write; the steps store
     their results here.
 
+    ``observed``: what the first aggregation would give, where staging has counted it.
     ``log``: the table's decisions, and those on these batches once they are made. ``again``: an earlier run may have applied a
     part of them.
     """
@@ -49,6 +50,7 @@ class Target(ABC, Generic[AnyRun]):
     again: bool = False
     staged: DataFrame = field(init=False)
     broken: Broken = field(init=False, default_factory=dict)
+    observed: dict[Batch, BatchNumbers] | None = field(init=False, default=None)
     numbers: dict[Batch, BatchNumbers] = field(init=False, default_factory=dict)
     profiles: dict[Batch, list[Measurement]] = field(init=False, default_factory=dict)
     decisions: list[Decision] = field(init=False, default_factory=list)
@@ -129,7 +131,8 @@ def stage(target: Target[Any]) -> None:
 def measure(target: Target[Any]) -> None:
     """At most two aggregations grouped by batch; one query for each check that is not fused into them."""
     if target.batches:
-        target.numbers = measure_batches(target.staged, target.plan, target.batches, errors_by_batch(target.broken))
+        errors = errors_by_batch(target.broken)
+        target.numbers = measure_batches(target.staged, target.plan, target.batches, errors, target.observed)
     target.run.step("rules_measured")
     target.add_measures()
 

@@ -27,6 +27,7 @@ from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
+from lakehouse_assets.pipeline.few_rows import steps_over
 from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Step, Target, locked, recover, results, run_steps
 from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, input_path, selects, shape_of, yielded
 from lakehouse_assets.pipeline.run import GoldRun
@@ -82,7 +83,7 @@ class GoldTarget(Target[GoldRun]):
     def few_rows(self) -> Collection[Step]:
         """All steps, if the inputs have few."""
         paths = {input_path(self.run.settings, self.run.spec, name): version for name, version in self.inputs.items()}
-        return PASS if paths and all(delta.has_few_rows(path, version) for path, version in paths.items()) else ()
+        return steps_over(paths)
 
     @property
     def plan(self) -> MeasurePlan:

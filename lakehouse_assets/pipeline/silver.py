@@ -13,7 +13,7 @@ from typing import Self
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.checks.base import CheckContext
-from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred, tables_read
+from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.contracts.batch import WINDOW, Batch
 from lakehouse_assets.contracts.check_context import check_context, window_context
@@ -29,28 +29,27 @@ from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.batches import Broken
+from lakehouse_assets.measures.observed_scan import ObservedScan
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
+from lakehouse_assets.pipeline.few_rows import are_few, steps_of_batches
 from lakehouse_assets.pipeline.gate import (
     COMPLETING,
     JUDGING,
-    PASS,
     PUBLISHING,
     RECOVERING,
     Step,
     Target,
     locked,
-    measure,
     recover,
     results,
     run_steps,
-    stage,
 )
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_write import quarantined_rows, write_silver
-from lakehouse_assets.pipeline.staging import FEW, all_readable, stage_batches, write_once
+from lakehouse_assets.pipeline.staging import Store, all_readable, stage_batches, write_once
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.delta_reads import read_windows
@@ -102,15 +101,8 @@ class SilverTarget(Target[Run]):
 
     @cached_property
     def few_rows(self) -> Collection[Step]:
-        """All steps, if the whole table has few; else those that read only the batches, and no other table."""
-        spec, rows = self.staging.spec, sum(record.rows for record in self.records)
-        if not self.records or rows > FEW or tables_read(spec.checks):
-            return ()
-        if delta.has_few_rows(self.run.path("bronze")):
-            return PASS
-        decided_windows = {decision.p_extracted_at for decision in self.log}
-        replaces = spec.extraction.mode == "snapshot" or any(r.p_extracted_at in decided_windows for r in self.records)
-        return (stage,) if replaces else (stage, measure)
+        """As `steps_of_batches`."""
+        return steps_of_batches(self.staging.spec, self.records, self.log, self.run.path("bronze"))
 
     @property
     def plan(self) -> MeasurePlan:
@@ -140,11 +132,17 @@ class SilverTarget(Target[Run]):
         else:
             tables = reference_tables_at(run, self.inputs)
         folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else run.run_id
-        few = sum(record.rows for record in self.records) <= FEW
-        store = partial(write_once, run.spark, path=run.settings.path("staging", run.table, folder), few=few)
+        few = are_few(self.records)
+        path = run.settings.path("staging", run.table, folder)
+        store: Store = partial(write_once, run.spark, path=path, few=few)
+        scan = ObservedScan(self.batches[0], self.plan) if len(self.records) == 1 and not self.decisions else None
+        if scan is not None:
+            store = partial(scan.store, store, path=path)
         readable = all_readable(run.path("bronze"), self.batches)
         bronze = read_windows(run.spark, run.path("bronze"), WINDOW, [record.p_extracted_at for record in self.records])
-        return stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable, few)
+        staged, broken = stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable, few)
+        self.observed = scan.numbers if scan is not None else None
+        return staged, broken
 
     def add_measures(self) -> None:
         """Profile the drift features, and compare second deliveries with the rows that they would replace."""

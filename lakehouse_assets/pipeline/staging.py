@@ -31,7 +31,7 @@ from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics
 
-FEW = 10_000  # repeated keys up to which the others are spared the sort; rows that need no second task
+FEW = 10_000  # repeated keys up to which the others are spared the sort
 Store = Callable[[DataFrame], DataFrame]
 # Rows, checks, and those not to evaluate → rows with a staging's flags.
 Flag = Callable[[DataFrame, Sequence[Check], Broken], DataFrame]
@@ -64,8 +64,8 @@ def stage_batches(
     fault are in error: returns the staged frame and what is broken.
 
     ``others``: the tables that checks look into; one that is missing puts its checks in error. ``all_readable``: whether no
-    record of these batches is corrupt; None: their source is read once only. ``few``: they have at most ``FEW`` rows, which one
-    task handles.
+    record of these batches is corrupt; None: their source is read once only. ``few``: they have so few rows that one task
+    handles them.
     """
     spec, missing = run.spec, _in_all(batches, others.errors(run.spec.checks))
     staged = partial(stage, spec=spec, waived=waived, others=others.frames)
