@@ -75,7 +75,7 @@ def bounds_of(rows: DataFrame, spec: TableContract, extents: Sequence[Extent]) -
     """Return SQL over silver as `t` that is true for each row whose key is among these. One job for a table with partitions. A
     table's history has its conditions, so values of `pii` columns are not among them.
     """
-    told = [extent for extent in extents if extent.name not in spec.pii_columns and extent.least is not None]
+    shown_extents = [extent for extent in extents if extent.name not in spec.pii_columns and extent.least is not None]
     kinds = {name: kind for name, kind in rows.dtypes if name in _exact_columns(spec)}
     listed: dict[str, str] = {}
     if kinds and spec.layout and spec.layout.partition_by:
@@ -83,7 +83,7 @@ def bounds_of(rows: DataFrame, spec: TableContract, extents: Sequence[Extent]) -
         partitions = rows.select(*texts).distinct().limit(MOST + 1).collect()
         if 0 < len(partitions) <= MOST:
             listed = {name: _one_of(name, kind, {row[name] for row in partitions}) for name, kind in kinds.items()}
-    return [*listed.values(), *(_between(extent) for extent in told if extent.name not in listed)]
+    return [*listed.values(), *(_between(extent) for extent in shown_extents if extent.name not in listed)]
 
 
 def _exact_columns(spec: TableContract) -> set[str]:

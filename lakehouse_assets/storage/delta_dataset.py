@@ -39,19 +39,19 @@ def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collectio
         return table.to_pyarrow_dataset(filesystem=filesystem)
     schema = pa.schema(table.schema().to_arrow())
     file_format = ParquetFileFormat(default_fragment_scan_options=ParquetFragmentScanOptions(pre_buffer=True))
-    known = _partition_values(table, schema, files) | _bounds_of(schema, files, bounds)
+    by_column = _partition_values(table, schema, files) | _bounds_of(schema, files, bounds)
     fragments = [
-        file_format.make_fragment(unquote(path), filesystem, partition_expression=_of_file(known, index))
+        file_format.make_fragment(unquote(path), filesystem, partition_expression=_of_file(by_column, index))
         for index, path in enumerate(paths)
     ]
     return FileSystemDataset(fragments, schema, file_format, filesystem)
 
 
-Known = Mapping[str, list["Expression | None"]]
+FileExpressions = Mapping[str, list["Expression | None"]]
 
 
-def _of_file(known: Known, index: int) -> "Expression | None":
-    parts = [expressions[index] for expressions in known.values() if expressions[index] is not None]
+def _of_file(by_column: FileExpressions, index: int) -> "Expression | None":
+    parts = [expressions[index] for expressions in by_column.values() if expressions[index] is not None]
     return reduce(and_, parts) if parts else None
 
 

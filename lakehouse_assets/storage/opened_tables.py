@@ -25,12 +25,12 @@ def open_table(path: str, number: int | None = None) -> DeltaTable:
     state = _log_state(path) if number is None and not is_url(path) else None
     if state is None:
         return open_to_change(path, number)
-    kept = _opened.get(path)
-    if kept is None or kept[0] != state:
+    entry = _opened.get(path)
+    if entry is None or entry[0] != state:
         # If the log grows meanwhile, the next caller sees another state, and opens it again.
-        kept = (state, open_to_change(path))
-        _opened.put(path, kept)
-    return kept[1]
+        entry = (state, open_to_change(path))
+        _opened.put(path, entry)
+    return entry[1]
 
 
 def open_to_change(path: str, number: int | None = None) -> DeltaTable:

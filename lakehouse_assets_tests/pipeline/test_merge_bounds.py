@@ -118,10 +118,10 @@ def test_a_table_has_none_of_some_keys_only_if_it_has_none(spark, tmp_path):
         frame = spark.createDataFrame([*rows], KEYS)
         return has_none_of(path, extents_of(frame, spec), spec)
 
-    whole = [name for name in columns if name != "value"]
+    whole_key = [name for name in columns if name != "value"]
     for row in stored:
-        assert not any(has_none([name], row) for name in whole)
-        assert not has_none(whole, row)
+        assert not any(has_none([name], row) for name in whole_key)
+        assert not has_none(whole_key, row)
     assert not has_none(["value"], (None, None, None, None, None, 9.0)), "equal numbers may have two texts"
     assert has_none(["text"], ("A", *stored[0][1:]))
     assert has_none(["moment"], ("a", datetime(2024, 1, 2, 3, 4, 6, tzinfo=UTC), *stored[0][2:]))

@@ -1,4 +1,4 @@
-"""The dataset of a table gives the rows that `deltalake`'s own gives, whatever is asked for."""
+"""The dataset of a table gives the rows that `deltalake`'s own gives, whatever is question for."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -59,21 +59,21 @@ def as_set(table: pa.Table) -> list[str]:
 @given(
     files=st.lists(st.lists(rows, min_size=1, max_size=4), min_size=1, max_size=3),
     partitions=st.sampled_from([[], ["part"], ["at"], ["part", "day"]]),
-    asked=st.lists(questions, max_size=2),
+    question=st.lists(questions, max_size=2),
 )
 def test_gives_what_deltalake_gives(
     tmp_path_factory: pytest.TempPathFactory,
     files: list[list[dict[str, Any]]],
     partitions: list[str],
-    asked: list[tuple[str, Any]],
+    question: list[tuple[str, Any]],
 ) -> None:
     path = tmp_path_factory.mktemp("lake") / "t"
     table = write_files(path, files, partitions)
-    dataset = make_dataset(table, fs.SubTreeFileSystem(str(path), fs.LocalFileSystem()), [name for name, _ in asked])
+    dataset = make_dataset(table, fs.SubTreeFileSystem(str(path), fs.LocalFileSystem()), [name for name, _ in question])
     everything = [row for part in files for row in part]
     for compare in ("==", ">=", "<"):
         wanted: Any = None
-        for name, value in asked:
+        for name, value in question:
             one = {"==": ds.field(name) == value, ">=": ds.field(name) >= value, "<": ds.field(name) < value}[compare]
             wanted = one if wanted is None else wanted & one
         expected = pa.Table.from_pylist(everything, TYPES)

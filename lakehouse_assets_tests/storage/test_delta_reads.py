@@ -19,18 +19,18 @@ def test_gives_what_delta_gives(spark, tmp_path, folder, monkeypatch):
         cells = [(*row, "z") for row in rows] if hour == 2 else rows
         delta_writes.append(spark.createDataFrame(cells, schema), path, partition_by=["at"])
     delta_writes.append(spark.createDataFrame([("again", hours[0], 3)], "text string, at timestamp, n bigint"), path)
-    whole = spark.read.format("delta").load(path)
+    by_delta = spark.read.format("delta").load(path)
 
     def rows_of(frame, *moments):
         return sorted((tuple(row) for row in frame.where(frame["at"].isin(list(moments))).collect()), key=repr)
 
     for moments in (hours[:1], hours[:2], hours[1:], hours):
         read = read_windows(spark, path, "at", moments)
-        assert read.schema == whole.schema
-        assert rows_of(read, *moments) == rows_of(whole, *moments)
-    assert rows_of(read_windows(spark, path, "at", [START + timedelta(days=9)]), *hours) == rows_of(whole, *hours)
+        assert read.schema == by_delta.schema
+        assert rows_of(read, *moments) == rows_of(by_delta, *moments)
+    assert rows_of(read_windows(spark, path, "at", [START + timedelta(days=9)]), *hours) == rows_of(by_delta, *hours)
     monkeypatch.setattr(delta_reads, "MOST_FILES", 1)
-    assert rows_of(read_windows(spark, path, "at", hours), *hours) == rows_of(whole, *hours)
+    assert rows_of(read_windows(spark, path, "at", hours), *hours) == rows_of(by_delta, *hours)
     if folder == "plain":
         spark.sql(f"DELETE FROM delta.`{path}` WHERE text = 'again'")
         monkeypatch.setattr(delta_reads, "MOST_FILES", 32)

@@ -90,14 +90,14 @@ def test_notices_a_lost_a_damaged_and_an_exchanged_file(lake: Settings) -> None:
     add(lake, 1)
     assert numbers(lake) == [1]
     (file,) = data_files(lake)
-    kept = file.read_bytes()
+    content = file.read_bytes()
     file.unlink()
     with pytest.raises(OSError, match=r"parquet"):
         numbers(lake)
     file.write_bytes(b"damaged")
     with pytest.raises((OSError, pa.ArrowException)):
         numbers(lake)
-    file.write_bytes(kept)
+    file.write_bytes(content)
     assert numbers(lake) == [1]
 
 
@@ -139,16 +139,16 @@ def test_what_is_decoded_once_cannot_be_changed_by_its_reader(lake: Settings) ->
 
 
 def test_the_newest_are_kept() -> None:
-    kept = NewestValues[str](5, len)
+    newest = NewestValues[str](5, len)
     for key, value in (("a", "aa"), ("b", "bb")):
-        kept.put(key, value)
-    assert kept.get("a") == "aa"
-    kept.put("c", "cc")
-    assert [kept.get(key) for key in "abc"] == ["aa", None, "cc"]
-    kept.put("d", "d" * 9)
-    assert [kept.get(key) for key in "acd"] == [None, None, None]
-    kept.put("a", "aa")
-    assert kept.get("a") == "aa"
+        newest.put(key, value)
+    assert newest.get("a") == "aa"
+    newest.put("c", "cc")
+    assert [newest.get(key) for key in "abc"] == ["aa", None, "cc"]
+    newest.put("d", "d" * 9)
+    assert [newest.get(key) for key in "acd"] == [None, None, None]
+    newest.put("a", "aa")
+    assert newest.get("a") == "aa"
 
 
 def test_ids_of_equal_questions(lake: Settings) -> None:
