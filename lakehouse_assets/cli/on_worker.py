@@ -13,13 +13,22 @@ from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 
-# Those that run Dagster's jobs on the instance. None of their arguments is a path.
-COMMANDS = ("run", "rebuild")
+# Those that start Spark in a job or run on the instance, and their last option where only with it. None has a path: the worker
+# is in the project's folder.
+RUNS = (
+    ("run",), ("rebuild",), ("audit-silver",), ("audit-gold",), ("audit-guarded",), ("quarantine", "release"),
+    ("quarantine", "discard"), ("baseline", "pin"), ("baseline", "reset"), ("guard", "run"), ("guard", "release"),
+    ("guard", "discard"), ("schema", "migrate", "--apply"), ("verify", "--rows"), ("verify", "--mend"),
+    ("verify", "--restore-logs"),
+)  # fmt: skip
+# Those for which Dagster is loaded, and no more: a worker that is idle and warm answers at once, and none is started for them.
+READINGS = (("heal", "status"), ("verify",))
 
 
 def execute_elsewhere(arguments: Sequence[str]) -> int | None:
     """Execute a command on a worker and return its code; None if it is to be executed here."""
-    if not arguments or arguments[0] not in COMMANDS or "--help" in arguments or WITHIN in os.environ:
+    starts_spark = _is_one_of(RUNS, arguments)
+    if "--help" in arguments or WITHIN in os.environ or not (starts_spark or _is_one_of(READINGS, arguments)):
         return None
     from lakehouse_assets.orchestration.workers.commands import execute_on_worker
     from lakehouse_assets.orchestration.workers.configured import configured_pool
@@ -32,7 +41,15 @@ def execute_elsewhere(arguments: Sequence[str]) -> int | None:
     if pool is None or settings.project is None:
         return None
     environ = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
-    return execute_on_worker(pool, arguments, settings.project, environ)
+    return execute_on_worker(pool, arguments, settings.project, environ, may_start=starts_spark)
+
+
+def _is_one_of(commands: Sequence[Sequence[str]], arguments: Sequence[str]) -> bool:
+    for command in commands:
+        names = [part for part in command if not part.startswith("-")]
+        if list(arguments[: len(names)]) == names and {*command[len(names) :]} <= {*arguments}:
+            return True
+    return False
 
 
 def call_within(arguments: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ reading data (no JVM).
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,12 +13,11 @@ import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
-from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, source_key
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import AnswerPending
 
-VERSION_TAG = "dagster/data_version"
 # Fingerprints by table and window key.
 Fingerprints = dict[str, dict[str, str]]
 CPU_SECONDS, SECONDS = 0.5, 20.0
@@ -104,16 +103,3 @@ def time_budget(cpu_seconds: float = CPU_SECONDS, seconds: float = SECONDS) -> C
     """Return a function that is true once so much time has passed from now: a tick is short, however many windows there are."""
     cpu_began, began = time.thread_time(), time.monotonic()
     return lambda: time.thread_time() - cpu_began > cpu_seconds or time.monotonic() - began > seconds
-
-
-def source_key(spec: TableSpec) -> dg.AssetKey:
-    """Return the key of the table's external asset."""
-    return asset_key(spec, f"source_{spec.name}")
-
-
-def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[str, str]:
-    """Return the recorded data version of each of the source's partitions, in one query."""
-    tags = instance.event_log_storage.get_latest_tags_by_partition(
-        source_key(spec), dg.DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG]
-    )
-    return {partition: own_tags[VERSION_TAG] for partition, own_tags in tags.items() if VERSION_TAG in own_tags}

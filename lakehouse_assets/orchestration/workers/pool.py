@@ -65,10 +65,12 @@ class WorkerPool:
         ended_for: Callable[[str], float | None] = NOT_FINISHED,
         folder: Path | None = None,
         may_add: bool = True,
+        may_start: bool = True,
     ) -> WorkerFolder | None:
         """Give a run to a worker, a new one if need be, and return the worker. ``location``: None if any will do.
         ``ended_for``: seconds since a run's end. ``folder``: the worker's working directory. ``may_add``: whether there may be
-        more workers than slots; without, None is returned if all have runs.
+        more workers than slots; without, None is returned if all have runs. ``may_start``: whether a worker may be started;
+        without, None is returned if none is idle and warm.
 
         Raises OSError if the disk is full, and `filelock.Timeout`.
         """
@@ -80,6 +82,8 @@ class WorkerPool:
             states = [state for w in self.workers() if (state := _state(w, context, location)) is not None]
             choice = choose_worker(states, self.slots)
             if not choice.lasting and not may_add:
+                return None
+            if not may_start and (choice.give is None or not WorkerFolder(self.path / choice.give).process().get("warm")):
                 return None
             if choice.stop is not None:
                 WorkerFolder(self.path / choice.stop).stop()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakehouse_assets.cli.kept_definitions import WITHIN, definitions_of
+from lakehouse_assets.cli.kept_definitions import WITHIN, definitions_of, tables_of
 from lakehouse_assets.cli.on_worker import call_within, execute_elsewhere
-from lakehouse_assets.errors import RunFailedError
+from lakehouse_assets.errors import ConfigError, RunFailedError
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.commands import execute_on_worker
 from lakehouse_assets.orchestration.workers.configured import configured_pool
@@ -123,11 +123,50 @@ def test_a_worker_that_dies_before_it_calls_has_done_nothing(pool, tmp_path):
     assert execute_on_worker(pool, ["run", "3"], Path.cwd(), dict(os.environ)) is None
 
 
-@pytest.mark.parametrize("arguments", [[], ["verdicts"], ["run", "--help"], ["worker", "status"], ["init", "run"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        "verdicts",
+        "run --help",
+        "worker status",
+        "init run",
+        "quarantine list",
+        "schema migrate x",
+        "baseline seed x --from y",
+    ],
+)
 def test_other_commands_are_executed_by_the_process_that_has_them(pool, tmp_path, monkeypatch, arguments):
+    arguments = arguments.split()
     configure(tmp_path, monkeypatch, pool)
     assert execute_elsewhere(arguments) is None
     assert pool.workers() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["run --table x", "quarantine release x --window y --because z", "schema migrate x --apply", "verify --table x --mend"],
+)
+def test_commands_that_start_spark_are_executed_by_a_worker(pool, tmp_path, monkeypatch, arguments):
+    configure(tmp_path, monkeypatch, pool)
+    (tmp_path / "worker.py").write_text(WORKER.replace("int(arguments[1])", "4"))
+    assert execute_elsewhere(arguments.split()) == 4
+    assert len(pool.workers()) == 1
+
+
+def test_no_worker_is_started_for_a_command_that_only_reads(pool, tmp_path, monkeypatch):
+    configure(tmp_path, monkeypatch, pool)
+    for _ in range(2):
+        assert execute_elsewhere(["heal", "status"]) is None
+    assert pool.workers() == []
+    (tmp_path / "worker.py").write_text(WORKER.replace("int(arguments[1])", "4"))
+    assert execute_elsewhere(["rebuild", "x"]) == 4
+    (worker,) = pool.workers()
+    assert execute_elsewhere(["heal", "status"]) is None  # it is not warm yet
+    worker.write_process(warm=True)
+    assert execute_elsewhere(["heal", "status"]) == 4
+    worker.stop()
+    assert execute_elsewhere(["heal", "status"]) is None
 
 
 def test_a_command_within_a_worker_goes_to_no_other(pool, tmp_path, monkeypatch):
@@ -176,6 +215,22 @@ def test_definitions_are_kept_in_a_worker_until_a_file_changes(tmp_path, monkeyp
     again = definitions_of(settings)
     (tmp_path / "tables" / "shop" / "notes.txt").touch()
     assert definitions_of(settings) is not again
+
+
+def test_tables_are_kept_with_the_definitions(tmp_path, monkeypatch):
+    (tmp_path / "tables").mkdir()
+    settings = Settings(root="/", landing="/", dagster_home=tmp_path, project=tmp_path, tables=tmp_path / "tables")
+    assert tables_of(settings) is not tables_of(settings)
+    monkeypatch.setenv(WITHIN, "1")
+    within = tables_of(settings)
+    assert within.tables == ()
+    definitions_of(settings)
+    assert tables_of(settings) is within
+    (tmp_path / "tables" / "defs.yaml").write_text("type: lakehouse_assets.LakehouseTable\n")
+    with pytest.raises(ConfigError):
+        tables_of(settings)
+    (tmp_path / "tables" / "defs.yaml").unlink()
+    assert tables_of(settings).tables == ()
 
 
 def test_what_a_command_changes_in_python_is_given_back(tmp_path, monkeypatch):
