@@ -95,11 +95,12 @@ class ForegroundRun:
         return self.report
 
     def report_sources(self, specs: Sequence[TableSpec]) -> Fingerprints:
-        """Poll the sources twice and report the windows that were the same in both. Returns fingerprints that still change."""
-        unsettled = poll_sources(self.instance, self.settings, specs, {}, datetime.now(UTC)).unsettled
-        if unsettled:
+        """Poll the sources, twice unless one poll is enough, and report the settled windows. Returns the other fingerprints."""
+        poll = poll_sources(self.instance, self.settings, specs, {}, datetime.now(UTC))
+        if poll.unsettled:
             time.sleep(SETTLING_SECONDS)
-        poll = poll_sources(self.instance, self.settings, specs, unsettled, datetime.now(UTC))
+            poll = poll_sources(self.instance, self.settings, specs, poll.unsettled, datetime.now(UTC))
+        self.report.warnings += [f"{waiting}; not ingested yet" for waiting in poll.waiting]
         for event in poll.events:
             self.instance.report_runless_asset_event(event)
         self.report.reported, self.report.unreachable = len(poll.events), poll.warnings
