@@ -13,22 +13,17 @@ from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 
-# Those that start Spark in a job or run on the instance, and their last option where only with it. None has a path: the worker
-# is in the project's folder.
-RUNS = (
-    ("run",), ("rebuild",), ("audit-silver",), ("audit-gold",), ("audit-guarded",), ("quarantine", "release"),
-    ("quarantine", "discard"), ("baseline", "pin"), ("baseline", "reset"), ("guard", "run"), ("guard", "release"),
-    ("guard", "discard"), ("schema", "migrate", "--apply"), ("verify", "--rows"), ("verify", "--mend"),
-    ("verify", "--restore-logs"),
+# Those that run Dagster's jobs on the instance, or read it. None has a path: the worker is in the project's folder.
+COMMANDS = (
+    ("run",), ("rebuild",), ("verify",), ("heal", "status"), ("schema", "migrate", "--apply"),
+    ("audit-silver",), ("audit-gold",), ("audit-guarded",), ("quarantine", "release"), ("quarantine", "discard"),
+    ("baseline", "pin"), ("baseline", "reset"), ("guard", "run"), ("guard", "release"), ("guard", "discard"),
 )  # fmt: skip
-# Those for which Dagster is loaded, and no more: a worker that is idle and warm answers at once, and none is started for them.
-READINGS = (("heal", "status"), ("verify",))
 
 
 def execute_elsewhere(arguments: Sequence[str]) -> int | None:
-    """Execute a command on a worker and return its code; None if it is to be executed here."""
-    starts_spark = _is_one_of(RUNS, arguments)
-    if "--help" in arguments or WITHIN in os.environ or not (starts_spark or _is_one_of(READINGS, arguments)):
+    """Execute a command on a warm worker and return its code; None if it is to be executed here."""
+    if not _is_one_of(COMMANDS, arguments) or "--help" in arguments or WITHIN in os.environ:
         return None
     from lakehouse_assets.orchestration.workers.commands import execute_on_worker
     from lakehouse_assets.orchestration.workers.configured import configured_pool
@@ -41,7 +36,7 @@ def execute_elsewhere(arguments: Sequence[str]) -> int | None:
     if pool is None or settings.project is None:
         return None
     environ = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
-    return execute_on_worker(pool, arguments, settings.project, environ, may_start=starts_spark)
+    return execute_on_worker(pool, arguments, settings.project, environ)
 
 
 def _is_one_of(commands: Sequence[Sequence[str]], arguments: Sequence[str]) -> bool:

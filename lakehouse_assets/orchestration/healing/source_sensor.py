@@ -26,6 +26,7 @@ from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.retries import run_request
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_asset_selection
 from lakehouse_assets.orchestration.step_boundary import masked_check
+from lakehouse_assets.orchestration.workers.configured import tick_seconds
 from lakehouse_assets.settings import Settings
 
 CHECK = "no_window_overdue"
@@ -40,7 +41,7 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
     @dg.sensor(
         name="watch_sources",
         asset_selection=window_asset_selection(specs) if specs else None,
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=tick_seconds(settings),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports windows that arrived or changed at a source, once two polls agree; and overdue windows, "
         "where a table sets `overdue_after`. With very many windows, each tick polls some tables in turn.",

@@ -28,11 +28,9 @@ LOOK_SECONDS = 0.5
 CODE = struct.Struct("!i")
 
 
-def execute_on_worker(
-    pool: WorkerPool, arguments: Sequence[str], folder: Path, environ: dict[str, str], may_start: bool = True
-) -> int | None:
-    """Let a worker execute this command, and return its exit code; None if none can take it: nothing has been done.
-    ``may_start``: whether a worker may be started for it; without, only a warm one takes it.
+def execute_on_worker(pool: WorkerPool, arguments: Sequence[str], folder: Path, environ: dict[str, str]) -> int | None:
+    """Let a warm worker execute this command, and return its exit code; None if none is free: nothing has been done. A command
+    starts no worker, which would stay when the command has ended.
 
     Raises RunFailedError if the worker dies meanwhile. Ctrl-C interrupts the command there.
     """
@@ -40,7 +38,7 @@ def execute_on_worker(
     with _listening() as (server, address):
         request = GivenRun(run_id, "", time.time(), tuple(arguments), address)
         try:
-            worker = pool.assign(request, None, environ, folder=folder, may_add=False, may_start=may_start)
+            worker = pool.assign(request, None, environ, folder=folder, may_start=False)
         except (OSError, Timeout, EnvironmentMissing):
             return None
         if worker is None:

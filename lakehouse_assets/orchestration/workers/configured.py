@@ -14,6 +14,8 @@ from lakehouse_assets.orchestration.workers.pool import MOST_SLOTS, POOL_FOLDER,
 from lakehouse_assets.settings import Settings
 
 LAUNCHER = "WorkerLauncher"
+# Between two ticks of the sensors that a window waits for. Without workers, a run's start takes longer than the wait.
+TICK_SECONDS, TICK_SECONDS_WITH_WORKERS = 30, 10
 
 
 def configured_pool(settings: Settings) -> WorkerPool | None:
@@ -33,6 +35,11 @@ def configured_pool(settings: Settings) -> WorkerPool | None:
     limits = {f.name: config[f.name] for f in fields(WorkerLimits) if f.name in config}
     base = Path(config.get("base_dir") or POOL_FOLDER)
     return WorkerPool((settings.project or Path.cwd()) / base, slots, WorkerLimits(**limits))
+
+
+def tick_seconds(settings: Settings) -> int:
+    """Return the seconds between two ticks of the sensors that a window waits for."""
+    return TICK_SECONDS if configured_pool(settings) is None else TICK_SECONDS_WITH_WORKERS
 
 
 def _section(data: Any, name: str) -> dict[str, Any]:

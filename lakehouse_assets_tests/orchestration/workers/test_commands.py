@@ -17,7 +17,7 @@ from lakehouse_assets.cli.on_worker import call_within, execute_elsewhere
 from lakehouse_assets.errors import ConfigError, RunFailedError
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.commands import execute_on_worker
-from lakehouse_assets.orchestration.workers.configured import configured_pool
+from lakehouse_assets.orchestration.workers.configured import configured_pool, tick_seconds
 from lakehouse_assets.orchestration.workers.folder import WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
 from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
@@ -68,9 +68,17 @@ def pool(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{PROJECT_ROOT}")
     monkeypatch.chdir(tmp_path)
     workers = WorkerPool(tmp_path / "workers", 1, WorkerLimits())
+    start(workers)
     yield workers
     for worker in workers.workers():
         worker.kill()
+
+
+def start(pool: WorkerPool) -> None:
+    """Start a worker that counts as warm."""
+    worker = pool.start()
+    assert worker is not None
+    worker.write_process(warm=True)
 
 
 def client(pool: WorkerPool, *arguments: str) -> subprocess.Popen:
@@ -111,13 +119,14 @@ def test_without_a_worker_that_is_free_nothing_is_done(pool):
     process.communicate()
 
 
-def test_a_worker_that_dies_before_it_calls_has_done_nothing(pool, tmp_path):
-    (tmp_path / "worker.py").write_text("import time\ntime.sleep(60)\n")
+def test_a_worker_that_dies_before_it_calls_has_done_nothing(pool):
+    (worker,) = pool.workers()
+    os.kill(worker.process()["pid"], signal.SIGSTOP)
 
     def kill():
-        while not (workers := pool.workers()) or "pid" not in workers[0].process():
+        while worker.given_run() is None:
             time.sleep(0.02)
-        workers[0].kill()
+        worker.kill()
 
     threading.Thread(target=kill).start()
     assert execute_on_worker(pool, ["run", "3"], Path.cwd(), dict(os.environ)) is None
@@ -140,33 +149,27 @@ def test_other_commands_are_executed_by_the_process_that_has_them(pool, tmp_path
     arguments = arguments.split()
     configure(tmp_path, monkeypatch, pool)
     assert execute_elsewhere(arguments) is None
-    assert pool.workers() == []
+    assert execute_elsewhere(["rebuild", "4"]) == 4
 
 
 @pytest.mark.parametrize(
     "arguments",
-    ["run --table x", "quarantine release x --window y --because z", "schema migrate x --apply", "verify --table x --mend"],
+    [
+        "run 3 --table x",
+        "quarantine release x --window y --because z",
+        "schema migrate x --apply",
+        "verify --table x --mend",
+        "heal status",
+    ],
 )
-def test_commands_that_start_spark_are_executed_by_a_worker(pool, tmp_path, monkeypatch, arguments):
-    configure(tmp_path, monkeypatch, pool)
+def test_commands_on_the_instance_are_executed_by_a_worker(pool, tmp_path, monkeypatch, arguments, capfd):
     (tmp_path / "worker.py").write_text(WORKER.replace("int(arguments[1])", "4"))
+    configure(tmp_path, monkeypatch, pool)
     assert execute_elsewhere(arguments.split()) == 4
-    assert len(pool.workers()) == 1
-
-
-def test_no_worker_is_started_for_a_command_that_only_reads(pool, tmp_path, monkeypatch):
-    configure(tmp_path, monkeypatch, pool)
-    for _ in range(2):
-        assert execute_elsewhere(["heal", "status"]) is None
-    assert pool.workers() == []
-    (tmp_path / "worker.py").write_text(WORKER.replace("int(arguments[1])", "4"))
-    assert execute_elsewhere(["rebuild", "x"]) == 4
-    (worker,) = pool.workers()
-    assert execute_elsewhere(["heal", "status"]) is None  # it is not warm yet
-    worker.write_process(warm=True)
-    assert execute_elsewhere(["heal", "status"]) == 4
-    worker.stop()
-    assert execute_elsewhere(["heal", "status"]) is None
+    assert f"to out {arguments}" in capfd.readouterr().out
+    end_all(pool)
+    assert execute_elsewhere(arguments.split()) is None
+    assert [worker for worker in pool.workers() if worker.is_alive()] == [], "none is started for it"
 
 
 def test_a_command_within_a_worker_goes_to_no_other(pool, tmp_path, monkeypatch):
@@ -176,16 +179,27 @@ def test_a_command_within_a_worker_goes_to_no_other(pool, tmp_path, monkeypatch)
     monkeypatch.delenv(WITHIN)
     (tmp_path / "pyproject.toml").unlink()
     assert execute_elsewhere(["run"]) is None  # it reports that there is no project
-    assert pool.workers() == []
+    (worker,) = pool.workers()
+    assert "to the log" not in worker.log_tail()
+
+
+def end_all(pool: WorkerPool) -> None:
+    for worker in pool.workers():
+        worker.kill()
+        while worker.is_alive():
+            time.sleep(0.02)
 
 
 def configure(folder: Path, monkeypatch: pytest.MonkeyPatch, pool: WorkerPool) -> None:
-    """A project whose instance has this pool."""
+    """A project whose instance has this pool, with a warm worker of its environment."""
     for name in [name for name in os.environ if name.startswith(("LAKEHOUSE_", "DAGSTER_"))]:
         monkeypatch.delenv(name)
     (folder / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
     launcher = {"module": "m", "class": "WorkerLauncher", "config": {"base_dir": str(pool.path)}}
     (folder / "dagster.yaml").write_text(yaml.safe_dump({"run_launcher": launcher}))
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    end_all(pool)
+    start(pool)
 
 
 @pytest.mark.parametrize(
@@ -249,12 +263,14 @@ def test_what_a_command_changes_in_python_is_given_back(tmp_path, monkeypatch):
 def test_only_a_plain_configuration_is_read_without_dagster(tmp_path):
     settings = Settings(root="/", landing="/", dagster_home=tmp_path, project=tmp_path)
     assert configured_pool(settings) is None
+    assert tick_seconds(settings) == 30
     for text in ("", "[", "a", "run_launcher: 3", "run_launcher: {class: DefaultRunLauncher}"):
         (tmp_path / "dagster.yaml").write_text(text)
         assert configured_pool(settings) is None
     launcher = {"run_launcher": {"module": "m", "class": "WorkerLauncher"}, "concurrency": {"runs": {"max_concurrent_runs": 3}}}
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
     assert configured_pool(settings) == WorkerPool(tmp_path / "data/dagster/workers", 3)
+    assert tick_seconds(settings) == 10
     launcher["run_launcher"]["config"] = {"base_dir": "/w", "slots": 1, "max_runs": 5}
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
     assert configured_pool(settings) == WorkerPool(Path("/w"), 1, WorkerLimits(max_runs=5))
