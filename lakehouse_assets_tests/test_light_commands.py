@@ -85,3 +85,4 @@ def test_a_listing_whose_rows_fit_is_laid_out_as_rich_does():
     assert plain_lines(header, rows, 80) == captured.get().splitlines()
     assert plain_lines(header, rows, 10) is None
     assert plain_lines(header, [["1", "two\nlines", ""]], 80) is None
+    assert plain_lines(header, [["1"]], 80) is None

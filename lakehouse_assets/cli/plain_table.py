@@ -11,14 +11,14 @@ GAP = 2
 
 
 def plain_lines(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str] | None:
-    """Return the header and the rows as lines, columns aligned left; None if a line is wider than ``width``, or a cell has
-    several lines.
+    """Return the header and the rows as lines, columns aligned left; None if a line is wider than ``width``, a cell has several
+    lines, or a row has not as many cells as the header.
 
     >>> plain_lines(["a", "name"], [["1", "x"], ["12", ""]], 80)
     ['a   name', '1   x   ', '12      ']
     """
     table = [header, *rows]
-    if any("\n" in cell for row in table for cell in row):
+    if any(len(row) != len(header) or any("\n" in cell for cell in row) for row in table):
         return None
     lengths = [[cell_len(cell) for cell in row] for row in table]
     widths = [max(column) for column in zip(*lengths, strict=True)]

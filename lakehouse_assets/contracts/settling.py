@@ -23,6 +23,8 @@ TEMPORARY = re.compile(
 # `whole`: one poll is enough. `unchanged`: two polls must agree. `waits`: not before more happens at the source.
 Settlement = Literal["whole", "unchanged", "waits"]
 DAY = 86_400
+# Two clocks differ, and a poll takes a while.
+FUTURE_NS = 60 * 10**9
 
 
 class Settling(StrictModel):
@@ -141,7 +143,7 @@ def settlement(
     newest = max([control, *files.values()])
     if settling.seconds is not None:
         now_ns = int(now.timestamp() * 1e9)
-        if newest > now_ns:
+        if newest > now_ns + FUTURE_NS:
             return "waits", "a file's time is in the future"
         quiet = newest <= now_ns - int(settling.seconds * 1e9)
         return ("whole", "") if quiet else ("waits", f"a file is younger than {settling.seconds:g} s")

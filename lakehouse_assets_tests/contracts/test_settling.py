@@ -139,3 +139,11 @@ def test_whether_one_poll_is_enough(settled, files, markers, control, expected):
     outcome, reason = settlement(Settling.model_validate(settled), files, markers, NOW, control)
     assert outcome == expected
     assert bool(reason) == (expected == "waits")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "reason"),
+    [(-1, "a file is younger than 5 s"), (60, "a file is younger than 5 s"), (61, "a file's time is in the future")],
+)
+def test_why_a_file_is_not_quiet(ahead, reason):
+    assert settlement(Settling(seconds=5), {"d/a": NS + ahead * SECOND}, {}, NOW) == ("waits", reason)
