@@ -30,11 +30,18 @@ def configured_pool(settings: Settings) -> WorkerPool | None:
     config = _section(launcher, "config")
     if any(isinstance(value, dict | list) for value in config.values()):
         return None  # `env: …` is Dagster's affair
+    if not keeps_sessions(settings, bool(config.get("on_cluster"))):
+        return None
     runs = _section(_section(data, "concurrency"), "runs").get("max_concurrent_runs")
     slots = config.get("slots") or (runs if isinstance(runs, int) and runs > 0 else MOST_SLOTS)
     limits = {f.name: config[f.name] for f in fields(WorkerLimits) if f.name in config}
     base = Path(config.get("base_dir") or POOL_FOLDER)
     return WorkerPool((settings.project or Path.cwd()) / base, slots, WorkerLimits(**limits))
+
+
+def keeps_sessions(settings: Settings, on_cluster: bool) -> bool:
+    """Whether a Spark session may stay between runs. One of a cluster keeps the cluster's cores: only where that is wanted."""
+    return on_cluster or settings.spark_master.startswith("local")
 
 
 def tick_seconds(settings: Settings) -> int:

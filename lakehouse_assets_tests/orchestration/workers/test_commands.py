@@ -271,9 +271,14 @@ def test_only_a_plain_configuration_is_read_without_dagster(tmp_path):
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
     assert configured_pool(settings) == WorkerPool(tmp_path / "data/dagster/workers", 3)
     assert tick_seconds(settings) == 10
+    of_cluster = settings.model_copy(update={"spark_master": "spark://10.0.0.9:7077"})
+    assert configured_pool(of_cluster) is None
     launcher["run_launcher"]["config"] = {"base_dir": "/w", "slots": 1, "max_runs": 5}
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
     assert configured_pool(settings) == WorkerPool(Path("/w"), 1, WorkerLimits(max_runs=5))
+    launcher["run_launcher"]["config"]["on_cluster"] = True
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
+    assert configured_pool(of_cluster) == WorkerPool(Path("/w"), 1, WorkerLimits(max_runs=5))
     launcher["run_launcher"]["config"]["base_dir"] = {"env": "WORKERS"}
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(launcher))
     assert configured_pool(settings) is None
