@@ -149,6 +149,7 @@ class WorkerProcess:
         if self.session is None and self.settings is not None:
             try:
                 self.session = build_session(self.settings)
+                self._report()  # commands may use it
             except Exception as error:
                 log.warning("Spark does not start: %s", type(error).__name__)
 

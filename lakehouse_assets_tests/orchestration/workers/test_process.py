@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from lakehouse_assets.orchestration.workers import process
 from lakehouse_assets.orchestration.workers.folder import WorkerFolder, WorkerLimits, WorkerStart
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
 from lakehouse_assets.orchestration.workers.presence import announce
@@ -37,3 +38,12 @@ def test_a_worker_stays_while_the_process_that_gave_it_runs_does(worker):
 def test_a_worker_ends_when_its_folder_is_gone(worker):
     worker.folder.delete()
     assert worker._ends()
+
+
+def test_a_worker_is_warm_once_spark_has_started(worker, monkeypatch, settings):
+    worker.settings = settings
+    worker._report()
+    assert worker.folder.process()["warm"] is False
+    monkeypatch.setattr(process, "build_session", lambda _: object())
+    worker._warm_up()
+    assert worker.folder.process()["warm"] is True
