@@ -18,7 +18,7 @@ from lakehouse_assets.errors import ConfigError, RunFailedError
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.commands import execute_on_worker
 from lakehouse_assets.orchestration.workers.configured import configured_pool, tick_seconds
-from lakehouse_assets.orchestration.workers.folder import WorkerLimits
+from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
 from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
 from lakehouse_assets.settings import Settings
@@ -107,6 +107,13 @@ def test_ctrl_c_interrupts_the_command_and_not_its_client(pool):
 def test_a_worker_that_dies_is_an_error_and_not_done_again(pool):
     with pytest.raises(RunFailedError, match="run it again"):
         execute_on_worker(pool, ["die"], Path.cwd(), dict(os.environ))
+
+
+def test_a_command_waits_a_moment_for_a_worker_that_is_about_to_be_free(pool):
+    (worker,) = pool.workers()
+    worker.give(GivenRun("a", "instance", time.time()))
+    threading.Timer(0.3, worker.finish_run).start()
+    assert execute_on_worker(pool, ["run", "3"], Path.cwd(), dict(os.environ)) == 3
 
 
 def test_without_a_worker_that_is_free_nothing_is_done(pool):
