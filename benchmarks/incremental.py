@@ -26,7 +26,7 @@ from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.measures.typed import typed_columns
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.session import spark_properties

@@ -12,7 +12,7 @@ from benchmarks.harness import Result, Sample, timed
 from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.decisions.rehearsal import Rehearsal
 from lakehouse_assets.operations.rehearse import RehearsalRequest, rehearse
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 

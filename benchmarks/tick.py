@@ -21,7 +21,8 @@ from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.healing.automation import HEALS
 from lakehouse_assets.orchestration.healing.retries import plan_retries
-from lakehouse_assets.orchestration.healing.source_state import VERSION_TAG, poll_sources, time_budget
+from lakehouse_assets.orchestration.healing.source_state import poll_sources, time_budget
+from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG
 from lakehouse_assets.orchestration.notify import alert_sensor, decision_event_sensor, log_state
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_source

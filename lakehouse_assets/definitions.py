@@ -9,14 +9,15 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, find_tables
+from lakehouse_assets.orchestration.assets.project_tables import find_tables
 from lakehouse_assets.orchestration.assets.table_files import LoadedTables
+from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.project_definitions import project_definitions
 from lakehouse_assets.settings import Settings
 
 
 def build_definitions(
-    settings: Settings, tables: Sequence[LakehouseTable] | None = None, overrides: Mapping[str, Any] | None = None
+    settings: Settings, tables: Sequence[WrittenTable] | None = None, overrides: Mapping[str, Any] | None = None
 ) -> dg.Definitions:
     """Return all definitions. ``tables``: default the project's. ``overrides``: resources by name, for tests.
 

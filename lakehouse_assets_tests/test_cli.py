@@ -27,7 +27,7 @@ from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
 from lakehouse_assets.orchestration import validate
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.jobs import operation_job
 from lakehouse_assets.settings import Settings

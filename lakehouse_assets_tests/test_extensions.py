@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec
 from lakehouse_assets.errors import ConfigError, RefusedError
 from lakehouse_assets.events.alerts import send_message
-from lakehouse_assets.orchestration.assets.component import find_tables
+from lakehouse_assets.orchestration.assets.project_tables import find_tables
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.support import readings
 

@@ -15,7 +15,7 @@ from lakehouse_assets import cli
 from lakehouse_assets.contracts.audit import read_rules
 from lakehouse_assets.contracts.new_project import ProjectPlan, plan_project
 from lakehouse_assets.errors import ConfigError, LakehouseError, ProjectMissing
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.project import ProjectConfig, read_config
 from lakehouse_assets.settings import Settings, project_folder
 from lakehouse_assets_tests.support import PROJECT_ROOT

@@ -14,7 +14,7 @@ from pathlib import Path
 from land_example import EXAMPLES, land
 
 from lakehouse_assets.contracts.windows import calendar
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import publish

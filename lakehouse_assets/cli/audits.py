@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.cli.common import AsJson, load_all_tables, run_operation, show, show_json, show_lines
-from lakehouse_assets.cli.serving import serve_folder
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import AUDIT_PORT, Settings
 
@@ -70,4 +69,6 @@ def audit_docs(
     folder = write_pages(settings, read_rules(own=settings.audits), datetime.now(UTC)).parent
     if not any(folder.glob("tables/*.html")):
         raise RefusedError("nothing has been audited yet; run `lakehouse audit-silver` first")
+    from lakehouse_assets.cli.serving import serve_folder
+
     serve_folder(folder, host, port)

@@ -72,7 +72,7 @@ def check_report(table: common.OneTable = None, as_json: common.AsJson = False) 
 def check_validate() -> None:
     """Validate every defs.yaml, its SQL and its tests.yaml, and that its columns exist in the source. Starts no JVM."""
     from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
-    from lakehouse_assets.orchestration.assets.component import load_tables
+    from lakehouse_assets.orchestration.assets.project_tables import load_tables
     from lakehouse_assets.orchestration.validate import source_mistakes, unmatched_patterns, unused_packs
     from lakehouse_assets.testing.table_tests import declared_tests
 

@@ -19,6 +19,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
+from lakehouse_assets.cli.kept_definitions import definitions_of, tables_of
+from lakehouse_assets.cli.plain_table import plain_lines
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
@@ -49,9 +51,14 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool = False, empty: str = "")
     if not rows:
         out.print(empty)
         return
-    drawn = Table(*[Column(Text(escape_controls(name))) for name in rows[0]], box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        drawn.add_row(*[_cell(value) for value in row.values()])
+    header, cells = [escape_controls(name) for name in rows[0]], [[_cell(value) for value in row.values()] for row in rows]
+    if (lines := plain_lines(header, cells, out.width)) is not None:
+        out.print(Text(lines[0], style="bold", no_wrap=True))
+        out.print(Text("\n".join(lines[1:]), no_wrap=True))
+        return
+    drawn = Table(*[Column(Text(name)) for name in header], box=None, header_style="bold", pad_edge=False)
+    for row in cells:
+        drawn.add_row(*map(Text, row))
     out.print(drawn)
 
 
@@ -66,10 +73,10 @@ def show_lines(lines: Iterable[str]) -> None:
         out.print(line, highlight=False, soft_wrap=True)
 
 
-def _cell(value: Any) -> Text:
+def _cell(value: Any) -> str:
     if isinstance(value, datetime):
-        return Text(f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}")
-    return Text("" if value is None else escape_controls(str(value)))
+        return f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else escape_controls(str(value))
 
 
 def select_tables(name: str | None = None) -> list[Any]:
@@ -95,9 +102,7 @@ def select_with_guards(name: str | None) -> list[Any]:
 
 def load_all_tables() -> Any:
     """Return the project's tables: those without mistakes, and those that stop."""
-    from lakehouse_assets.orchestration.assets.component import find_tables
-
-    return find_tables(Settings.from_environment())
+    return tables_of(Settings.from_environment())
 
 
 def err_lines(lines: Iterable[str]) -> None:
@@ -136,7 +141,7 @@ def read_decisions(table: str | None) -> list[Any]:
     """Return a table's decisions, or all. Only a name without decisions is looked up in the YAML, which takes time."""
     from lakehouse_assets.storage.arrow_alone import load_arrow_alone
 
-    load_arrow_alone()
+    load_arrow_alone(numpy=False)
     from lakehouse_assets.storage import logs
 
     decisions = logs.decisions(Settings.from_environment(), table)
@@ -168,8 +173,6 @@ def open_instance(settings: Settings) -> Iterator[Any]:
 def open_dagster(settings: Settings) -> Iterator[tuple[Any, Any]]:
     """Open the definitions and the instance; stops Spark at the end."""
     with stop_own_spark(), open_instance(settings) as instance:
-        from lakehouse_assets.cli.kept_definitions import definitions_of
-
         yield definitions_of(settings), instance
 
 

@@ -21,6 +21,9 @@ def heal_status(
     as_json: AsJson = False,
 ) -> None:
     """List windows that are missing, late, stale, failing or quarantined, with the next step and its time. Starts nothing."""
+    from lakehouse_assets.storage.arrow_alone import load_arrow_alone
+
+    load_arrow_alone(numpy=False)
     from lakehouse_assets.orchestration.healing.window_state import read_statuses
     from lakehouse_assets.reports.healing_status import status_rows
 

@@ -13,13 +13,17 @@ from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 
-# Those that run Dagster's jobs on the instance. None of their arguments is a path.
-COMMANDS = ("run", "rebuild")
+# Those that run Dagster's jobs on the instance, or read it. None has a path: the worker is in the project's folder.
+COMMANDS = (
+    ("run",), ("rebuild",), ("verify",), ("heal", "status"), ("schema", "migrate", "--apply"),
+    ("audit-silver",), ("audit-gold",), ("audit-guarded",), ("quarantine", "release"), ("quarantine", "discard"),
+    ("baseline", "pin"), ("baseline", "reset"), ("guard", "run"), ("guard", "release"), ("guard", "discard"),
+)  # fmt: skip
 
 
 def execute_elsewhere(arguments: Sequence[str]) -> int | None:
-    """Execute a command on a worker and return its code; None if it is to be executed here."""
-    if not arguments or arguments[0] not in COMMANDS or "--help" in arguments or WITHIN in os.environ:
+    """Execute a command on a warm worker and return its code; None if it is to be executed here."""
+    if not _is_one_of(COMMANDS, arguments) or "--help" in arguments or WITHIN in os.environ:
         return None
     from lakehouse_assets.orchestration.workers.commands import execute_on_worker
     from lakehouse_assets.orchestration.workers.configured import configured_pool
@@ -33,6 +37,14 @@ def execute_elsewhere(arguments: Sequence[str]) -> int | None:
         return None
     environ = {**os.environ, "DAGSTER_HOME": str(settings.dagster_home)}
     return execute_on_worker(pool, arguments, settings.project, environ)
+
+
+def _is_one_of(commands: Sequence[Sequence[str]], arguments: Sequence[str]) -> bool:
+    for command in commands:
+        names = [part for part in command if not part.startswith("-")]
+        if list(arguments[: len(names)]) == names and {*command[len(names) :]} <= {*arguments}:
+            return True
+    return False
 
 
 def call_within(arguments: Sequence[str]) -> int:

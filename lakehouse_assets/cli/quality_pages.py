@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from lakehouse_assets.cli.common import AsJson, err_lines, out, show_json
-from lakehouse_assets.cli.serving import serve_folder
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 
@@ -57,4 +56,6 @@ def pages(
             err_lines([f"warning: {error}"])
 
     if serve:
+        from lakehouse_assets.cli.serving import serve_folder
+
         serve_folder(report.first_page.parent, "127.0.0.1", port, make_again)

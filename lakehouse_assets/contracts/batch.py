@@ -5,7 +5,7 @@ Belongs here: the batch's type and its columns' names. Does not: silver's other 
 
 from datetime import datetime
 
-from lakehouse_assets.checks.sql.columns import BATCH_COLUMNS
+from lakehouse_assets.checks.batch_columns import BATCH_COLUMNS
 
 # (start of the window in UTC, extraction_seq). A gold table has no windows: its batches are (None, number).
 Batch = tuple[datetime | None, int]

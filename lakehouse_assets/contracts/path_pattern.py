@@ -34,7 +34,7 @@ class PathPattern:
             raise ValueError(f"{value!r} has no {{window:...}} placeholder, such as {{window:%Y-%m-%d}}")
         if "" in segments or "." in segments:
             raise ValueError(f"{value!r} has an empty segment, or `.` as one")
-        if re.search(r"[\[\]{}\\\0]|\*\*", "".join(segments)):
+        if re.search(r"[\[\]{}\\\0]|\*\*", "/".join(segments)):
             raise ValueError(f"{value!r}: besides {{window:...}} only the globs * and ? are known, each within one segment")
         if ":" in PLACEHOLDER.sub(lambda match: match[1], value):
             raise ValueError(f"{value!r} has a colon in a file's name, which Spark (Hadoop) cannot read")

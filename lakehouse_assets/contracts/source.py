@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.fixed_width import FixedField, Position, field_positions
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
+from lakehouse_assets.contracts.settling import Settled
 from lakehouse_assets.contracts.source_kind import SourceKind
 from lakehouse_assets.contracts.windows import Cadence
 
@@ -100,6 +101,11 @@ class FilesSource(SourceKind):
     control: str | None = None
     """The control file of a window, for `control_total`: one file per window, named as in `path` but without globs. It is one
     JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. When it changes, the window changes."""
+    settled: Settled | None = Field(default=None, exclude_if=lambda settled: settled is None)
+    """How the source shows that a window's files are whole. Then one poll is enough; without it, two polls must agree.
+    `rename`: a file has its name once it is whole; names such as `….part` or `….tmp` are ignored. `{marker: _SUCCESS}`: this
+    file comes last, into each folder of a window; or its path, such as `orders/{window:%Y-%m-%d}.done`. `{seconds: 5}`: no file
+    has changed for so long."""
 
     @field_validator("path", "control")
     @classmethod
@@ -114,6 +120,8 @@ class FilesSource(SourceKind):
             pattern.refuse_ambiguous(key)
         if self.control is not None:
             self._refuse_control(self.control)
+        if self.settled is not None:
+            self.settled.refuse_path(self.path)
         return self
 
     def _refuse_control(self, control: str) -> None:
@@ -164,6 +172,8 @@ class FilesSource(SourceKind):
                 raise ValueError(
                     f"source.{key}: {pattern.text!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"
                 )
+        if self.settled is not None:
+            self.settled.refuse_cadence(self.path, cadence)
 
     @property
     def medium(self) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pydantic import model_validator
+
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.windows import Cadence, Window
 from lakehouse_assets.settings import Settings
@@ -39,6 +41,15 @@ class SourceKind(StrictModel):
         kind: Any  # each kind declares its own literal
         nulls: tuple[str, ...]
         timezone: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settled_is_of_files(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "settled" in data and "settled" not in cls.model_fields:
+            raise ValueError(
+                "settled: only files of `kind: files` have it; of any other source two polls must agree: remove the key"
+            )
+        return data
 
     @property
     def medium(self) -> str:

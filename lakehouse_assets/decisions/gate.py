@@ -4,7 +4,7 @@ Belongs here: numbers → outcomes, all pure. Does not: measuring, drift's stati
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from lakehouse_assets.checks.base import Check, CheckContext, Judgement
@@ -16,31 +16,13 @@ from lakehouse_assets.contracts.delta_properties import CONSTRAINT
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.outcome import Outcome
 from lakehouse_assets.decisions.personal import MASKED, masked, quotes
 
 # What no override can waive: there is nothing that could be published.
 UNWAIVABLE = ("readable_row", "key_not_null", "delete_when")
 SCHEMA_CHECKS = ("source_columns", "new_columns", "source_types", "source_names")
 Before = Callable[[HistoryCheck], Sequence[Past]]  # the windows that a check compares its batch with
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One check of one batch. ``effect``: what it does to the batch: none, rows, batch or report."""
-
-    check: str
-    kind: str
-    severity: str
-    status: str
-    effect: str
-    failed_rows: int
-    message: str
-    observed: dict[str, Any] = field(default_factory=dict)
-    waived: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-safe. `asdict` would copy what was observed, which takes a millisecond for the checks of one window."""
-        return dict(vars(self))
 
 
 def built_in(spec: TableContract, numbers: BatchNumbers) -> list[Outcome]:

@@ -6,10 +6,13 @@ Belongs here: folds over the append-only logs. Does not: reading them, or acting
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision, ExtractionRecord
-from lakehouse_assets.contracts.extraction import ExtractionSpec
+
+if TYPE_CHECKING:
+    from lakehouse_assets.contracts.extraction import ExtractionSpec
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ def earlier(decision: Decision, decisions: Iterable[Decision]) -> list[Decision]
     return sorted(before, key=lambda d: d.extraction_seq)
 
 
-def may_merge(extraction: ExtractionSpec, touched: Iterable[Decision], replaced: Collection[str | None]) -> bool:
+def may_merge(extraction: "ExtractionSpec", touched: Iterable[Decision], replaced: Collection[str | None]) -> bool:
     """Whether a MERGE of the newest rows of these decisions, each with all columns, gives what the fold of their keys would.
 
     A deletion leaves nothing in silver to compare an older row with. Extractions that replace earlier ones, or were judged

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason, Verdict
-from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.decisions.outcome import Outcome
 
 
 def verdict_of(outcomes: Sequence[Outcome], numbers: BatchNumbers) -> tuple[Verdict, Counts]:

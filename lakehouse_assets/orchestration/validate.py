@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from lakehouse_assets.contracts.sharing import Keys
 from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 
 
-def unused_packs(tables: Sequence[LakehouseTable]) -> list[str]:
+def unused_packs(tables: Sequence[WrittenTable]) -> list[str]:
     """Return one line per pack that no table uses."""
     used = {origin.pack for table in tables for origins in table.source_map.origins.values() for origin in origins}
     lines = set()
@@ -26,7 +26,7 @@ def unused_packs(tables: Sequence[LakehouseTable]) -> list[str]:
     return sorted(lines)
 
 
-def unmatched_patterns(tables: Sequence[LakehouseTable]) -> tuple[list[str], list[str]]:
+def unmatched_patterns(tables: Sequence[WrittenTable]) -> tuple[list[str], list[str]]:
     """Return one line per pattern of a pack that matches no column of any table with the pack (a mistake), and one per pattern
     and table where it matches others' columns only (a note: the table may want the pack's other checks).
     """
@@ -46,7 +46,7 @@ def unmatched_patterns(tables: Sequence[LakehouseTable]) -> tuple[list[str], lis
     return mistakes, [text for location, text in misses if has_match[location]]
 
 
-def _patterns(table: LakehouseTable) -> Iterator[tuple[Keys, Keys, str]]:
+def _patterns(table: WrittenTable) -> Iterator[tuple[Keys, Keys, str]]:
     """Yield each pattern that packs bring into a list of checks: the list's keys, the pattern's keys, and the pattern."""
     for keys, origins in table.source_map.origins.items():
         for name in dict.fromkeys(origin.pack for origin in origins if origin.pack):
@@ -55,7 +55,7 @@ def _patterns(table: LakehouseTable) -> Iterator[tuple[Keys, Keys, str]]:
                     yield keys, (name, "checks", index, "for_columns"), str(check["for_columns"])
 
 
-def source_mistakes(tables: Sequence[LakehouseTable], settings: Settings) -> list[str]:
+def source_mistakes(tables: Sequence[WrittenTable], settings: Settings) -> list[str]:
     """Return one line per declared column that the newest landed window lacks, with file, line and key."""
     mistakes = []
     for table in tables:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import java_causes
 
@@ -132,6 +133,15 @@ def find_name_problem(names: Sequence[str]) -> str | None:
         if number > len(spellings):
             return f"two columns are called {name!r}" if twin == name else f"columns {twin!r} and {name!r} differ only in case"
     return None
+
+
+def common_types(schemas: Sequence[Mapping[str, str]], bound: Mapping[str, str]) -> dict[str, str]:
+    """Return each column's type, by its bronze name; for a column with several types, their common type."""
+    kinds: dict[str, dict[str, None]] = {}
+    for types in schemas:
+        for name, kind in types.items():
+            kinds.setdefault(bound[name], {})[kind] = None
+    return {name: common_type(list(several)) for name, several in kinds.items()}
 
 
 class ColumnNames:

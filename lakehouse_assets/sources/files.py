@@ -9,6 +9,7 @@ then names the file.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial, reduce
 from itertools import groupby
 from typing import NamedTuple
@@ -19,7 +20,6 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.source import FilesSource, safe_name
-from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.sources import base, file_scans
 from lakehouse_assets.sources.avro_files import AvroHead, read_avro_head, read_avro_rows
@@ -30,6 +30,7 @@ from lakehouse_assets.sources.fixed_files import read_fixed_rows
 from lakehouse_assets.sources.json_documents import NO_DOCUMENT, find_broken_documents
 from lakehouse_assets.sources.json_files import find_documents, keys_by_file, read_json_rows
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint_files
+from lakehouse_assets.sources.observation import Observation, observe_files, without_temporary
 from lakehouse_assets.sources.parquet_files import read_parquet_rows, read_schema, spark_types
 
 OWN = {
@@ -63,16 +64,24 @@ class FilesReader:
 
     def fingerprints(self, windows: Iterable[Window]) -> dict[Window, str]:
         """Return a hash of each window's files, control file included: their paths, sizes and times."""
+        arrived, control = self._arrived(windows)
+        return {window: fingerprint_files([*files, *control.get(window, ())]) for window, files in arrived.items()}
+
+    def observe(self, windows: Iterable[Window], now: datetime) -> Observation:
+        """Return what one poll knows of these windows, by `source.settled`."""
+        return observe_files(self._landing, self._source, *self._arrived(windows), now)
+
+    def _arrived(self, windows: Iterable[Window]) -> tuple[dict[Window, list[LandedFile]], dict[Window, list[LandedFile]]]:
         windows = list(windows)
-        control = self._control.files(windows)
-        return {
-            window: fingerprint_files([*group, *control.get(window, ())])
-            for window, group in _by_window(self._landing.files(self._source.pattern, windows)).items()
-        }
+        return _by_window(self._files(windows)), self._control.files(windows)
+
+    def _files(self, windows: Iterable[Window]) -> list[LandedFile]:
+        files, settled = self._landing.files(self._source.pattern, windows), self._source.settled
+        return without_temporary(files) if settled is not None and settled.rename else files
 
     def columns(self, window: Window) -> tuple[str, ...]:
         """Return the columns of the window's files; empty for JSON lines, which only a scan shows."""
-        files = self._landing.files(self._source.pattern, [window])
+        files = self._files([window])
         heads, _ = self._read_heads([file.path for file in files if not file.refused])
         return tuple(dict.fromkeys(name for head in heads.values() for name in head.names))
 
@@ -84,7 +93,7 @@ class FilesReader:
         """Return one lazy frame of these windows' files, without a Spark job; JSON and `multiline` CSV need one job.
         ``unreadable``: paths relative to the landing folder, with the reason.
         """
-        files = self._landing.files(self._source.pattern, windows)
+        files = self._files(windows)
         reasons = dict(unreadable or {})
         with file_scans.list_files_on_driver(spark):
             try:
@@ -99,7 +108,7 @@ class FilesReader:
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Return the files that stop a scan, with the reason. Raises the scan's own error if no file is at fault."""
         with file_scans.list_files_on_driver(spark):
-            return self._find_unscannable(spark, self._landing.files(self._source.pattern, windows), {})
+            return self._find_unscannable(spark, self._files(windows), {})
 
     def _survey(self, spark: SparkSession, files: Sequence[LandedFile], unreadable: Mapping[str, str]) -> _Survey:
         reasons = {file.path: file.refused for file in files if file.refused} | dict(unreadable)
@@ -177,7 +186,7 @@ class FilesReader:
             respelled[window] = bronze_names.respelled_columns(spellings)
             schemas = [types_of[head] for file in group if (head := survey.heads.get(file.path)) in types_of]
             if schemas:
-                types[window] = _common_types(schemas, bound)
+                types[window] = base.common_types(schemas, bound)
         return Extraction(frame, messages, present, lacking, types, respelled)
 
     def _with_location(
@@ -218,15 +227,6 @@ class FilesReader:
         """Return the relative path of each file that Spark names."""
         by_key = {self._landing.key(path): path for path in paths}
         return {name: by_key[file_scans.file_key(name)] for name in spark_names}
-
-
-def _common_types(schemas: Sequence[Mapping[str, str]], bound: Mapping[str, str]) -> dict[str, str]:
-    """Return each column's type, by its bronze name; for a column with several types, their common type."""
-    kinds: dict[str, dict[str, None]] = {}
-    for types in schemas:
-        for name, kind in types.items():
-            kinds.setdefault(bound[name], {})[kind] = None
-    return {name: common_type(list(several)) for name, several in kinds.items()}
 
 
 def _by_window(files: Sequence[LandedFile]) -> dict[Window, list[LandedFile]]:

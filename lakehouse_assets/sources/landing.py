@@ -75,11 +75,12 @@ class Landing:
         except (OSError, ValueError) as error:
             raise SourceError(f"LAKEHOUSE_LANDING is {folder}, which cannot be opened: {error}") from None
 
-    def files(self, pattern: PathPattern, windows: Iterable[Window]) -> list[LandedFile]:
+    def files(self, pattern: PathPattern, windows: Iterable[Window], hidden: bool = False) -> list[LandedFile]:
         """Return the files of these windows, oldest window first, then by path.
 
-        Hidden names (`_x`, `.x`) belong to no window. A folder, pipe or device with a matching name is refused, and so is a
-        name that Spark cannot read. Raises SourceError if the landing folder is missing or a folder in it cannot be listed.
+        Hidden names (`_x`, `.x`) belong to no window, unless ``hidden`` ones are wanted. A folder, pipe or device with a
+        matching name is refused, and so is a name that Spark cannot read. Raises SourceError if the landing folder is missing
+        or a folder in it cannot be listed.
         """
         self._require_folder()
         by_start = {window.start: window for window in windows}
@@ -89,7 +90,7 @@ class Landing:
                 inside = not self.local or self._is_inside(folder)
                 for child in self._children(folder):
                     path = f"{folder}/{child.name}" if folder else child.name
-                    start = None if _hidden(child.name) else pattern.window_start(path)
+                    start = None if _hidden(child.name) and not hidden else pattern.window_start(path)
                     if start is not None and start in by_start:
                         refused = self._refusal(path, child, inside)
                         files[path] = LandedFile(by_start[start], _escaped(path), child.size, child.mtime_ns, refused)

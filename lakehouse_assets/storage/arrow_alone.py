@@ -5,28 +5,36 @@ Belongs here: the one import. Does not: any reading.
 
 import importlib
 import sys
+from collections.abc import Collection
 from typing import Any
 
 
-class _PandasAbsent:
-    """A finder of modules by which there is no pandas."""
+class _Absent:
+    """A finder of modules by which some libraries are not installed."""
 
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Raise for pandas; find nothing else."""
-        if name == "pandas":
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Raise for those libraries; find nothing else."""
+        if name in self.names:
             raise ModuleNotFoundError(name, name=name)
 
 
-def load_arrow_alone() -> None:
-    """Load Arrow so that it takes pandas for absent. Only for a process in which nothing turns pandas objects into Arrow's.
+def load_arrow_alone(numpy: bool = True) -> None:
+    """Load Arrow so that it takes pandas for absent; without ``numpy`` that, too. Only for a process in which nothing turns
+    their objects into Arrow's.
 
-    Arrow asks for pandas when it is loaded, to recognize pandas objects among its arguments.
+    Arrow asks for both when it is loaded, to recognize their objects among its arguments.
     """
-    if "pandas" in sys.modules or "pyarrow.dataset" in sys.modules:
+    absent = {"pandas"} if numpy else {"pandas", "numpy"}
+    if absent & sys.modules.keys() or "pyarrow.dataset" in sys.modules:
         return
-    sys.meta_path.insert(0, _PandasAbsent)
+    finder = _Absent(absent)
+    sys.meta_path.insert(0, finder)
     try:
         importlib.import_module("pyarrow.dataset")
+        arrow = importlib.import_module("pyarrow")
+        arrow.table(arrow.table({}))  # without numpy, Arrow asks for pandas only here
     finally:
-        sys.meta_path.remove(_PandasAbsent)
+        sys.meta_path.remove(finder)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord, Reason
-from lakehouse_assets.decisions.gate import Outcome
+from lakehouse_assets.decisions.outcome import Outcome
 from lakehouse_assets.decisions.verdict import reasons_of, verdict_with
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.log_table import LogTable, log_schema

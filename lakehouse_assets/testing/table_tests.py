@@ -24,7 +24,8 @@ from lakehouse_assets.errors import ConfigError, LakehouseError
 from lakehouse_assets.frames.session import own_session
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.measures.frames import micros
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
+from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.pipeline.gate import Target, complete, deferred_outcomes, measure, run_steps, stage
 from lakehouse_assets.pipeline.run import GoldRun, Run
 from lakehouse_assets.settings import Settings
@@ -78,10 +79,10 @@ def find_table_tests(folder: Path | None = None, tables: Collection[str] = ()) -
     return declared_tests(load_tables(folder), tables)
 
 
-def declared_tests(components: Sequence[LakehouseTable], tables: Collection[str] = ()) -> list[DeclaredTest]:
+def declared_tests(components: Sequence[WrittenTable], tables: Collection[str] = ()) -> list[DeclaredTest]:
     """Return the tests of these tables among all (``components``). Raises as `find_table_tests`."""
     specs = {component.spec.name: component.spec for component in components}
-    folders: dict[Path, dict[str, LakehouseTable]] = {}
+    folders: dict[Path, dict[str, WrittenTable]] = {}
     for component in components:
         folders.setdefault(component.folder, {})[component.spec.name] = component
     declared: list[DeclaredTest] = []

@@ -20,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
+from lakehouse_assets.orchestration.workers.pool import WorkerPool
 from lakehouse_assets_tests.e2e.servers import free_port
 from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED
 
@@ -94,7 +95,10 @@ def answers(url: str) -> bool:
 
 @contextmanager
 def dagster_dev(variables: dict[str, str], log: Path) -> Iterator[str]:
-    """`make dev` on a free port: its address. At the end it is asked to stop, and none of its processes may be left."""
+    """`make dev` on a free port: its address. At the end it is asked to stop, and none of its processes may be left: its
+    workers end after their runs.
+    """
+    workers = WorkerPool(Path(variables["DAGSTER_HOME"]) / "dagster" / "workers", 0)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, str(PROJECT_ROOT / "scripts" / "dev.py"), "--port", str(port)]
@@ -108,7 +112,10 @@ def dagster_dev(variables: dict[str, str], log: Path) -> Iterator[str]:
         yield url
         child.terminate()
         assert wait(lambda: child.poll() is not None and not members(child.pid), 180), members(child.pid)
+        assert wait(lambda: not any(worker.is_alive() for worker in workers.workers()), 180), "a worker stays"
     finally:
+        for worker in workers.workers():
+            worker.kill()
         if members(child.pid):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait(timeout=30)

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.open_contract_export import export_contract
 from lakehouse_assets.contracts.open_contract_import import import_contract
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.component import find_tables
+from lakehouse_assets.orchestration.assets.project_tables import find_tables
 from lakehouse_assets.settings import Settings
 
 # Every part that a contract of somebody else's may have, and ours does not.

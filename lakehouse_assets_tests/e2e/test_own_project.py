@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakehouse_assets.orchestration.workers.pool import POOL_FOLDER, WorkerPool
 from lakehouse_assets_tests.browser.demo import answers, members, wait
 from lakehouse_assets_tests.browser.ui import MISSING, browser
 from lakehouse_assets_tests.e2e.installed import CREATE_DAGSTER, Installed, add_extensions, blocks, existing_project
@@ -128,6 +129,8 @@ def test_beside_the_assets_and_the_executor_of_an_existing_project(
         if members(child.pid):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait(timeout=30)
+        for worker in WorkerPool(project / POOL_FOLDER, 0).workers():
+            worker.kill()
     verify_lake(project / "data" / "lake")
     assert "published" in installed.run("lakehouse verdicts", project)
     assert installed.files() == installed.before

@@ -12,7 +12,8 @@ import dagster as dg
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets.settings import Settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 
 
 @pytest.fixture

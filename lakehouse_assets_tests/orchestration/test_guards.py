@@ -9,7 +9,7 @@ import pytest
 from lakehouse_assets.contracts.new_project import plan_project
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.errors import ConfigError, SourceError
-from lakehouse_assets.orchestration.assets.component import find_tables, load_tables
+from lakehouse_assets.orchestration.assets.project_tables import find_tables, load_tables
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs

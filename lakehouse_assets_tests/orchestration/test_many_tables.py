@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 
 TABLE = """\
 type: lakehouse_assets.LakehouseTable

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.component import find_tables
+from lakehouse_assets.orchestration.assets.project_tables import find_tables
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.test_project import TABLE, make_project
 

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse_assets.contracts import document
 from lakehouse_assets.errors import ConfigError
-from lakehouse_assets.orchestration.assets.component import load_tables
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.validate import unmatched_patterns, unused_packs
 
 TABLE = """\

@@ -10,7 +10,8 @@ import dagster as dg
 
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration import step_boundary
-from lakehouse_assets.orchestration.assets.component import LakehouseTable, load_tables
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.assets.window_checks import window_results
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, window
 

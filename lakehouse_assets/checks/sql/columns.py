@@ -9,10 +9,9 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
+from lakehouse_assets.checks.batch_columns import BATCH_COLUMNS
 from lakehouse_assets.checks.types import TIMES, family
 
-# The lakehouse's columns of every batch, besides those that begin with _.
-BATCH_COLUMNS = ("p_extracted_at", "extraction_seq")
 # Spark's own column of a query with grouping sets.
 VIRTUAL = frozenset({"grouping__id"})
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg)

@@ -24,9 +24,9 @@ from lakehouse_assets.orchestration.assets.guard_files import DescribedGuard, gu
 from lakehouse_assets.settings import Settings
 
 if TYPE_CHECKING:
-    from lakehouse_assets.orchestration.assets.component import LakehouseTable
+    from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 
-Make: TypeAlias = "Callable[[TableSpec, Path, SourceMap], LakehouseTable]"
+Make: TypeAlias = "Callable[[TableSpec, Path, SourceMap], WrittenTable]"
 OURS = ("lakehouse_assets.LakehouseTable", "lakehouse_assets.orchestration.assets.component.LakehouseTable")
 GUARDS = ("lakehouse_assets.GuardedTable", "lakehouse_assets.orchestration.assets.guarded_table.GuardedTable")
 EMPTY = "the file is empty; `lakehouse init` drafts one, and a table needs `type:` and `attributes:`"
@@ -45,7 +45,7 @@ class BrokenTable:
 class LoadedTables:
     """``tables``, ``guards``: those without mistakes, by name. ``broken``: the others."""
 
-    tables: tuple[LakehouseTable, ...] = ()
+    tables: tuple[WrittenTable, ...] = ()
     broken: tuple[BrokenTable, ...] = ()
     guards: tuple[DescribedGuard, ...] = ()
 
@@ -115,7 +115,7 @@ def read_guard(document: Document, shared: Shared) -> tuple[GuardSpec, SourceMap
 class _Sorting:
     """Tables and guards without a mistake so far, and mistakes by the table's (or gold table's) name and file."""
 
-    tables: list[LakehouseTable] = field(default_factory=list)
+    tables: list[WrittenTable] = field(default_factory=list)
     guards: list[DescribedGuard] = field(default_factory=list)
     mistakes: dict[tuple[str, Path], list[str]] = field(default_factory=dict)
 
@@ -123,7 +123,7 @@ class _Sorting:
         reported = self.mistakes.setdefault((name, file), [])
         reported += [line for line in lines if line not in reported]
 
-    def stop_table(self, table: LakehouseTable, lines: Sequence[str]) -> None:
+    def stop_table(self, table: WrittenTable, lines: Sequence[str]) -> None:
         self.tables = [each for each in self.tables if each is not table]
         self.stop(table.spec.name, table.file, lines)
 
@@ -131,7 +131,7 @@ class _Sorting:
         self.guards = [each for each in self.guards if each is not guard]
         self.stop(guard.spec.name, guard.file, lines)
 
-    def stop_gold(self, table: LakehouseTable, lines: Mapping[str, Sequence[str]]) -> None:
+    def stop_gold(self, table: WrittenTable, lines: Mapping[str, Sequence[str]]) -> None:
         self.tables = [each.without_gold(lines) if each is table else each for each in self.tables]
         for name, own in lines.items():
             self.stop(f"gold_{name}", table.file, own)
@@ -178,7 +178,7 @@ def _name_of(document: Document) -> str | None:
 
 def _stop_namesakes(sorting: _Sorting) -> None:
     """Stop all tables of one name, and all with gold tables of one name: none of them owns it."""
-    owners: dict[str, list[tuple[LakehouseTable | DescribedGuard | None, str]]] = {}
+    owners: dict[str, list[tuple[WrittenTable | DescribedGuard | None, str]]] = {}
     for name, file in sorting.mistakes:
         owners.setdefault(name, []).append((None, f"{file}:1"))
     for table in sorting.tables:
@@ -216,9 +216,7 @@ def _stop_readers(sorting: _Sorting) -> bool:
     return sorting.tables != tables
 
 
-def _lines_between(
-    table: LakehouseTable, by_name: Mapping[str, TableSpec], why: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
+def _lines_between(table: WrittenTable, by_name: Mapping[str, TableSpec], why: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each mistake that only other tables show, with the gold table that it stops; "" for the table itself.
 
     ``why``: the first mistake of each table that stops.

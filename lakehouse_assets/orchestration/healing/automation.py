@@ -16,6 +16,7 @@ from lakehouse_assets.decisions.retry_policy import GOLD_RETRY_CRON
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, replace_requests, resume_from, write_cursors
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.orchestration.healing.ranges import merge_windows
+from lakehouse_assets.orchestration.workers.configured import tick_seconds
 from lakehouse_assets.settings import Settings
 
 HEALS = "heal_and_follow"
@@ -124,7 +125,7 @@ def automation_sensor(
         # Other assets of the code location have a sensor of their own.
         "target": dg.AssetSelection.assets(*(key for each in definitions for key in _asset_keys(each))),
         "default_status": dg.DefaultSensorStatus.RUNNING,
-        "minimum_interval_seconds": 30,
+        "minimum_interval_seconds": tick_seconds(settings),
         "description": "Requests windows that are missing or stale, and gold after its inputs.",
     }
     if sum(map(_count_conditions, definitions)) > MAX_CONDITIONS:

@@ -22,7 +22,7 @@ from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, Lakehouse
 from lakehouse_assets.events.lineage_tables import LineageTable
 from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.retries import gold_is_current, stopped_evaluation
@@ -63,7 +63,7 @@ class ForegroundRun:
     definitions: dg.Definitions
     instance: dg.DagsterInstance
     settings: Settings
-    tables: Sequence[LakehouseTable]
+    tables: Sequence[WrittenTable]
     selected: Callable[[Window], bool] | None = None
     progress: Callable[[str], Any] = lambda _: None
     lineage: Mapping[str, LineageTable] | None = None
@@ -95,11 +95,12 @@ class ForegroundRun:
         return self.report
 
     def report_sources(self, specs: Sequence[TableSpec]) -> Fingerprints:
-        """Poll the sources twice and report the windows that were the same in both. Returns fingerprints that still change."""
-        unsettled = poll_sources(self.instance, self.settings, specs, {}, datetime.now(UTC)).unsettled
-        if unsettled:
+        """Poll the sources, twice unless one poll is enough, and report the settled windows. Returns the other fingerprints."""
+        poll = poll_sources(self.instance, self.settings, specs, {}, datetime.now(UTC))
+        if poll.unsettled:
             time.sleep(SETTLING_SECONDS)
-        poll = poll_sources(self.instance, self.settings, specs, unsettled, datetime.now(UTC))
+            poll = poll_sources(self.instance, self.settings, specs, poll.unsettled, datetime.now(UTC))
+        self.report.warnings += [f"{waiting}; not ingested yet" for waiting in poll.waiting]
         for event in poll.events:
             self.instance.report_runless_asset_event(event)
         self.report.reported, self.report.unreachable = len(poll.events), poll.warnings
@@ -138,7 +139,7 @@ class ForegroundRun:
         if len(self.failures) > failures_before:
             self.instance.report_runless_asset_event(stopped_evaluation(spec, self._statuses(spec)))
 
-    def _rewrite_gold(self, table: LakehouseTable, specs: Sequence[TableSpec]) -> None:
+    def _rewrite_gold(self, table: WrittenTable, specs: Sequence[TableSpec]) -> None:
         for gold in table.spec.gold:
             name = f"gold_{gold.name}"
             if gold_is_current(self.settings, self.instance, gold, table.query_of(gold, specs)):
@@ -184,7 +185,7 @@ def isolate_in_runs(
     return FailureIsolation(lambda some: execute(some, tags), unfinished, split, FATAL).isolate(windows)
 
 
-def order_by_reference(tables: Sequence[LakehouseTable]) -> list[LakehouseTable]:
+def order_by_reference(tables: Sequence[WrittenTable]) -> list[WrittenTable]:
     """Return these tables by name, but each after those of them that its checks refer to."""
     by_name = {table.spec.name: table for table in sorted(tables, key=lambda t: t.spec.name)}
     before = {name: [t for t in tables_read(table.spec.checks) if t in by_name] for name, table in by_name.items()}

@@ -21,11 +21,12 @@ from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.decisions.retry_policy import MAX_SINGLE_GAPS
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
-from lakehouse_assets.orchestration.healing import source_state
+from lakehouse_assets.orchestration.healing import source_state, source_versions
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.retries import run_request
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_asset_selection
 from lakehouse_assets.orchestration.step_boundary import masked_check
+from lakehouse_assets.orchestration.workers.configured import tick_seconds
 from lakehouse_assets.settings import Settings
 
 CHECK = "no_window_overdue"
@@ -40,7 +41,7 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
     @dg.sensor(
         name="watch_sources",
         asset_selection=window_asset_selection(specs) if specs else None,
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=tick_seconds(settings),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports windows that arrived or changed at a source, once two polls agree; and overdue windows, "
         "where a table sets `overdue_after`. With very many windows, each tick polls some tables in turn.",
@@ -97,14 +98,14 @@ def _report_overdue(
         windows = _read_overdue_windows(instance, spec, now)
         reported[spec.name] = f"{windows[0].key}..{windows[-1].key}" if windows else ""
         if reported[spec.name] != before.get(spec.name):
-            evaluations.append(evaluation(source_state.source_key(spec), CHECK, _overdue_result(spec, windows)))
+            evaluations.append(evaluation(source_versions.source_key(spec), CHECK, _overdue_result(spec, windows)))
     return evaluations, reported
 
 
 def _read_overdue_windows(instance: dg.DagsterInstance, spec: TableSpec, now: datetime) -> list[Window]:
     """Return windows newer than all that have arrived and closed for longer than the table allows; none without a limit."""
     allowed = spec.extraction.allowed_delay
-    arrived = source_state.recorded_versions(instance, spec)
+    arrived = source_versions.recorded_versions(instance, spec)
     return overdue_windows(spec.extraction.windows(now), arrived, now, allowed) if allowed is not None else []
 
 
@@ -126,7 +127,7 @@ def overdue_check(spec: TableSpec) -> dg.AssetChecksDefinition:
         return _overdue_result(spec, _read_overdue_windows(context.instance, spec, datetime.now(UTC)))
 
     description = f"The newest windows have arrived within {spec.extraction.overdue_after} after their end."
-    return masked_check(source_state.source_key(spec), CHECK, description, bool(spec.pii_columns), result)
+    return masked_check(source_versions.source_key(spec), CHECK, description, bool(spec.pii_columns), result)
 
 
 def _gap_requests(
@@ -158,8 +159,8 @@ def gap_requests(
     """Return requests for windows that these source events report, where one run covers several gaps. No run passes over an
     ``unsettled`` window (keys). The conditions see these windows as in progress. None for a table that waits for others.
     """
-    key = source_state.source_key(spec)
-    versions = {e.partition: (e.tags or {})[source_state.VERSION_TAG] for e in events if e.asset_key == key}
+    key = source_versions.source_key(spec)
+    versions = {e.partition: (e.tags or {})[source_versions.VERSION_TAG] for e in events if e.asset_key == key}
     windows = spec.extraction.windows(now)
     in_lookback = windows[-spec.extraction.lookback :] if spec.extraction.lookback else windows
     wanted = {window for window in in_lookback if window.key in versions}

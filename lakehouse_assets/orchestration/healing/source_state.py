@@ -12,26 +12,30 @@ from datetime import datetime
 import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
-from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, source_key
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import FilesReader, Source
 from lakehouse_assets.sources.base import AnswerPending
+from lakehouse_assets.sources.observation import Observation
 
-VERSION_TAG = "dagster/data_version"
 # Fingerprints by table and window key.
 Fingerprints = dict[str, dict[str, str]]
 CPU_SECONDS, SECONDS = 0.5, 20.0
 # Dagster ends a tick after a minute, and everything that it observed is lost.
 ANSWER_SECONDS = 30
 TOO_LATE = 55.0
+# Waiting windows that a reason names.
+SHOWN = 5
 
 
 @dataclass
 class Poll:
     """What one poll observed: the polled ``tables``, ``events`` to report, fingerprints that are new and ``unsettled``, and
-    ``warnings``. ``waiting``: tables whose answer a later poll has, and why. ``next_table``: where the next poll starts, if
-    time ran out. ``seconds``: each table's time.
+    ``warnings``. ``waiting``: tables whose answer a later poll has, and windows that their source does not show as whole, each
+    with the reason. ``next_table``: where the next poll starts, if time ran out. ``seconds``: each table's time.
     """
 
     tables: list[TableSpec] = field(default_factory=list)
@@ -58,7 +62,7 @@ def poll_sources(
     later one.
 
     A window is reported once two polls in a row (``before``: the unsettled fingerprints of the earlier one) observe the same
-    fingerprint, and it is not the recorded one.
+    fingerprint, and it is not the recorded one. Where the source shows that it is whole (`settled`), one poll is enough.
     """
     poll = Poll()
     first = next((index for index, spec in enumerate(specs) if spec.name == first_table), 0)
@@ -71,7 +75,7 @@ def poll_sources(
         poll.tables.append(spec)
         recorded, began = recorded_versions(instance, spec), time.monotonic()
         try:
-            fingerprints = source_of(spec, settings, answer_seconds).fingerprints(spec.extraction.windows(now))
+            observed = _observe(spec, source_of(spec, settings, answer_seconds), now)
         except AnswerPending as reason:
             poll.waiting.append(f"{spec.name}: {reason}")
             if spec.name in before:
@@ -83,16 +87,34 @@ def poll_sources(
             # Nor may an unforeseen error, whose text may quote an address.
             poll.warnings.append(f"{spec.name}: its source could not be polled ({type(error).__name__})")
         else:
-            for window, fingerprint in sorted(fingerprints.items()):
-                if recorded.get(window.key) == fingerprint:
-                    continue
-                if before.get(spec.name, {}).get(window.key) == fingerprint:
-                    poll.events.append(_event(spec, window.key, fingerprint, is_change=window.key in recorded))
-                else:
-                    poll.unsettled.setdefault(spec.name, {})[window.key] = fingerprint
+            _sort_windows(poll, spec, observed, recorded, before.get(spec.name, {}))
         finally:
             poll.seconds[spec.name] = time.monotonic() - began
     return poll
+
+
+def _observe(spec: TableSpec, source: Source, now: datetime) -> Observation:
+    windows = spec.extraction.windows(now)
+    return source.observe(windows, now) if isinstance(source, FilesReader) else Observation(source.fingerprints(windows))
+
+
+def _sort_windows(
+    poll: Poll, spec: TableSpec, observed: Observation, recorded: Mapping[str, str], before: Mapping[str, str]
+) -> None:
+    """Add this table's new fingerprints to the poll: reported, or unsettled."""
+    reasons: dict[str, list[str]] = {}
+    for window, fingerprint in sorted(observed.fingerprints.items()):
+        key = window.key
+        if recorded.get(key) == fingerprint:
+            continue
+        settled = observed.settlements.get(window, "unchanged")
+        if settled == "whole" or (settled == "unchanged" and before.get(key) == fingerprint):
+            poll.events.append(_event(spec, key, fingerprint, is_change=key in recorded))
+        else:
+            poll.unsettled.setdefault(spec.name, {})[key] = fingerprint
+        if settled == "waits":
+            reasons.setdefault(observed.reasons[window], []).append(key)
+    poll.waiting += [f"{spec.name}: {first_of(keys, SHOWN)}: {reason}" for reason, keys in reasons.items()]
 
 
 def _event(spec: TableSpec, key: str, fingerprint: str, is_change: bool) -> dg.AssetMaterialization:
@@ -104,16 +126,3 @@ def time_budget(cpu_seconds: float = CPU_SECONDS, seconds: float = SECONDS) -> C
     """Return a function that is true once so much time has passed from now: a tick is short, however many windows there are."""
     cpu_began, began = time.thread_time(), time.monotonic()
     return lambda: time.thread_time() - cpu_began > cpu_seconds or time.monotonic() - began > seconds
-
-
-def source_key(spec: TableSpec) -> dg.AssetKey:
-    """Return the key of the table's external asset."""
-    return asset_key(spec, f"source_{spec.name}")
-
-
-def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[str, str]:
-    """Return the recorded data version of each of the source's partitions, in one query."""
-    tags = instance.event_log_storage.get_latest_tags_by_partition(
-        source_key(spec), dg.DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG]
-    )
-    return {partition: own_tags[VERSION_TAG] for partition, own_tags in tags.items() if VERSION_TAG in own_tags}

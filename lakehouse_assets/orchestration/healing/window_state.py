@@ -15,7 +15,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.healing.source_state import recorded_versions, source_key
+from lakehouse_assets.orchestration.healing.source_versions import recorded_versions, source_key
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 

@@ -50,10 +50,17 @@ def choose_worker(workers: Sequence[WorkerState], slots: int) -> Choice:
 
 
 def reason_to_end(
-    limits: WorkerLimits, runs: int, age: float, idle: float, stopped: bool = False, lasting: bool = True, failed: bool = False
-) -> Literal["asked", "one run", "failed", "runs", "age", "idle"] | None:
+    limits: WorkerLimits,
+    runs: int,
+    age: float,
+    idle: float,
+    stopped: bool = False,
+    lasting: bool = True,
+    failed: bool = False,
+    abandoned: bool = False,
+) -> Literal["asked", "one run", "failed", "abandoned", "runs", "age", "idle"] | None:
     """Return why a worker without a run ends now. ``age``, ``idle``: seconds. ``failed``: its last run did not succeed, so that
-    its session may be in any state.
+    its session may be in any state. ``abandoned``: the process that gave it runs has ended.
     """
     if stopped:
         return "asked"
@@ -61,6 +68,8 @@ def reason_to_end(
         return "failed"
     if runs and not lasting:
         return "one run"
+    if abandoned:
+        return "abandoned"
     if runs >= limits.max_runs:
         return "runs"
     if age >= limits.max_seconds:

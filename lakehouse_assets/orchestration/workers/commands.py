@@ -25,11 +25,13 @@ from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
 
 LOOK_SECONDS = 0.5
+PATIENT_SECONDS = 1.5
 CODE = struct.Struct("!i")
 
 
 def execute_on_worker(pool: WorkerPool, arguments: Sequence[str], folder: Path, environ: dict[str, str]) -> int | None:
-    """Let a worker execute this command, and return its exit code; None if none can take it: nothing has been done.
+    """Let a warm worker execute this command, and return its exit code; None if none is free: nothing has been done. A command
+    starts no worker, which would stay when the command has ended.
 
     Raises RunFailedError if the worker dies meanwhile. Ctrl-C interrupts the command there.
     """
@@ -37,7 +39,7 @@ def execute_on_worker(pool: WorkerPool, arguments: Sequence[str], folder: Path, 
     with _listening() as (server, address):
         request = GivenRun(run_id, "", time.time(), tuple(arguments), address)
         try:
-            worker = pool.assign(request, None, environ, folder=folder, may_add=False)
+            worker = _assign(pool, request, environ, folder)
         except (OSError, Timeout, EnvironmentMissing):
             return None
         if worker is None:
@@ -46,9 +48,17 @@ def execute_on_worker(pool: WorkerPool, arguments: Sequence[str], folder: Path, 
         if connection is None:
             return None
         with connection:
-            sys.stdout.flush()
-            socket.send_fds(connection, [b"!"], [1, 2])
-            return _wait(connection, worker, run_id)
+            return _hand_over(connection, worker, run_id)
+
+
+def _assign(pool: WorkerPool, request: GivenRun, environ: dict[str, str], folder: Path) -> WorkerFolder | None:
+    """Return the worker that got the command. One that ends its run in a moment is waited for: a new process takes longer."""
+    end = time.monotonic() + PATIENT_SECONDS
+    while True:
+        worker = pool.assign(request, None, environ, folder=folder, may_start=False)
+        if worker is not None or time.monotonic() > end or not any(each.is_alive() for each in pool.workers()):
+            return worker
+        time.sleep(LOOK_SECONDS / 5)
 
 
 @contextmanager
@@ -75,10 +85,16 @@ def _accept(server: socket.socket, worker: WorkerFolder) -> socket.socket | None
                 return None
 
 
-def _wait(connection: socket.socket, worker: WorkerFolder, run_id: str) -> int:
+def _hand_over(connection: socket.socket, worker: WorkerFolder, run_id: str) -> int:
+    """Give the worker this process's terminal, and wait for the code. Ctrl-C, at whatever moment, is the command's."""
     connection.settimeout(None)
+    is_sent = False
     while True:
         try:
+            if not is_sent:
+                sys.stdout.flush()
+                socket.send_fds(connection, [b"!"], [1, 2])
+                is_sent = True
             answer = connection.recv(CODE.size)
         except KeyboardInterrupt:
             worker.cancel(run_id)

@@ -44,8 +44,8 @@ class WorkerStart:
 
 @dataclass(frozen=True)
 class GivenRun:
-    """A run that a worker is given. ``instance``: Dagster's own description of the instance, as text. Or a ``command`` of the
-    command line, and the ``address`` at which its client waits.
+    """A run that a worker is given. ``instance``: Dagster's own description of the instance, as text. ``giver``: the file of
+    the process that launched it (`presence`). Or a ``command`` of the command line, and the ``address`` of its client.
     """
 
     run_id: str
@@ -53,6 +53,7 @@ class GivenRun:
     given_at: float
     command: tuple[str, ...] | None = None
     address: str | None = None
+    giver: str | None = None
 
 
 class WorkerFolder:

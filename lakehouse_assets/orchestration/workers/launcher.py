@@ -8,6 +8,7 @@ The webserver, the daemon and commands load this file: it starts no Spark.
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import dagster as dg
 from filelock import Timeout
 
-from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.errors import EnvironmentMissing, LakehouseError
 from lakehouse_assets.orchestration.dagster_runs import (
     CheckRunHealthResult,
     LaunchRunContext,
@@ -23,8 +24,10 @@ from lakehouse_assets.orchestration.dagster_runs import (
     code_location,
     executable,
 )
+from lakehouse_assets.orchestration.workers.configured import keeps_sessions
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import MOST_SLOTS, POOL_FOLDER, WorkerPool
+from lakehouse_assets.settings import Settings
 
 # Which worker a run was given to.
 WORKER_TAG = "lakehouse/worker"
@@ -32,11 +35,20 @@ WORKER_TAG = "lakehouse/worker"
 
 class WorkerLauncher(dg.DefaultRunLauncher):
     """Gives each run to a process that stays, with definitions and Spark loaded. What no worker can take is a process of its
-    own, as Dagster's default launcher starts it: a run of another Python, and one that cannot be handed over (a full disk).
+    own, as Dagster's default launcher starts it: a run of another Python, one that cannot be handed over (a full disk), and
+    those of a Spark cluster, whose cores a session would keep.
     """
 
-    def __init__(self, inst_data: Any = None, base_dir: str = POOL_FOLDER, slots: int | None = None, **limits: float) -> None:
+    def __init__(
+        self,
+        inst_data: Any = None,
+        base_dir: str = POOL_FOLDER,
+        slots: int | None = None,
+        on_cluster: bool = False,
+        **limits: float,
+    ) -> None:
         super().__init__(inst_data)
+        self._on_cluster = on_cluster
         self._path, self._slots = Path(base_dir).resolve(), slots
         self._limits = WorkerLimits(**limits)  # type: ignore[arg-type]
 
@@ -47,6 +59,9 @@ class WorkerLauncher(dg.DefaultRunLauncher):
         return {
             "base_dir": dg.Field(str, is_required=False, description="A folder on this machine's disk."),
             "slots": dg.Field(int, is_required=False, description="How many workers stay (default: max_concurrent_runs)."),
+            "on_cluster": dg.Field(
+                bool, is_required=False, description="Whether workers keep a Spark cluster's cores between runs (default: no)."
+            ),
             **limits,
         }
 
@@ -69,7 +84,7 @@ class WorkerLauncher(dg.DefaultRunLauncher):
         """Give the run to a worker, or start a process for it."""
         run = context.dagster_run
         location = code_location(run)
-        if location is None or executable(run) not in (None, sys.executable):
+        if location is None or executable(run) not in (None, sys.executable) or not self._may_keep_sessions():
             super().launch_run(context)
             return
         request = GivenRun(run.run_id, dg.serialize_value(self._instance.get_ref()), time.time())
@@ -81,6 +96,11 @@ class WorkerLauncher(dg.DefaultRunLauncher):
             return
         if worker is not None:
             self._instance.add_run_tags(run.run_id, {WORKER_TAG: worker.name})
+
+    def _may_keep_sessions(self) -> bool:
+        with suppress(LakehouseError):
+            return keeps_sessions(Settings.from_environment(), self._on_cluster)
+        return True  # a code location that is no project of ours
 
     def _ended_for(self, run_id: str) -> float | None:
         """Return how long ago a run ended; None if it may not have."""

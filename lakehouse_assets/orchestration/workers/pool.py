@@ -19,6 +19,7 @@ from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.workers.choice import WorkerState, choose_worker
 from lakehouse_assets.orchestration.workers.fingerprint import environment_mark
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder, WorkerLimits, WorkerStart
+from lakehouse_assets.orchestration.workers.presence import announce, delete_files_of_others
 
 LOCK_SECONDS = 30
 POOL_FOLDER = "data/dagster/workers"
@@ -64,11 +65,11 @@ class WorkerPool:
         environ: Mapping[str, str] | None = None,
         ended_for: Callable[[str], float | None] = NOT_FINISHED,
         folder: Path | None = None,
-        may_add: bool = True,
+        may_start: bool = True,
     ) -> WorkerFolder | None:
         """Give a run to a worker, a new one if need be, and return the worker. ``location``: None if any will do.
-        ``ended_for``: seconds since a run's end. ``folder``: the worker's working directory. ``may_add``: whether there may be
-        more workers than slots; without, None is returned if all have runs.
+        ``ended_for``: seconds since a run's end. ``folder``: the worker's working directory. ``may_start``: whether a worker
+        may be started; without, None is returned if none is idle and warm.
 
         Raises OSError if the disk is full, and `filelock.Timeout`.
         """
@@ -77,9 +78,11 @@ class WorkerPool:
         context = environment_mark(env, str(at))
         with self.lock():
             self._tidy(ended_for)
+            if run.command is None:
+                run = replace(run, giver=announce(self.path))
             states = [state for w in self.workers() if (state := _state(w, context, location)) is not None]
             choice = choose_worker(states, self.slots)
-            if not choice.lasting and not may_add:
+            if not may_start and (choice.give is None or not WorkerFolder(self.path / choice.give).process().get("warm")):
                 return None
             if choice.stop is not None:
                 WorkerFolder(self.path / choice.stop).stop()
@@ -133,6 +136,7 @@ class WorkerPool:
         """Delete what dead workers left, and kill one whose run ended long ago. A dead one's run stays until it is finished:
         Dagster looks for it.
         """
+        delete_files_of_others(self.path)
         for worker in self.workers():
             run = worker.given_run()
             is_command = run is not None and run.command is not None  # whoever typed it sees how it ends

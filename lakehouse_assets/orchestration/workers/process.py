@@ -31,6 +31,7 @@ from lakehouse_assets.orchestration.workers.dependencies import Dependencies
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
 from lakehouse_assets.orchestration.workers.interrupter import Interrupter
 from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
+from lakehouse_assets.orchestration.workers.presence import is_present
 from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
@@ -52,6 +53,7 @@ class WorkerProcess:
         self.folder, self.lock, self.start, self.limits = folder, lock, start, start.limits
         self.runs, self.failed, self.trimmed = 0, False, False
         self.idle_since = time.time()
+        self.giver: str | None = None
         self.settings = _settings()
         self.dependencies = Dependencies(self.settings)
         self.session: SparkSession | None = None
@@ -75,6 +77,7 @@ class WorkerProcess:
                 self._trim()
 
     def _serve_one(self, request: GivenRun) -> None:
+        self.giver = request.giver or self.giver
         if self.failed or self.dependencies.code_changed() or not self._java_answers():
             self._restart()
         if self.dependencies.definitions_changed():
@@ -146,6 +149,7 @@ class WorkerProcess:
         if self.session is None and self.settings is not None:
             try:
                 self.session = build_session(self.settings)
+                self._report()  # commands may use it
             except Exception as error:
                 log.warning("Spark does not start: %s", type(error).__name__)
 
@@ -186,6 +190,7 @@ class WorkerProcess:
             stopped=self.folder.is_stopped(),
             lasting=self.start.lasting,
             failed=self.failed,
+            abandoned=self.giver is not None and not is_present(self.folder.path.parent, self.giver),
         )
         if not self.folder.path.exists():
             return True

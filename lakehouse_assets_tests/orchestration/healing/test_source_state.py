@@ -4,6 +4,7 @@ Belongs here: looks at sources, and the sensor. Does not: what a source's finger
 """
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from pydantic import ValidationError
 from lakehouse_assets.decisions.healing import overdue_windows
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.healing import source_sensor as sensors
 from lakehouse_assets.orchestration.healing import source_state as polls
+from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 from lakehouse_assets.orchestration.healing.source_sensor import CHECK
 from lakehouse_assets.orchestration.healing.source_state import poll_sources, time_budget
 from lakehouse_assets.pipeline.table_source import source_of
@@ -55,6 +58,58 @@ def test_an_unexpected_source_error_is_skipped_and_its_text_hidden(settings, mon
         poll = poll_sources(instance, settings, specs, {}, NOW)
     assert list(poll.unsettled) == ["readings"]
     assert poll.warnings == ["odd: its source could not be polled (ValueError)"]
+
+
+def test_a_source_that_shows_what_is_whole_needs_one_poll(settings):
+    """The same fingerprint in two polls is not enough where a window waits, and not needed where it is whole."""
+    row = ["a,1,1,2024-01-01T00:00:00Z"]
+    land(settings, 1, row)
+    at_once = land(settings, 2, row)
+    path, marker = "readings/{window:%Y-%m-%d}.csv", "readings/{window:%Y-%m-%d}.done"
+    source = readings().source.model_dump() | {"path": path}
+    by_marker = readings(name="by_marker", source=source | {"settled": {"marker": marker}})
+    by_seconds = readings(name="by_seconds", source=source | {"settled": {"seconds": 60}})
+    os.utime(at_once, (NOW.timestamp() - 60, NOW.timestamp() - 60))
+    Path(settings.landing, "readings", "2024-01-01.done").touch()
+    with dg.DagsterInstance.ephemeral() as instance:
+        before: dict = {}
+        for _ in range(3):
+            poll = poll_sources(instance, settings, [by_marker, by_seconds], before, NOW)
+            before = poll.unsettled
+        assert [(e.asset_key.to_user_string(), e.partition) for e in poll.events] == [
+            ("source_by_marker", "2024-01-01"),
+            ("source_by_seconds", "2024-01-02"),
+        ]
+        assert {name: list(keys) for name, keys in before.items()} == {
+            "by_marker": ["2024-01-02"],
+            "by_seconds": ["2024-01-01"],
+        }
+        assert poll.waiting == [
+            f"by_marker: 2024-01-02: there is no marker {marker}",
+            "by_seconds: 2024-01-01: a file's time is in the future",
+        ]
+        assert poll.warnings == []
+
+
+def test_a_command_warns_of_windows_that_wait(settings, monkeypatch):
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    source = readings().source.model_dump() | {"path": "readings/{window:%Y-%m-%d}.csv"}
+    rounds: list[int] = []
+    monkeypatch.setattr(foreground, "SETTLING_SECONDS", 0)
+    monkeypatch.setattr(foreground, "poll_sources", lambda *values: rounds.append(1) or poll_sources(*values))
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def report(settled):
+            run = ForegroundRun(None, instance, settings, [], None, lambda text: None, {})
+            assert run.report_sources([readings(source=source | {"settled": settled})]).keys() == (
+                set() if settled == "rename" else {"readings"}
+            )
+            return run.report.reported, run.report.warnings, len(rounds)
+
+        marker = "readings/{window:%Y-%m-%d}.done"
+        warning = f"readings: 2024-01-01: there is no marker {marker}; not ingested yet"
+        assert report({"marker": marker}) == (0, [warning], 2)
+        assert report("rename") == (1, [], 3), "one poll is enough"
 
 
 def test_a_source_that_answers_in_a_later_poll_keeps_what_was_observed_and_delays_no_other(settings, monkeypatch):

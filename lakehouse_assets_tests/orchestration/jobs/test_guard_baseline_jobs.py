@@ -6,7 +6,7 @@ Belongs here: the jobs as Dagster runs them. Does not: what a request does (guar
 import dagster as dg
 
 from lakehouse_assets.definitions import build_definitions
-from lakehouse_assets.orchestration.assets.component import find_tables
+from lakehouse_assets.orchestration.assets.project_tables import find_tables
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge

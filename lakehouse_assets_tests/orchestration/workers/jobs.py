@@ -5,6 +5,7 @@ Belongs here: definitions that a worker loads. Does not: any test.
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,26 @@ from lakehouse_assets.storage.session_reset import kill_java
 
 CONF, VARIABLE = "spark.sql.shuffle.partitions", "LEFT_BY_A_RUN"
 KILL_AT = Path("kill_at")
+MOMENTS = 0.15  # seconds into what follows a point with a +
 
 
 def _killed_at(step: Any) -> Any:
-    """A run's step, after which the process and its Java are killed, once, where the file says so."""
+    """A run's step, after which the process and its Java are killed, once, where the file says so; with a + some moments later,
+    in the middle of what follows.
+    """
+
+    def kill() -> None:
+        kill_java()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def reached(name: str) -> None:
         step(name)
-        if KILL_AT.exists() and KILL_AT.read_text() == name:
+        point = KILL_AT.read_text() if KILL_AT.exists() else ""
+        if point.rstrip("+") == name:
             KILL_AT.unlink()
-            kill_java()
-            os.kill(os.getpid(), signal.SIGKILL)
+            if point == name:
+                kill()
+            threading.Timer(MOMENTS, kill).start()
 
     return reached
 

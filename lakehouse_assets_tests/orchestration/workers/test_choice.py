@@ -49,6 +49,7 @@ LIMITS = WorkerLimits(max_runs=3, max_seconds=100, idle_seconds=10, cancel_secon
         ({"runs": 1, "age": 5, "idle": 0, "lasting": False}, "one run"),
         ({"runs": 0, "age": 5, "idle": 0, "lasting": False}, None),
         ({"runs": 0, "age": 0, "idle": 0, "stopped": True}, "asked"),
+        ({"runs": 1, "age": 5, "idle": 0, "abandoned": True}, "abandoned"),
     ],
 )
 def test_why_a_worker_without_a_run_ends(facts, expected):

@@ -57,6 +57,16 @@ def health(instance, run_id: str) -> str:
     return instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run_id)).status.value
 
 
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_no_worker_keeps_a_clusters_cores_unless_that_is_wanted(instance, monkeypatch, on_cluster):
+    monkeypatch.setenv("LAKEHOUSE_SPARK_MASTER", "spark://10.0.0.9:7077")
+    launcher = instance.run_launcher
+    monkeypatch.setattr(launcher, "_on_cluster", on_cluster)
+    run_id = launch(instance)
+    assert (launcher.calls == [run_id]) is not on_cluster
+    assert (launcher.pool.worker_of(run_id) is None) is not on_cluster
+
+
 def test_a_run_is_given_to_a_worker_and_cancelled(instance):
     run_id = launch(instance)
     launcher = instance.run_launcher

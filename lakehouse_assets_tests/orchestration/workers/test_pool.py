@@ -16,6 +16,8 @@ from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder, WorkerLimits, WorkerStart
 from lakehouse_assets.orchestration.workers.pool import TIDY_SECONDS, WorkerPool
+from lakehouse_assets.orchestration.workers.presence import is_present
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 # A worker that takes every run and never finishes it.
 SLEEPER = "import sys, time\ntime.sleep(60)\n"
@@ -99,19 +101,52 @@ def test_a_paused_worker_whose_run_ended_long_ago_is_killed(pool):
 
 
 def test_a_command_is_nobodys_run(pool):
-    """Dagster knows no run of its id; its worker is not killed for that, and what a dead one left is deleted."""
+    """Dagster knows no run of its id; its worker is not killed for that, and what a dead one left is deleted. No worker is
+    started for it.
+    """
     command = GivenRun("command-1", "", 0.0, ("run",), "/nowhere")
-    worker = pool.assign(command, None, may_add=False)
+    assert pool.assign(command, None, may_start=False) is None
+    worker = pool.start()
+    assert pool.assign(command, None, may_start=False) is None  # it is not warm yet
+    worker.write_process(warm=True)
+    assert pool.assign(command, None, may_start=False).name == worker.name
     assert worker.given_run() == command
     other = pool.assign(run_of("a"), "here", ended_for=lambda _: float("inf"))
+    other.write_process(warm=True)
     time.sleep(0.1)
     assert worker.is_alive()
     # All have runs: the command is executed by the process that asks.
-    assert pool.assign(command, None, may_add=False) is None
+    assert pool.assign(command, None, may_start=False) is None
     assert dead(worker)
     other.finish_run()
-    assert pool.assign(command, None, may_add=False).name == other.name
+    assert pool.assign(command, None, may_start=False).name == other.name
     assert not worker.path.exists()
+
+
+def test_the_process_that_gives_runs_is_known_until_it_ends(pool, tmp_path):
+    mine = pool.assign(run_of("a"), "here").given_run().giver
+    assert pool.assign(run_of("b"), "here").given_run().giver == mine
+    assert is_present(pool.path, mine)
+    announcing = (
+        "import sys, time; from pathlib import Path; from lakehouse_assets.orchestration.workers.presence import announce;"
+        "print(announce(Path(sys.argv[1])), flush=True); time.sleep(60)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
+    other = subprocess.Popen([sys.executable, "-c", announcing, str(pool.path)], stdout=subprocess.PIPE, text=True, env=environ)
+    assert other.stdout is not None
+    theirs = other.stdout.readline().strip()
+    assert theirs != mine
+    assert is_present(pool.path, theirs)
+    other.kill()
+    other.communicate()
+    assert not is_present(pool.path, theirs)
+    pool.assign(run_of("c"), "here")
+    assert [path.name for path in pool.path.glob("giver-*")] == [mine]
+    assert not is_present(pool.path, theirs)
+    # Somebody has deleted the folder's files: the next run has another one.
+    (pool.path / mine).unlink()
+    assert not is_present(pool.path, mine)
+    assert is_present(pool.path, pool.assign(run_of("d"), "here").given_run().giver)
 
 
 def test_a_process_id_that_is_another_process_by_now_is_never_believed(pool, tmp_path):
