@@ -22,6 +22,7 @@ from lakehouse_assets.decisions.drift.p_values import relations_p_value
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, compute_relations
 from lakehouse_assets.decisions.drift.single_window import ByChance
+from lakehouse_assets.decisions.drift.slice_columns import measure_slices
 from lakehouse_assets.decisions.drift.texts import text_figures
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.errors import RefusedError
@@ -204,8 +205,8 @@ def _kind(values: Any) -> str | None:
     return "time" if pd.api.types.is_datetime64_any_dtype(values) else "category"
 
 
-def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Measurement]:
-    """Profiles of columns, ``{name: "number" or "category"}``, and the relations of their numbers."""
+def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str], *, with_slices: bool = False) -> Iterator[Measurement]:
+    """Profiles of columns, ``{name: "number" or "category"}``, the relations of their numbers, and their slices."""
     for name, kind in kinds.items():
         if kind == "category":
             values = rows[name].dropna().astype(str)
@@ -226,6 +227,8 @@ def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Me
         yield Profile(name, None, len(rows), nans, infinities=infinities, counts=pairs or None)
     if numbers := _related_columns(rows, kinds):
         yield compute_relations(numbers)
+    if with_slices and (slices := measure_slices(rows, kinds)):
+        yield slices
 
 
 def _relations_by_chance(new: pd.DataFrame, old: pd.DataFrame, kinds: dict[str, str]) -> ByChance:
