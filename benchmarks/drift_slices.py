@@ -111,8 +111,8 @@ def run(
         table.add_row(f"clean, {name} slices", *map(str, (len(actions), actions.count("hold"), noticed, named)))
     for key in runs[0][1]:
         outcomes = [outcome for _, each, _ in runs for outcome in each[key]]
-        held, noticed = (sum(o.action in kinds for o in outcomes) for kinds in (("hold",), ("hold", "warn")))
-        table.add_row(key, *map(str, (len(outcomes), held, noticed, sum(o.is_named for o in outcomes))))
+        quarantined, noticed = (sum(o.action in kinds for o in outcomes) for kinds in (("hold",), ("hold", "warn")))
+        table.add_row(key, *map(str, (len(outcomes), quarantined, noticed, sum(o.is_named for o in outcomes))))
     console = Console(width=160, highlight=False)
     console.print(table)
     for name in ("with", "without"):

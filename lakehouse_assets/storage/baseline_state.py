@@ -193,7 +193,7 @@ def _make_entries(
         own = rows.get(window.source, ())
         read = (_read_row(row, complete is None or (window.source, _key(row)) in complete) for row in own)
         every = [one for one in read if one is not None]
-        measured = tuple(kept for one in every if (kept := _keep_meanings(one, window, now)) is not None)
+        measured = tuple(part for one in every if (part := _keep_meanings(one, window, now)) is not None)
         if not measured:
             continue
         changed = {one.key for one in every} - {one.key for one in measured}

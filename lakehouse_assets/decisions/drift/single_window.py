@@ -99,11 +99,11 @@ def _rank(
         p_value = family.p_value(score, weights)
         if best is None or (p_value, -score) < (best.p_value, -best.score):
             best = _Strangest(p_value, score, *family.columns[first])
-    if slices and (found := slices.farthest(spec.min_effect)):
-        p_value = slices.p_value(found.score, weights)
-        index = next((i for i, result in enumerate(results) if result.key == (found.feature, None)), None)
-        if index is not None and (best is None or (p_value, -found.score) < (best.p_value, -best.score)):
-            best = _Strangest(p_value, found.score, index, SLICE, found)
+    if slices and (slice_finding := slices.farthest(spec.min_effect)):
+        p_value = slices.p_value(slice_finding.score, weights)
+        index = next((i for i, result in enumerate(results) if result.key == (slice_finding.feature, None)), None)
+        if index is not None and (best is None or (p_value, -slice_finding.score) < (best.p_value, -best.score)):
+            best = _Strangest(p_value, slice_finding.score, index, SLICE, slice_finding)
     return best
 
 
@@ -111,8 +111,8 @@ def _name_slice(worst: FeatureResult, best: _Strangest, slices: SliceScores | No
     """The slice to name beside the farthest feature: the one that is the finding, or a rare one of that feature."""
     if slices is None or worst.statistic == SLICE:
         return best.slice
-    found = slices.farthest(spec.min_effect, worst.feature) if worst.stratum is None else None
-    return found if found and slices.p_value(found.score, FAMILIES[SLICE]) <= spec.hold_at else None
+    slice_finding = slices.farthest(spec.min_effect, worst.feature) if worst.stratum is None else None
+    return slice_finding if slice_finding and slices.p_value(slice_finding.score, FAMILIES[SLICE]) <= spec.hold_at else None
 
 
 def _score_results(results: list[FeatureResult], family: Family, weights: int, spec: DriftSpec) -> None:

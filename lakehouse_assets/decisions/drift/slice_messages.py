@@ -31,14 +31,14 @@ def quote_name(name: str) -> str:
     return short if is_plain or is_pseudonym(name) else json.dumps(short, ensure_ascii=not short.isprintable())
 
 
-def describe_slice(found: SliceFinding, unit: str | None) -> str:
+def describe_slice(finding: SliceFinding, unit: str | None) -> str:
     """`pressure_kpa is 0.11 kPa lower than usual where origin = LGA (24 of 72 rows)`."""
-    return f"{found.feature} is {_move(found, unit)} than usual {_where(found)}"
+    return f"{finding.feature} is {_move(finding, unit)} than usual {_where(finding)}"
 
 
-def describe_slice_more(found: SliceFinding, unit: str | None) -> str:
+def describe_slice_more(finding: SliceFinding, unit: str | None) -> str:
     """What follows a sentence on the whole window."""
-    return f", above all {_where(found)}: {_move(found, unit)} than usual there"
+    return f", above all {_where(finding)}: {_move(finding, unit)} than usual there"
 
 
 def describe_excess(feature: str, excess: Excess) -> str:
@@ -50,10 +50,10 @@ def describe_excess(feature: str, excess: Excess) -> str:
     return f"at {low}: {rows}" if low == high else f"between {low} and {high}: {rows}"
 
 
-def _where(found: SliceFinding) -> str:
-    return f"where {describe_conditions(found.conditions)} ({found.rows:,} of {found.of_rows:,} rows)"
+def _where(finding: SliceFinding) -> str:
+    return f"where {describe_conditions(finding.conditions)} ({finding.rows:,} of {finding.of_rows:,} rows)"
 
 
-def _move(found: SliceFinding, unit: str | None) -> str:
-    amount = f"{abs(found.change):.3g}" + (f" {unit}" if unit else "")
-    return f"{amount} {'higher' if found.change > 0 else 'lower'}"
+def _move(finding: SliceFinding, unit: str | None) -> str:
+    amount = f"{abs(finding.change):.3g}" + (f" {unit}" if unit else "")
+    return f"{amount} {'higher' if finding.change > 0 else 'lower'}"

@@ -65,10 +65,10 @@ class SliceScores:
     @classmethod
     def of(cls, now: Slices | None, past: Sequence[Slices | None], least_windows: int) -> "SliceScores | None":
         """None where no difference is known in so many windows."""
-        known = [each for each in past if each is not None]
-        if now is None or len(known) < least_windows:
+        windows = [each for each in past if each is not None]
+        if now is None or len(windows) < least_windows:
             return None
-        values, variances = np.stack([each.aligned(now) for each in known], axis=1)
+        values, variances = np.stack([each.aligned(now) for each in windows], axis=1)
         counts = (~np.isnan(values)).sum(axis=0)
         slices, features = np.nonzero((counts >= least_windows) & ~np.isnan(now.differences) & (now.variances > 0))
         if not slices.size:
@@ -81,7 +81,7 @@ class SliceScores:
         scores = _standardize(np.vstack([comparable, changes]), variance * _spread_ratios(comparable, variance, features))
         deviations = np.abs(changes) / np.array(now.std)[features]
         effects = np.array([shift_effect(each) for each in deviations.tolist()])
-        return cls(now, known, slices, features, scores, changes, effects, counts[slices, features])
+        return cls(now, windows, slices, features, scores, changes, effects, counts[slices, features])
 
     @cached_property
     def maxima(self) -> Floats:

@@ -128,16 +128,16 @@ class Slices:
     def only(self, features: Iterable[str], columns: Iterable[str] | None = None) -> "Slices | None":
         """The same of these features, and with conditions on these columns alone; None where nothing is left."""
         wanted = set(features)
-        kept = [index for index, name in enumerate(self.features) if name in wanted]
+        indices = [index for index, name in enumerate(self.features) if name in wanted]
         usable = None if columns is None else set(columns)
         chosen = [i for i, each in enumerate(self.conditions) if usable is None or {column for column, _ in each} <= usable]
-        if not kept or not chosen:
+        if not indices or not chosen:
             return None
-        changed: dict[str, Any] = {"features": tuple(self.features[i] for i in kept)}
-        changed |= {n: tuple(getattr(self, n)[i] for i in kept) for n in ("low", "width", "valid", "mean", "std")}
+        changed: dict[str, Any] = {"features": tuple(self.features[i] for i in indices)}
+        changed |= {n: tuple(getattr(self, n)[i] for i in indices) for n in ("low", "width", "valid", "mean", "std")}
         changed |= {n: tuple(getattr(self, n)[s] for s in chosen) for n in ("conditions", "slice_rows")}
         for name in ("slice_valid", "slice_mean"):
-            changed[name] = tuple(tuple(getattr(self, name)[s][i] for i in kept) for s in chosen)
+            changed[name] = tuple(tuple(getattr(self, name)[s][i] for i in indices) for s in chosen)
         return replace(self, **changed)
 
     def to_dict(self) -> dict[str, Any]:

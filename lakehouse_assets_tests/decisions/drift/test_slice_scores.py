@@ -137,17 +137,17 @@ def test_the_interval_with_more_rows_than_usual():
     rng = np.random.default_rng(1)
     baseline = Ecdf.of(rng.normal(100, 1, 20_000).round(2))
     batch = np.concatenate([rng.normal(100, 1, 800).round(2), rng.uniform(101.2, 101.4, 200)])
-    found = find_interval(Ecdf.of(batch), baseline)
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert 101.1 <= found.low < 101.25
-    assert 101.35 < found.high <= 101.5
-    inside = int(((batch >= found.low) & (batch <= found.high)).sum())
-    assert found.rows == inside
-    assert found.usual == pytest.approx(
+    excess = find_interval(Ecdf.of(batch), baseline)
+    assert excess is not None
+    assert excess.low is not None
+    assert excess.high is not None
+    assert 101.1 <= excess.low < 101.25
+    assert 101.35 < excess.high <= 101.5
+    inside = int(((batch >= excess.low) & (batch <= excess.high)).sum())
+    assert excess.rows == inside
+    assert excess.usual == pytest.approx(
         1000
-        * ((baseline.weight_up_to(np.array([found.high])) - baseline.weights_around(np.array([found.low]))[0])[0] / 20_000),
+        * ((baseline.weight_up_to(np.array([excess.high])) - baseline.weights_around(np.array([excess.low]))[0])[0] / 20_000),
         abs=1e-2,
     )
     stuck = find_interval(Ecdf.of(np.concatenate([rng.normal(100, 1, 800), np.full(100, 55.5)])), baseline)
@@ -164,9 +164,9 @@ def test_no_interval_where_nothing_is_more_than_usual():
 
 def test_the_category_with_more_rows_than_usual():
     normal = Categories({"a": 500.0, "b": 480.0, "c": 20.0}, 0.0)
-    found = find_category(Categories({"a": 50.0, "b": 48.0, "c": 2.0, "new": 30.0}, 0.0), normal)
-    assert found is not None
-    assert (found.category, found.rows, found.usual, found.precision) == ("new", 30, 0.0, 1.0)
+    excess = find_category(Categories({"a": 50.0, "b": 48.0, "c": 2.0, "new": 30.0}, 0.0), normal)
+    assert excess is not None
+    assert (excess.category, excess.rows, excess.usual, excess.precision) == ("new", 30, 0.0, 1.0)
     assert find_category(Categories({"a": 50.0, "b": 48.0}, 0.0), normal) is None
     # The unnamed ones of the baseline may be as frequent as the rarest named one.
     many = find_category(Categories({"a": 50.0, "new": 50.0}, 0.0), Categories({"a": 600.0, "b": 300.0}, 100.0))
