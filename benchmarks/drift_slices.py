@@ -28,7 +28,7 @@ FEATURES = tuple(FeatureSpec(name=name, expr=name) for name in KINDS)
 WITH, WITHOUT = (DriftSpec(features=FEATURES, slices=slices) for slices in (True, False))
 ORIGINS, CARRIERS, TYPES = ["EWR", "JFK", "LGA"], ["AA", "B6", "DL", "EV", "UA", "WN"], ["day", "night"]
 # One condition or two, and a shift of the value there in standard deviations.
-FAULTS = {(("origin", "LGA"),): 0.5, (("carrier", "UA"), ("origin", "EWR")): 1.0, (("carrier", "B6"), ("kind", "night")): 1.0}
+FAULTS = {(("origin", "LGA"),): 0.6, (("carrier", "UA"), ("origin", "EWR")): 1.25, (("carrier", "B6"), ("kind", "night")): 1.25}
 
 
 def window(rng: Rng, rows: int = 1_000) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def _rank(
     """The strangest of the chosen statistics and of the slices that is large enough to matter, of the family in which it is the
     strangest; None where none is. Every result gets its score and p-values.
     """
-    families = [f for name in FAMILIES if (f := Family.of(past, chosen, name)).indices]
+    families = [f for name in FAMILIES if (f := past.family(chosen, name)).indices]
     weights = sum(FAMILIES[family.name] for family in families) + (FAMILIES[SLICE] if slices else 0)
     best: _Strangest | None = None
     for family in families:

@@ -49,6 +49,10 @@ class StatisticHistory:
         """The slices of each row's window; None where it has none."""
         return self._slices
 
+    def count_slices(self) -> int:
+        """Return the number of slices of the newest window that has some."""
+        return next((len(each.conditions) for each in reversed(self._slices) if each is not None), 0)
+
     def add(self, window: Any, statistics: Statistics, slices: Slices | None = None) -> None:
         """Append one window; the oldest is dropped when there are too many."""
         self._labels.append(window)

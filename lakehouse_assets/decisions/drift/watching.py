@@ -51,7 +51,7 @@ def find_watches(
     whether slices have their share of the level.
     """
     chosen = past.counts >= spec.hold_from
-    families = {name: family for name in FAMILIES if (family := Family.of(past, chosen, name)).indices}
+    families = {name: family for name in FAMILIES if (family := past.family(chosen, name)).indices}
     shape = families.get("shape")
     if shape is None:
         return []
