@@ -5,6 +5,7 @@ Belongs here: columns → profiles, history from a column, the answer. Does not:
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,14 +121,14 @@ def compare(
     except ValidationError as error:
         mistakes = (": ".join((*map(str, keys[:1]), text)) for keys, text in mistakes_in(error))
         raise RefusedError("; ".join(mistakes)) from None
-    state = BaselineState(spec)
+    state, measure = BaselineState(spec), partial(measure_columns, kinds=kinds, with_slices=labels is not None)
     for label, rows in [("all", old)] if labels is None else old.groupby(labels.to_numpy(), sort=True):
-        measurements = list(measure_columns(rows, kinds))
+        measurements = list(measure(rows))
         results = compare_features(measurements, state.baseline, spec) if labels is not None else []
         state.learn(label, measurements, {result.key: result.statistics for result in results})
     calibrated = labels is not None and len(state.history) >= spec.warn_from
     by_chance = {} if calibrated else _relations_by_chance(new, old, kinds)
-    verdict = judge_drift(list(measure_columns(new, kinds)), state.baseline, state.history, spec, by_chance=by_chance)
+    verdict = judge_drift(list(measure(new)), state.baseline, state.history, spec, by_chance=by_chance)
     return SampleComparison(verdict, tuple(kinds), left_out, spec)
 
 
@@ -214,10 +215,13 @@ def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str], *, with_slices
             top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_CATEGORIES]
             pairs = tuple(sorted((str(value), int(n)) for value, n in top))
             filled = int(counts.sum())
-            others = filled - sum(n for _, n in pairs)
-            distinct = float(len(counts)) or None
             texts = text_figures(values.tolist())
-            more = {"distinct": distinct, "counts": pairs, "others": others, "texts": texts and tuple(texts)}
+            more = {
+                "distinct": float(len(counts)) or None,
+                "counts": pairs,
+                "others": filled - sum(n for _, n in pairs),
+                "texts": texts and tuple(texts),
+            }
             yield Profile(name, None, len(rows), len(rows) - filled, kind="category", **more)
             continue
         values = _numbers(rows[name])
