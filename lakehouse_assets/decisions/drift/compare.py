@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
-from lakehouse_assets.contracts import drift
-from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, VOLUME, DriftSpec, FeatureSpec, drift_default
+from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, DriftSpec, FeatureSpec, drift_default
 from lakehouse_assets.contracts.mistakes import mistakes_in
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
@@ -22,14 +21,12 @@ from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.p_values import relations_p_value
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, compute_relations
+from lakehouse_assets.decisions.drift.sample_columns import choose_columns, name_features
 from lakehouse_assets.decisions.drift.single_window import ByChance
 from lakehouse_assets.decisions.drift.slice_columns import measure_slices
 from lakehouse_assets.decisions.drift.texts import text_figures
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.errors import RefusedError
-
-# A text column with more distinct values than this, nearly one a row, identifies rows and has no distribution to compare.
-MOST_DISTINCT = 20
 
 
 @dataclass(frozen=True)
@@ -113,9 +110,9 @@ def compare(
         labels = pd.Series(list(history), index=old.index)
     if labels is not None and bool(labels.isna().any()):
         raise RefusedError("the history column has empty values: each row of the baseline must say which window it is of")
-    names = _name_features([*old.columns, *new.columns])
+    names = name_features([*old.columns, *new.columns])
     new, old = new.rename(columns=names), old.rename(columns=names)
-    kinds, left_out = _choose_columns(new, old, None if features is None else [names.get(name, name) for name in features])
+    kinds, left_out = choose_columns(new, old, None if features is None else [names.get(name, name) for name in features])
     try:
         spec = DriftSpec(features=tuple(FeatureSpec(name=name, expr="1") for name in kinds), **levels)
     except ValidationError as error:
@@ -152,58 +149,6 @@ def _complete_levels(levels: Mapping[str, Any]) -> dict[str, Any]:
     hold_from = complete.setdefault("hold_from", max(drift_default("hold_from"), complete.get("warn_from", 0)))
     complete.setdefault("remember", max(drift_default("remember"), hold_from))
     return complete
-
-
-def _name_features(columns: Sequence[str]) -> dict[str, str]:
-    """The feature name of each column: neither reserved by the gate, nor another's but for its case."""
-    names: dict[str, str] = {}
-    used = {VOLUME}
-    for column in dict.fromkeys(columns):
-        name = column
-        while name.lower() in used or drift.is_reserved(name):
-            name = f"column {name}"
-        used.add(name.lower())
-        names[column] = name
-    return names
-
-
-def _choose_columns(
-    new: pd.DataFrame, old: pd.DataFrame, wanted: Sequence[str] | None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The kinds of compared columns, and the reasons why others are left out."""
-    for name in wanted or ():
-        for which, frame in (("the batch", new), ("the baseline", old)):
-            if name not in frame:
-                raise RefusedError(f"{which} has no column {name!r} (it has {', '.join(frame.columns)})")
-    left_out = {name: "only the batch has it" for name in new.columns if name not in old}
-    left_out |= {name: "only the baseline has it" for name in old.columns if name not in new}
-    kinds: dict[str, str] = {}
-    for name in wanted or [name for name in old.columns if name in new]:
-        one, other = _kind(new[name]), _kind(old[name])
-        if None in (one, other):
-            kinds[name] = one or other or "number"  # a column without any value is of the other's kind
-        elif one != other:
-            plural = {"number": "numbers", "category": "text", "time": "times"}
-            raise RefusedError(f"{name!r} holds {plural[str(one)]} in the batch and {plural[str(other)]} in the baseline")
-        elif one == "time":
-            left_out[name] = "a time is not compared; give what should be stable about it as a number"
-        elif one == "category" and wanted is None and len(old[name].unique()) > max(MOST_DISTINCT, len(old) / 2):
-            left_out[name] = "nearly every row has a value of its own"
-        else:
-            kinds[name] = str(one)
-    if wanted:
-        left_out = {name: why for name, why in left_out.items() if name in wanted}
-    if not kinds:
-        raise RefusedError("batch and baseline have no column in common that can be compared")
-    return kinds, left_out
-
-
-def _kind(values: Any) -> str | None:
-    if not len(values.dropna()):
-        return None
-    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-        return "number"
-    return "time" if pd.api.types.is_datetime64_any_dtype(values) else "category"
 
 
 def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str], *, with_slices: bool = False) -> Iterator[Measurement]:
