@@ -228,6 +228,11 @@ def shift_effect(shift: float) -> float:
     return float(np.interp(shift, _SHIFTS, _distances_by_shift()))
 
 
+def shift_effects(shifts: Floats) -> Floats:
+    """Return `shift_effect` of each."""
+    return np.interp(shifts, _SHIFTS, _distances_by_shift())
+
+
 def spread_effect(ratio: float) -> float:
     """Return the tail-weighted distance of two normal distributions whose variances have this ratio."""
     return float(np.interp(0.5 * log(max(ratio, LEAST_RATIO)), _LOG_DEVIATIONS, _distances_by_spread()))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value, score_p_value
-from lakehouse_assets.decisions.drift.relations import shift_effect
+from lakehouse_assets.decisions.drift.relations import shift_effects
 from lakehouse_assets.decisions.drift.slices import Conditions, Floats, Slices
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
 from lakehouse_assets.decisions.drift.statistic_history import row_maxima
@@ -80,7 +80,7 @@ class SliceScores:
         changes = now.differences[slices, features] - usual
         scores = _standardize(np.vstack([comparable, changes]), variance * _spread_ratios(comparable, variance, features))
         deviations = np.abs(changes) / np.array(now.std)[features]
-        effects = np.array([shift_effect(each) for each in deviations.tolist()])
+        effects = shift_effects(deviations)
         return cls(now, windows, slices, features, scores, changes, effects, counts[slices, features])
 
     @cached_property

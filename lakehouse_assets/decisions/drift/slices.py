@@ -107,7 +107,8 @@ class Slices:
 
     def aligned(self, other: "Slices") -> Floats:
         """Differences and variances, (2, slices, features), in the order of another's; NaN for those that this one has not."""
-        slices = [self._positions.get(each, -1) for each in other.conditions]
+        positions = self._positions
+        slices = [positions.get(name, -1) for name in other._names]
         values = self._padded.take(slices, axis=1)
         if self.features == other.features:
             return values[:, :, :-1]
@@ -115,8 +116,13 @@ class Slices:
         return values.take([features.get(name, -1) for name in other.features], axis=2)
 
     @cached_property
-    def _positions(self) -> dict[Conditions, int]:
-        return {each: index for index, each in enumerate(self.conditions)}
+    def _names(self) -> tuple[str, ...]:
+        # A text knows its hash, and a tuple does not: windows are compared by the hundred.
+        return tuple(map(repr, self.conditions))
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self._names)}
 
     @cached_property
     def _padded(self) -> Floats:
@@ -133,6 +139,8 @@ class Slices:
         chosen = [i for i, each in enumerate(self.conditions) if usable is None or {column for column, _ in each} <= usable]
         if not indices or not chosen:
             return None
+        if (len(indices), len(chosen)) == (len(self.features), len(self.conditions)):
+            return self
         changed: dict[str, Any] = {"features": tuple(self.features[i] for i in indices)}
         changed |= {n: tuple(getattr(self, n)[i] for i in indices) for n in ("low", "width", "valid", "mean", "std")}
         changed |= {n: tuple(getattr(self, n)[s] for s in chosen) for n in ("conditions", "slice_rows")}
