@@ -79,7 +79,9 @@ class NameMask:
         return replace(measurement, stratum=stratum, counts=tuple(sorted(counts.items())))
 
     def _category(self, column: str, name: str) -> str:
-        return name if name in self.columns.get(column, _NONE) | _BOOLEANS else pseudonym(name)
+        # A name that is listed today may have been recorded as a pseudonym.
+        readable = {pseudonym(each): each for each in self.columns.get(column, _NONE) | _BOOLEANS}
+        return readable.get(pseudonym(name), pseudonym(name))
 
 
 def name_mask(spec: DriftRules) -> NameMask | None:
