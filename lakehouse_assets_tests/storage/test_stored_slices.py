@@ -5,6 +5,7 @@ Belongs here: rows ↔ slices, without a JVM. Does not: other measurements (test
 
 import numpy as np
 
+from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
 from lakehouse_assets.decisions.drift.slice_columns import compute_slices
 from lakehouse_assets.decisions.drift.slices import Slices
@@ -15,7 +16,7 @@ from lakehouse_assets_tests.storage.test_baseline import SPEC, decided, measured
 from lakehouse_assets_tests.support import readings
 
 DRIFT = {"features": ["value", "hour", "sensor"], "warn_from": 20, "hold_from": 20, "remember": 20, "season": "none"}
-SHORT = readings(checks=[], drift=DRIFT)
+SHORT, LEVELS = readings(checks=[], drift=DRIFT), DriftSpec.model_validate(DRIFT)
 
 
 def slices_of(day: int) -> Slices:
@@ -50,11 +51,11 @@ def test_what_has_changed_its_meaning_leaves_the_slices(settings):
 
 
 def test_of_a_long_history_the_windows_that_are_remembered_have_slices(settings):
-    days = range(1, needed_windows(SHORT.drift) + 15)
+    days = range(1, needed_windows(LEVELS) + 15)
     decisions = learn(settings, days, SHORT)
-    state = BaselineState(SHORT.drift)
+    state = BaselineState(LEVELS)
     for entry in read_entries(settings, SHORT, decisions, len(days)):
         state.learn(entry.window, entry.measured, entry.statistics)
     read = read_baseline(settings, SHORT, decisions, len(days)).history
-    assert len(read) == SHORT.drift.remember
-    assert list(read.slices) == list(state.history.slices) == [slices_of(day) for day in days[-SHORT.drift.remember :]]
+    assert len(read) == LEVELS.remember
+    assert list(read.slices) == list(state.history.slices) == [slices_of(day) for day in days[-LEVELS.remember :]]
