@@ -59,6 +59,7 @@ def baseline_show(
         "first": min((entry.window for entry in current.entries), default=None),
         "last": max((entry.window for entry in current.entries), default=None),
         "waiting": len(current.state.waiting),
+        "slices": current.state.history.count_slices(),
         "pinned": baseline.pinned,
         "learning": not has_stopped,
         "max_shift": current.state.spec.max_shift,

@@ -16,7 +16,7 @@ from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.source import Zone
 
-RELATIONS, VOLUME = "relations", "volume"
+RELATIONS, VOLUME, SLICES = "relations", "volume", "(slices)"
 MOST_ADDED = 60
 MOST_RELATED = 20  # features of one `by`: each pair of them is an aggregate of its own
 Season = Literal["auto", "none", "hour", "weekday", "weekend", "hour_and_weekday", "hour_by_weekend", "day", "month"]
@@ -118,6 +118,10 @@ class DriftSpec(StrictModel):
     """The time zone of hours and days, such as `America/New_York`: the pattern of a day follows the local clock."""
     relations: bool = True
     """Whether the numeric features of one `by`, at most 20, are also compared together: their means and covariances."""
+    slices: bool = Field(default=True, exclude_if=bool)
+    """Whether parts of a batch are compared with the rest of it: the rows of one category, or of one in each of two columns.
+    So a fault in some rows is found, and the message names them. The columns are features that are texts, and those that
+    features are split `by`, at most four. Numbers without `by` and without a window function are compared."""
     sketch_k: int = Field(default=4096, ge=8, le=65535)
     """Accuracy of the sketches (KLL): 4096 is a rank error of 0.0007, 80 KB for ten million rows."""
 
@@ -215,7 +219,7 @@ class DriftRules:
 
 def is_reserved(name: str) -> bool:
     """Whether the gate has a result of its own by this name."""
-    return name.lower() == VOLUME or name.lower().split(" by ")[0] == RELATIONS
+    return name.lower() in (VOLUME, SLICES) or name.lower().split(" by ")[0] == RELATIONS
 
 
 @lru_cache(maxsize=256)

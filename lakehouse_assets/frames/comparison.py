@@ -14,8 +14,8 @@ from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.frames.session import require_frame
+from lakehouse_assets.measures.drift_features import profile_batches
 from lakehouse_assets.measures.frames import EPOCH
-from lakehouse_assets.measures.profile import profile_batches
 from lakehouse_assets.pipeline.staging import with_batch
 
 BATCH = (EPOCH, 1)

@@ -25,8 +25,8 @@ from lakehouse_assets.decisions.drift.pseudonyms import NameMask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batches import batches_of, isolate_failures, one_of_each_window, select_batches
+from lakehouse_assets.measures.drift_features import profile_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
-from lakehouse_assets.measures.profile import profile_batches
 from lakehouse_assets.measures.scan import fused_metrics, scan
 from lakehouse_assets.sources.base import SCAN_ERRORS
 

@@ -16,12 +16,10 @@ from lakehouse_assets.checks.sql.text import add_partition, identifier, parse_ex
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.drift import MOST_RELATED, DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.relations import Measurement
-from lakehouse_assets.measures.batches import isolate_failures, select_batches
 from lakehouse_assets.measures.frames import all_of, any_of, micros, moment
 from lakehouse_assets.measures.profile_rows import KEYS, join_rows, read_category, read_number, read_relations
 
 MAX_STRATA = 64
-TOO_MANY_STRATA = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
 # Categories are cut to so many characters.
 CATEGORY_LENGTH = 200
 # Values counted one by one: Spark's sketch of frequent items is exact for so many at this size.
@@ -62,7 +60,7 @@ def measure_profiles(
     values = values.select("*", _complete(groups, drift).alias("complete"))
     constant = _constant(groups, only)
     keys = [key for key in KEYS if key not in constant]
-    rows = _aggregate(values, keys, sketches, figures, separately=not _has_window_functions(drift))
+    rows = _aggregate(values, keys, sketches, figures, separately=not any(map(has_window_function, drift.features)))
     rows = rows.select("*", *[value.alias(key) for key, value in constant.items()])
     nth = F.dense_rank().over(W.partitionBy("window", "extraction_seq", "by_index").orderBy("stratum"))
     extremes = [extreme for slot in numbers for extreme in _extremes(slot)]
@@ -80,24 +78,6 @@ def measure_profiles(
         if related := _related(group, drift):
             own.append(read_relations(group.by, tuple(drift.features[index].name for index in related), row))
     return measurements, too_many_strata
-
-
-def profile_batches(
-    staged: DataFrame, drift: DriftSpec, batches: Sequence[Batch], *, personal: bool
-) -> tuple[dict[Batch, list[Measurement]], dict[Batch, str]]:
-    """Return each batch's profiles and relations, from one more aggregation, and the errors of batches without them."""
-    profiles: dict[Batch, list[Measurement]] = {}
-    errors: dict[Batch, str] = {}
-
-    def attempt(some: Sequence[Batch]) -> None:
-        rows = staged if len(some) == len(batches) else select_batches(staged, some)
-        measured, too_many = measure_profiles(rows, drift, some[0] if len(some) == 1 else None)
-        profiles.update(measured)
-        errors.update(dict.fromkeys(too_many & set(some), TOO_MANY_STRATA))
-
-    for batch, message in isolate_failures(sorted(batches), attempt, personal=personal).items():
-        errors[batch] = f"the features could not be measured: {message}"
-    return profiles, errors
 
 
 def _groups(published: DataFrame, drift: DriftSpec) -> list[_Group]:
@@ -121,9 +101,9 @@ def _sql(feature: FeatureSpec) -> str:
     return add_partition(add_partition(tree, "p_extracted_at"), "extraction_seq").sql(dialect="spark")
 
 
-def _has_window_functions(drift: DriftSpec) -> bool:
-    trees = [parse_expression(feature.expr, feature.name, allow_windows=True) for feature in drift.features]
-    return any(tree.find(exp.Window) for tree in trees)
+def has_window_function(feature: FeatureSpec) -> bool:
+    """Whether a feature is computed from several rows."""
+    return parse_expression(feature.expr, feature.name, allow_windows=True).find(exp.Window) is not None
 
 
 def _cells(by_index: int, group: _Group, drift: DriftSpec, numbers: Iterable[int], texts: Iterable[int]) -> list[Column]:

@@ -25,8 +25,8 @@ from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask, name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.measures.drift_features import TOO_MANY_STRATA, measure_features
 from lakehouse_assets.measures.error_text import error_text
-from lakehouse_assets.measures.profile import TOO_MANY_STRATA, measure_profiles
 from lakehouse_assets.operations.baseline_request import Completing, apply_once, drift_of, forget
 from lakehouse_assets.pipeline.evidence import restore_profiles
 from lakehouse_assets.pipeline.run import Run, TableRun
@@ -184,7 +184,7 @@ def measure_windows(
 ) -> Mapping[datetime, Sequence[Measurement]]:
     """Measure the features of each window of these rows, from one job. Raises RefusedError with ``path`` if that fails."""
     try:
-        profiles, too_many_strata = measure_profiles(rows, drift)
+        profiles, too_many_strata = measure_features(rows, drift)
     except SCAN_ERRORS as error:
         raise RefusedError(f"{path}: the features cannot be measured: {error_text(error, personal)}") from None
     if too_many_strata:

@@ -12,6 +12,8 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import VOLUME
 from lakehouse_assets.contracts.guarded_table import HISTORY
 from lakehouse_assets.contracts.path_pattern import PathPattern
+from lakehouse_assets.decisions.drift.excess import Excess
+from lakehouse_assets.decisions.drift.slice_messages import describe_conditions, describe_excess
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.history import History, WindowState, bad_outcomes, outcomes_by_check
 from lakehouse_assets.pages.names import check_path
@@ -117,8 +119,21 @@ def _drift_values(drift: Mapping[str, Any]) -> dict[str, Any]:
         "p_value": drift.get("p_value"),
         "windows_known": drift.get("windows_known"),
         "since": drift.get("since"),
+        "rows": _off_rows(drift.get("worst") or {}),
         "features": [_feature(each) for each in results],
     }
+
+
+def _off_rows(worst: Mapping[str, Any]) -> list[str]:
+    """Return which rows are off, where the verdict says it: a slice, and values of which there are too many."""
+    rows = []
+    if part := worst.get("slice"):
+        conditions = describe_conditions(tuple((column, name) for column, name in part["conditions"]))
+        rows.append(f"{conditions}: {part['rows']:,} of {part['of_rows']:,} rows")
+    if excess := worst.get("excess"):
+        values = Excess(**{name: excess[name] for name in Excess._fields})
+        rows.append(f"{describe_excess(worst['feature'], values)}; {values.precision:.0%} of them too many")
+    return rows
 
 
 def _strangeness(result: Mapping[str, Any]) -> tuple[float, float]:

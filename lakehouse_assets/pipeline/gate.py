@@ -129,7 +129,9 @@ def stage(target: Target[Any]) -> None:
 
 
 def measure(target: Target[Any]) -> None:
-    """At most two aggregations grouped by batch; one query for each check that is not fused into them."""
+    """At most two aggregations grouped by batch, and one of what builds on them (slices); one query for each check that is not
+    fused.
+    """
     if target.batches:
         errors = errors_by_batch(target.broken)
         target.numbers = measure_batches(target.staged, target.plan, target.batches, errors, target.observed)

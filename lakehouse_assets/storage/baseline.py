@@ -12,11 +12,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import feature_meanings
+from lakehouse_assets.contracts.drift import SLICES, feature_meanings
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, read_measurement
+from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.log_table import LogTable, log_schema
@@ -139,7 +140,10 @@ def _read_written(path: str, ids: Sequence[str], windows: Sequence[datetime]) ->
 def _make_rows(measurements: Iterable[Measurement], statistics: list[Any], more: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for one in measurements:
-        if isinstance(one, Relations):
+        if isinstance(one, Slices):
+            # As a profile's values, which are read of the newest windows only.
+            plain = {"feature": SLICES, "rows": one.rows, "kind": SLICES, "counts": json.dumps(one.to_dict())}
+        elif isinstance(one, Relations):
             feature, stratum = one.key
             plain = {"feature": feature, "stratum": stratum, "rows": one.rows, "relations": json.dumps(one.to_dict())}
         else:

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import DriftRules, feature_meanings
+from lakehouse_assets.contracts.drift import SLICES, DriftRules, feature_meanings
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
 from lakehouse_assets.decisions.drift.doubtful_windows import DoubtfulWindows, is_doubtful
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
+from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.drift.verdict import read_statistics
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
@@ -135,9 +136,11 @@ def _choose_needed(
     for window in reversed(windows):
         for row in rows.get(window.source, ()):
             key = _key(row)
-            if window.means_the_same(key[0], now) and row["relations"] is None and counts.get(key, 0) < most:
+            means_the_same = key[0] == SLICES or window.means_the_same(key[0], now)
+            if means_the_same and row["relations"] is None and counts.get(key, 0) < most:
                 needed.add((window.source, key))
-                counts[key] = counts.get(key, 0) + bool(window.source in joined and _read_counts(row).comparable)
+                has_values = key[0] == SLICES or _read_counts(row).comparable
+                counts[key] = counts.get(key, 0) + bool(window.source in joined and has_values)
     return needed
 
 
@@ -188,8 +191,9 @@ def _make_entries(
     entries = []
     for window in windows:
         own = rows.get(window.source, ())
-        every = [_read_row(row, complete is None or (window.source, _key(row)) in complete) for row in own]
-        measured = tuple(one for one in every if all(window.means_the_same(name, now) for name in _features(one)))
+        read = (_read_row(row, complete is None or (window.source, _key(row)) in complete) for row in own)
+        every = [one for one in read if one is not None]
+        measured = tuple(part for one in every if (part := _keep_meanings(one, window, now)) is not None)
         if not measured:
             continue
         changed = {one.key for one in every} - {one.key for one in measured}
@@ -207,15 +211,24 @@ def _make_entries(
     return entries
 
 
-def _features(measurement: Measurement) -> tuple[str, ...]:
-    return measurement.features if isinstance(measurement, Relations) else (measurement.feature,)
+def _keep_meanings(measurement: Measurement, window: _Window, now: Mapping[str, str]) -> Measurement | None:
+    """The part of a measurement whose features had their present meaning then; None for nothing."""
+    if isinstance(measurement, Slices):
+        changed = {name for name in {*window.meanings, *now} if not window.means_the_same(name, now)}
+        columns = {column for each in measurement.conditions for column, _ in each}
+        return measurement.only(set(measurement.features) - changed, columns - changed)
+    features = measurement.features if isinstance(measurement, Relations) else (measurement.feature,)
+    return measurement if all(window.means_the_same(name, now) for name in features) else None
 
 
 def _key(row: Row) -> Key:
     return row["feature"], row["stratum"]
 
 
-def _read_row(row: Row, complete: bool) -> Measurement:
+def _read_row(row: Row, complete: bool) -> Measurement | None:
+    """None for slices of a window that is too old for them."""
+    if row["feature"] == SLICES:
+        return Slices.from_dict(json.loads(row["counts"])) if complete else None
     if row["relations"]:
         return Relations.from_dict(json.loads(row["relations"]))
     if not complete:

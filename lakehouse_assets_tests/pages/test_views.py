@@ -204,6 +204,20 @@ def test_extremes_and_strata_of_a_personal_column_are_in_no_page():
     assert not [text for text in ("Ann", "98765", "43.0") if text in json.dumps(shown.drift)]
 
 
+def test_the_rows_that_drifted_are_named_and_hidden_where_they_are_personal():
+    part = {"conditions": [["site", "<b>\n"], ["kind", "day"]], "rows": 24, "of_rows": 72}
+    excess = {"rows": 180, "usual": 20.0, "low": 101.2, "high": 101.4, "category": None, "precision": 0.888}
+    verdict = drift([feature(stratum=None, slice=part, excess=excess)], "value is higher")
+    assert window_view._drift_values(verdict)["rows"] == [
+        'site = "<b>\\n" and kind = day: 24 of 72 rows',
+        "between 101.2 and 101.4: 180 rows where 20 are usual; 89% of them too many",
+    ]
+    assert window_view._drift_values(drift([feature()]))["rows"] == []
+    hidden = masking.Mask(frozenset({"value"})).apply(passed(1, drift=verdict))
+    assert hidden.drift is not None
+    assert window_view._drift_values(hidden.drift)["rows"] == []
+
+
 def test_fragments_are_escaped():
     html = str(fragments.passed_rows([("<b>", "p", "<i>", "<u>")], "../")) + str(
         fragments.feature_rows([window_view._feature(feature("<b>", "<i>", unit="<u>", changed=["<s>"], quantiles=None))])

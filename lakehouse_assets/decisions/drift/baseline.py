@@ -11,6 +11,7 @@ from lakehouse_assets.decisions.drift.categories import Categories, compare_cate
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs, read_ecdf
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
+from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.drift.texts import TextFigures
 
 # Old windows leave by the block: a window costs one merge, and the baseline the memory of so many distributions.
@@ -31,7 +32,9 @@ class BaselineShift(NamedTuple):
 
 
 def read_shape(measurement: Measurement) -> Shape | None:
-    """The distribution of a measurement; None where there is no usable value. Raises SketchError."""
+    """The distribution of a measurement; None where there is no usable value, and of slices. Raises SketchError."""
+    if isinstance(measurement, Slices):
+        return None
     if isinstance(measurement, Relations):
         return measurement if measurement.rows and not measurement.too_large else None
     return read_categories(measurement) if measurement.kind == "category" else read_ecdf(measurement)
@@ -101,7 +104,7 @@ class Baseline:
             if m.key not in shapes and not (isinstance(m, CountsProfile) and m.comparable):
                 continue
             # A feature that was a text and is a number now starts anew, and so do relations between other features.
-            kind = m.features if isinstance(m, Relations) else m.kind
+            kind = m.kind if isinstance(m, Profile) else m.features
             newest = self._newest.get(m.key)
             if newest is None or newest.kind != kind:
                 newest = self._newest[m.key] = _NewestSum(self._remember, kind)

@@ -15,6 +15,7 @@ from lakehouse_assets.decisions.drift.levels import compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
+from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.drift.statistic_history import SIZE, StatisticHistory, Statistics
 
 # Where there may be a season, the first windows are measured again when there are so many times `warn_from`, too: hours and
@@ -33,8 +34,8 @@ def needed_windows(spec: DriftSpec) -> int:
 
 
 def count_values(measurement: Measurement) -> int:
-    """How many values (of relations: rows) a measurement is of."""
-    return measurement.rows if isinstance(measurement, Relations) else measurement.valid
+    """How many values (of relations and slices: rows) a measurement is of."""
+    return measurement.valid if isinstance(measurement, Profile) else measurement.rows
 
 
 class _Entry(NamedTuple):
@@ -82,9 +83,11 @@ class BaselineState:
         return tuple(entry.window for entry in self._doubtful.waiting)
 
     def _add(self, window: Any, measurements: Sequence[Measurement], statistics: Statistics) -> None:
+        slices = next((m for m in measurements if isinstance(m, Slices)), None)
+        measurements = [m for m in measurements if not isinstance(m, Slices)]
         shapes = self.baseline.add(measurements)
         sizes = {m.key: {**statistics.get(m.key, {}), SIZE: float(count_values(m))} for m in measurements}
-        self.history.add(window, {**statistics, **sizes})
+        self.history.add(window, {**statistics, **sizes}, slices)
         for measurement in measurements:
             if measurement.key in shapes:
                 self._measure_again(window, measurement)

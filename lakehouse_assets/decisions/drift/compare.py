@@ -5,6 +5,7 @@ Belongs here: columns → profiles, history from a column, the answer. Does not:
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
-from lakehouse_assets.contracts import drift
-from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, VOLUME, DriftSpec, FeatureSpec, drift_default
+from lakehouse_assets.contracts.drift import MOST_RELATED, RELATIONS, DriftSpec, FeatureSpec, drift_default
 from lakehouse_assets.contracts.mistakes import mistakes_in
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
@@ -21,13 +21,12 @@ from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.p_values import relations_p_value
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, compute_relations
+from lakehouse_assets.decisions.drift.sample_columns import choose_columns, name_features
 from lakehouse_assets.decisions.drift.single_window import ByChance
+from lakehouse_assets.decisions.drift.slice_columns import measure_slices
 from lakehouse_assets.decisions.drift.texts import text_figures
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.errors import RefusedError
-
-# A text column with more distinct values than this, nearly one a row, identifies rows and has no distribution to compare.
-MOST_DISTINCT = 20
 
 
 @dataclass(frozen=True)
@@ -111,22 +110,22 @@ def compare(
         labels = pd.Series(list(history), index=old.index)
     if labels is not None and bool(labels.isna().any()):
         raise RefusedError("the history column has empty values: each row of the baseline must say which window it is of")
-    names = _name_features([*old.columns, *new.columns])
+    names = name_features([*old.columns, *new.columns])
     new, old = new.rename(columns=names), old.rename(columns=names)
-    kinds, left_out = _choose_columns(new, old, None if features is None else [names.get(name, name) for name in features])
+    kinds, left_out = choose_columns(new, old, None if features is None else [names.get(name, name) for name in features])
     try:
         spec = DriftSpec(features=tuple(FeatureSpec(name=name, expr="1") for name in kinds), **levels)
     except ValidationError as error:
         mistakes = (": ".join((*map(str, keys[:1]), text)) for keys, text in mistakes_in(error))
         raise RefusedError("; ".join(mistakes)) from None
-    state = BaselineState(spec)
+    state, measure = BaselineState(spec), partial(measure_columns, kinds=kinds, with_slices=labels is not None)
     for label, rows in [("all", old)] if labels is None else old.groupby(labels.to_numpy(), sort=True):
-        measurements = list(measure_columns(rows, kinds))
+        measurements = list(measure(rows))
         results = compare_features(measurements, state.baseline, spec) if labels is not None else []
         state.learn(label, measurements, {result.key: result.statistics for result in results})
     calibrated = labels is not None and len(state.history) >= spec.warn_from
     by_chance = {} if calibrated else _relations_by_chance(new, old, kinds)
-    verdict = judge_drift(list(measure_columns(new, kinds)), state.baseline, state.history, spec, by_chance=by_chance)
+    verdict = judge_drift(list(measure(new)), state.baseline, state.history, spec, by_chance=by_chance)
     return SampleComparison(verdict, tuple(kinds), left_out, spec)
 
 
@@ -152,60 +151,8 @@ def _complete_levels(levels: Mapping[str, Any]) -> dict[str, Any]:
     return complete
 
 
-def _name_features(columns: Sequence[str]) -> dict[str, str]:
-    """The feature name of each column: neither reserved by the gate, nor another's but for its case."""
-    names: dict[str, str] = {}
-    used = {VOLUME}
-    for column in dict.fromkeys(columns):
-        name = column
-        while name.lower() in used or drift.is_reserved(name):
-            name = f"column {name}"
-        used.add(name.lower())
-        names[column] = name
-    return names
-
-
-def _choose_columns(
-    new: pd.DataFrame, old: pd.DataFrame, wanted: Sequence[str] | None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The kinds of compared columns, and the reasons why others are left out."""
-    for name in wanted or ():
-        for which, frame in (("the batch", new), ("the baseline", old)):
-            if name not in frame:
-                raise RefusedError(f"{which} has no column {name!r} (it has {', '.join(frame.columns)})")
-    left_out = {name: "only the batch has it" for name in new.columns if name not in old}
-    left_out |= {name: "only the baseline has it" for name in old.columns if name not in new}
-    kinds: dict[str, str] = {}
-    for name in wanted or [name for name in old.columns if name in new]:
-        one, other = _kind(new[name]), _kind(old[name])
-        if None in (one, other):
-            kinds[name] = one or other or "number"  # a column without any value is of the other's kind
-        elif one != other:
-            plural = {"number": "numbers", "category": "text", "time": "times"}
-            raise RefusedError(f"{name!r} holds {plural[str(one)]} in the batch and {plural[str(other)]} in the baseline")
-        elif one == "time":
-            left_out[name] = "a time is not compared; give what should be stable about it as a number"
-        elif one == "category" and wanted is None and len(old[name].unique()) > max(MOST_DISTINCT, len(old) / 2):
-            left_out[name] = "nearly every row has a value of its own"
-        else:
-            kinds[name] = str(one)
-    if wanted:
-        left_out = {name: why for name, why in left_out.items() if name in wanted}
-    if not kinds:
-        raise RefusedError("batch and baseline have no column in common that can be compared")
-    return kinds, left_out
-
-
-def _kind(values: Any) -> str | None:
-    if not len(values.dropna()):
-        return None
-    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-        return "number"
-    return "time" if pd.api.types.is_datetime64_any_dtype(values) else "category"
-
-
-def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Measurement]:
-    """Profiles of columns, ``{name: "number" or "category"}``, and the relations of their numbers."""
+def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str], *, with_slices: bool = False) -> Iterator[Measurement]:
+    """Profiles of columns, ``{name: "number" or "category"}``, the relations of their numbers, and their slices."""
     for name, kind in kinds.items():
         if kind == "category":
             values = rows[name].dropna().astype(str)
@@ -213,10 +160,13 @@ def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Me
             top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_CATEGORIES]
             pairs = tuple(sorted((str(value), int(n)) for value, n in top))
             filled = int(counts.sum())
-            others = filled - sum(n for _, n in pairs)
-            distinct = float(len(counts)) or None
             texts = text_figures(values.tolist())
-            more = {"distinct": distinct, "counts": pairs, "others": others, "texts": texts and tuple(texts)}
+            more = {
+                "distinct": float(len(counts)) or None,
+                "counts": pairs,
+                "others": filled - sum(n for _, n in pairs),
+                "texts": texts and tuple(texts),
+            }
             yield Profile(name, None, len(rows), len(rows) - filled, kind="category", **more)
             continue
         values = _numbers(rows[name])
@@ -226,6 +176,8 @@ def measure_columns(rows: pd.DataFrame, kinds: Mapping[str, str]) -> Iterator[Me
         yield Profile(name, None, len(rows), nans, infinities=infinities, counts=pairs or None)
     if numbers := _related_columns(rows, kinds):
         yield compute_relations(numbers)
+    if with_slices and (slices := measure_slices(rows, kinds)):
+        yield slices
 
 
 def _relations_by_chance(new: pd.DataFrame, old: pd.DataFrame, kinds: dict[str, str]) -> ByChance:

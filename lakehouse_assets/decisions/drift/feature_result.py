@@ -16,11 +16,13 @@ from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
 from lakehouse_assets.decisions.drift.distances import FARTHEST, Ecdf, compare_ecdfs, read_ecdf, tail_weight
 from lakehouse_assets.decisions.drift.effects import distinct_effect, volume_effect
+from lakehouse_assets.decisions.drift.excess import Excess
 from lakehouse_assets.decisions.drift.levels import NOTHING, Comparison, compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, naive_p_value, nearest_likely_share, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
 from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.slice_scores import SliceFinding
 from lakehouse_assets.decisions.drift.texts import TextFigures, compare_texts
 from lakehouse_assets.decisions.json_values import to_json_value
 
@@ -48,7 +50,7 @@ class FeatureResult:
     independent. ``silent``: rows, but no value in any. ``count_evidence``: of missing values and of the volume, if it matters.
     ``figures``: before and now, of extremes, distinct values and texts. ``season``: what the statistic was compared by, if by
     any; ``usual``: what it usually is then; ``usual_shift``: how far values usually are from the baseline then, and
-    ``deviation``: the baseline's, both in the feature's unit.
+    ``deviation``: the baseline's, both in the feature's unit. ``slice``, ``excess``: which rows are off, where that is known.
     """
 
     feature: str
@@ -81,6 +83,8 @@ class FeatureResult:
     usual: float | None = None
     usual_shift: float | None = None
     deviation: float | None = None
+    slice: SliceFinding | None = None
+    excess: Excess | None = None
 
     @property
     def key(self) -> Key:
@@ -94,7 +98,9 @@ class FeatureResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe."""
-        plain = {name: value for name, value in vars(self).items() if name != "count_evidence"}
+        plain = {name: value for name, value in vars(self).items() if name not in ("count_evidence", "slice", "excess")}
+        plain |= {"slice": self.slice.to_dict()} if self.slice else {}
+        plain |= {"excess": {**self.excess._asdict(), "precision": self.excess.precision}} if self.excess else {}
         return to_json_value(plain | {"effect": self.effect, "season": self.season and self.season._asdict()})
 
 

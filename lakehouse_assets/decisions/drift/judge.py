@@ -10,8 +10,11 @@ from typing import Any
 
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift import messages
-from lakehouse_assets.decisions.drift.baseline import Baseline
+from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
 from lakehouse_assets.decisions.drift.baseline_state import count_values
+from lakehouse_assets.decisions.drift.categories import Categories
+from lakehouse_assets.decisions.drift.distances import Ecdf
+from lakehouse_assets.decisions.drift.excess import find_category, find_interval
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
 from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
 from lakehouse_assets.decisions.drift.past_statistics import PastStatistics
@@ -23,8 +26,10 @@ from lakehouse_assets.decisions.drift.single_window import (
     confirm_by_history,
     rank_batch,
 )
+from lakehouse_assets.decisions.drift.slice_scores import SLICE, SliceScores
+from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
-from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Status
+from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Finding, Status
 from lakehouse_assets.decisions.drift.watching import find_watches
 
 Since = Callable[[FeatureResult], Any]
@@ -101,9 +106,8 @@ def _judge(
         finding = compare_with_chance(measurements, results, baseline, spec, by_chance)
         finding = confirm_by_history(finding, results, past, spec)
     else:
-        finding = rank_batch(results, past, spec, may_hold=status == "calibrated")
-        unwatched = [w.key for w in find_watches(results, past, spec) if not w.is_watched and w.key[0] in declared]
-        verdict = replace(verdict, unwatched=tuple(unwatched))
+        finding, unwatched = _rank_calibrated(measurements, results, past, baseline, history, spec, status)
+        verdict = replace(verdict, unwatched=unwatched)
     if finding is None:
         verdict = replace(verdict, message="nothing in this batch is known well enough to be compared")
     else:
@@ -115,6 +119,49 @@ def _judge(
     more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
     more += messages.describe_unwatched(verdict.unwatched)
     return replace(verdict, message=verdict.message + more)
+
+
+def _rank_calibrated(
+    measurements: Sequence[Measurement],
+    results: list[FeatureResult],
+    past: PastStatistics,
+    baseline: Baseline,
+    history: StatisticHistory,
+    spec: DriftSpec,
+    status: Status,
+) -> tuple[Finding | None, tuple[Key, ...]]:
+    """The finding among the windows before, with the rows that are off, and the features that are not watched."""
+    may_hold = status == "calibrated"
+    slices = _score_slices(measurements, history, spec, spec.hold_from if may_hold else spec.warn_from)
+    finding = rank_batch(results, past, spec, may_hold=may_hold, slices=slices)
+    if finding and finding.worst and finding.action != "pass":
+        finding = finding._replace(worst=_name_excess(finding.worst, measurements, baseline))
+    declared = {feature.name for feature in spec.features}
+    watches = find_watches(results, past, spec, with_slices=slices is not None)
+    return finding, tuple(w.key for w in watches if not w.is_watched and w.key[0] in declared)
+
+
+def _score_slices(
+    measurements: Sequence[Measurement], history: StatisticHistory, spec: DriftSpec, least_windows: int
+) -> SliceScores | None:
+    if not spec.slices:
+        return None
+    declared = [feature.name for feature in spec.features]
+    now = next((each.only(declared) for each in measurements if isinstance(each, Slices)), None)
+    return SliceScores.of(now, history.slices, least_windows)
+
+
+def _name_excess(worst: FeatureResult, measurements: Sequence[Measurement], baseline: Baseline) -> FeatureResult:
+    """The result with the values that there are too many of. Beside what is usual in a season that would be misleading."""
+    profile, normal = next((m for m in measurements if m.key == worst.key), None), baseline.shape(worst.key)
+    if profile is None or worst.season is not None or worst.statistic in (SLICE, "missing"):
+        return worst
+    batch = read_shape(profile)
+    if isinstance(batch, Ecdf) and isinstance(normal, Ecdf):
+        return replace(worst, excess=find_interval(batch, normal))
+    if isinstance(batch, Categories) and isinstance(normal, Categories):
+        return replace(worst, excess=find_category(batch, normal))
+    return worst
 
 
 def _find_young(

@@ -12,6 +12,8 @@ from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, Fea
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
 from lakehouse_assets.decisions.drift.profiles import Key, describe_key
 from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.slice_messages import describe_excess, describe_slice, describe_slice_more
+from lakehouse_assets.decisions.drift.slice_scores import SLICE
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.naming import first_of
 
@@ -29,7 +31,7 @@ def describe_cold_start(spec: DriftSpec) -> str:
 def describe_finding(verdict: DriftVerdict) -> str:
     """The message of a batch compared with the windows before it or, uncalibrated, with chance."""
     worst, p_value, known_windows = verdict.worst, verdict.p_value, verdict.windows_known
-    change = describe_change(worst, verdict.since) if worst and verdict.action != "pass" else ""
+    change = describe_change(worst, verdict.since) + _describe_rows(worst) if worst and verdict.action != "pass" else ""
     if not verdict.calibrated:
         windows = f"{known_windows} window{'' if known_windows == 1 else 's'} known"
         windows += f", {verdict.windows_until_warn} more until that can be believed"
@@ -87,8 +89,16 @@ def describe_shift(shift: BaselineShift, spec: DriftSpec) -> str:
     return f"{far}, and {spec.max_shift:g} is allowed: it no longer learns; {way}"
 
 
+def _describe_rows(result: FeatureResult) -> str:
+    """Which rows are off, where that is known and the sentence has not said it."""
+    more = describe_slice_more(result.slice, result.unit) if result.slice and result.statistic != SLICE else ""
+    return more + (f", {describe_excess(result.feature, result.excess)}" if result.excess else "")
+
+
 def describe_change(result: FeatureResult, since: Any = None) -> str:
     """`pressure_offset is 0.1 kPa higher at LGA since 2013-09-09`."""
+    if result.slice is not None and result.statistic == SLICE:
+        return describe_slice(result.slice, result.unit) + (f", since {format_moment(since)}" if since is not None else "")
     where = f" at {result.stratum}" if result.stratum is not None else ""
     where += f" since {format_moment(since)}" if since is not None else ""
     if result.season is None or result.usual is None:

@@ -67,6 +67,17 @@ class PastStatistics:
         comparable = rescale(usual.past, then, np.array(size, dtype=float), sampling, two_sided)
         return cls(columns, comparable, usual.now, (~np.isnan(values)).sum(axis=0), two_sided, usual)
 
+    @cached_property
+    def _families(self) -> dict[tuple[bytes, str], "Family"]:
+        return {}
+
+    def family(self, chosen: NDArray[np.bool_], name: str) -> "Family":
+        """The chosen statistics of a family, possibly none; scored once, however often it is asked for."""
+        key = (chosen.tobytes(), name)
+        if key not in self._families:
+            self._families[key] = Family.of(self, chosen, name)
+        return self._families[key]
+
     def windows_of(self, result: int) -> int:
         """The number of windows that have the best-known statistic of a result."""
         return max((int(self.counts[c]) for c, (index, _) in enumerate(self.columns) if index == result), default=0)

@@ -6,12 +6,13 @@ Belongs here: which names stay readable, and the pseudonyms of the others. Does 
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakehouse_assets.checks.kinds.values import InSet
 from lakehouse_assets.contracts.drift import RELATIONS, DriftRules
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.decisions.drift.slices import Slices
 
 _PSEUDONYM = re.compile(r"#[0-9a-f]{16}")
 # The names of a boolean feature's categories.
@@ -46,12 +47,13 @@ def spell_alike(names: Collection[str], others: Collection[str]) -> dict[str, st
 
 @dataclass(frozen=True)
 class NameMask:
-    """The readable names of a table with personal columns: of categories by feature, and of the strata by feature that has text
-    strata (`relations by …` too).
+    """The readable names of a table with personal columns: of categories by feature, of the strata by feature that has text
+    strata (`relations by …` too), and of categories by column.
     """
 
     categories: Mapping[str, frozenset[str]]
     strata: Mapping[str, frozenset[str]]
+    columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def key(self, key: Key) -> Key:
         """Return a feature and its stratum, or the stratum's pseudonym."""
@@ -63,6 +65,9 @@ class NameMask:
 
     def measurement(self, measurement: Measurement) -> Measurement:
         """Return a measurement with pseudonyms."""
+        if isinstance(measurement, Slices):
+            named = [tuple((c, self._category(c, name)) for c, name in each) for each in measurement.conditions]
+            return replace(measurement, conditions=tuple(named))
         stratum = self.key(measurement.key)[1]
         if not isinstance(measurement, Profile) or measurement.kind != "category" or measurement.counts is None:
             return replace(measurement, stratum=stratum)
@@ -72,6 +77,11 @@ class NameMask:
             name = str(value) if value in readable else pseudonym(str(value))
             counts[name] = counts.get(name, 0) + rows
         return replace(measurement, stratum=stratum, counts=tuple(sorted(counts.items())))
+
+    def _category(self, column: str, name: str) -> str:
+        # A name that is listed today may have been recorded as a pseudonym.
+        readable = {pseudonym(each): each for each in self.columns.get(column, _NONE) | _BOOLEANS}
+        return readable.get(pseudonym(name), pseudonym(name))
 
 
 def name_mask(spec: DriftRules) -> NameMask | None:
@@ -90,4 +100,4 @@ def name_mask(spec: DriftRules) -> NameMask | None:
         column = spec.columns.get(feature.by or "")
         if feature.by and column is not None and column.type == "string":
             strata[feature.name] = strata[f"{RELATIONS} by {feature.by}"] = listed.get(feature.by, _NONE)
-    return NameMask({feature.name: listed.get(feature.expr, _NONE) for feature in spec.features}, strata)
+    return NameMask({feature.name: listed.get(feature.expr, _NONE) for feature in spec.features}, strata, listed)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lakehouse_assets.contracts.drift import RELATIONS
 from lakehouse_assets.decisions.drift.distances import tail_weight
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
+from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.json_values import to_json_value
 
 Floats = NDArray[np.float64]
@@ -106,11 +107,13 @@ class Relations:
         return cls(**{**data, **{name: tuple(data[name]) for name in ("features", "mean", "comoments")}})
 
 
-Measurement = Profile | Relations
+Measurement = Profile | Relations | Slices
 
 
 def read_measurement(data: Mapping[str, Any]) -> Measurement:
-    """The inverse of `Profile.to_dict` and `Relations.to_dict`. Raises SketchError and TypeError as `from_dict`."""
+    """The inverse of `to_dict` of each kind. Raises SketchError and TypeError as their `from_dict`."""
+    if "slice_rows" in data:
+        return Slices.from_dict(data)
     return Relations.from_dict(data) if "features" in data else Profile.from_dict(data)
 
 
@@ -223,6 +226,11 @@ def _distances_by_spread() -> Floats:
 def shift_effect(shift: float) -> float:
     """Return the tail-weighted distance of two normal distributions that are so many deviations apart."""
     return float(np.interp(shift, _SHIFTS, _distances_by_shift()))
+
+
+def shift_effects(shifts: Floats) -> Floats:
+    """Return `shift_effect` of each."""
+    return np.interp(shifts, _SHIFTS, _distances_by_shift())
 
 
 def spread_effect(ratio: float) -> float:

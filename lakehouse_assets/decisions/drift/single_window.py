@@ -21,6 +21,7 @@ from lakehouse_assets.decisions.drift.past_statistics import Family, PastStatist
 from lakehouse_assets.decisions.drift.predictive_tail import score_p_value
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.decisions.drift.slice_scores import SLICE, SliceFinding, SliceScores
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
 from lakehouse_assets.decisions.drift.statistic_history import row_maxima
 from lakehouse_assets.decisions.drift.verdict import Action, Finding
@@ -38,17 +39,20 @@ class _Strangest(NamedTuple):
     score: float
     result: int
     statistic: str
+    slice: SliceFinding | None = None
 
 
-def rank_batch(results: list[FeatureResult], past: PastStatistics, spec: DriftSpec, *, may_hold: bool) -> Finding | None:
+def rank_batch(
+    results: list[FeatureResult], past: PastStatistics, spec: DriftSpec, *, may_hold: bool, slices: SliceScores | None = None
+) -> Finding | None:
     """Rank the batch among the windows before it; every result gets its own p-value. None where no statistic is known in
-    `warn_from` windows.
+    `warn_from` windows. ``slices``: those that are known well enough for that.
     """
     # Few windows say little of what is rare: a statistic must be as well known as the rule asks before it can hold a batch.
     least_windows = spec.hold_from if may_hold else spec.warn_from
     if not (past.counts >= spec.warn_from).any():
         return None
-    best = _rank(results, past, past.counts >= least_windows, spec)
+    best = _rank(results, past, past.counts >= least_windows, spec, slices)
     action: Action = "pass"
     if best and best.p_value <= spec.warn_at:
         action = "hold" if may_hold and best.p_value <= spec.hold_at else "warn"
@@ -62,17 +66,27 @@ def rank_batch(results: list[FeatureResult], past: PastStatistics, spec: DriftSp
     worst = results[best.result]
     if action != "pass":
         level = spec.hold_at if action == "hold" else spec.warn_at
-        worst = _most_telling(replace(worst, statistic=best.statistic), results, level, spec)
+        worst = replace(worst, statistic=best.statistic)
+        if best.statistic == SLICE and best.slice:
+            worst = replace(worst, score=best.score, p_value=best.slice.p_value, windows=best.slice.windows)
+        worst = _most_telling(worst, results, level, spec)
+        worst = replace(worst, slice=_name_slice(worst, best, slices, spec))
         worst = past.name_season(worst, next(index for index, r in enumerate(results) if r.key == worst.key))
     return Finding(action, best.p_value, best.score, worst)
 
 
-def _rank(results: list[FeatureResult], past: PastStatistics, chosen: NDArray[np.bool_], spec: DriftSpec) -> _Strangest | None:
-    """The strangest of the chosen statistics that is large enough to matter, of the family in which it is the strangest; None
-    where none is. Every result gets its score and p-values.
+def _rank(
+    results: list[FeatureResult],
+    past: PastStatistics,
+    chosen: NDArray[np.bool_],
+    spec: DriftSpec,
+    slices: SliceScores | None = None,
+) -> _Strangest | None:
+    """The strangest of the chosen statistics and of the slices that is large enough to matter, of the family in which it is the
+    strangest; None where none is. Every result gets its score and p-values.
     """
-    families = [f for name in FAMILIES if (f := Family.of(past, chosen, name)).indices]
-    weights = sum(FAMILIES[family.name] for family in families)
+    families = [f for name in FAMILIES if (f := past.family(chosen, name)).indices]
+    weights = sum(FAMILIES[family.name] for family in families) + (FAMILIES[SLICE] if slices else 0)
     best: _Strangest | None = None
     for family in families:
         _score_results(results, family, weights, spec)
@@ -85,7 +99,20 @@ def _rank(results: list[FeatureResult], past: PastStatistics, chosen: NDArray[np
         p_value = family.p_value(score, weights)
         if best is None or (p_value, -score) < (best.p_value, -best.score):
             best = _Strangest(p_value, score, *family.columns[first])
+    if slices and (slice_finding := slices.farthest(spec.min_effect)):
+        p_value = slices.p_value(slice_finding.score, weights)
+        index = next((i for i, result in enumerate(results) if result.key == (slice_finding.feature, None)), None)
+        if index is not None and (best is None or (p_value, -slice_finding.score) < (best.p_value, -best.score)):
+            best = _Strangest(p_value, slice_finding.score, index, SLICE, slice_finding)
     return best
+
+
+def _name_slice(worst: FeatureResult, best: _Strangest, slices: SliceScores | None, spec: DriftSpec) -> SliceFinding | None:
+    """The slice to name beside the farthest feature: the one that is the finding, or a rare one of that feature."""
+    if slices is None or worst.statistic == SLICE:
+        return best.slice
+    slice_finding = slices.farthest(spec.min_effect, worst.feature) if worst.stratum is None else None
+    return slice_finding if slice_finding and slices.p_value(slice_finding.score, FAMILIES[SLICE]) <= spec.hold_at else None
 
 
 def _score_results(results: list[FeatureResult], family: Family, weights: int, spec: DriftSpec) -> None:

@@ -7,7 +7,7 @@ from lakehouse_assets.decisions.drift.texts import TEXT_STATISTICS
 
 # The families, and the weight of each family in the level. A family has a p-value of its own, since one
 # outlier of volume in a year would mask all smaller faults of shape otherwise.
-FAMILIES = {"shape": 4, "extremes": 1, "texts": 1, "distinct": 1, "missing": 1, "volume": 1}
+FAMILIES = {"shape": 4, "extremes": 1, "texts": 1, "distinct": 1, "missing": 1, "volume": 1, "slice": 2}
 _FAMILY_OF = {"signed": None, "low": "extremes", "high": "extremes"} | {
     name: name for name in ("distinct", "missing", "volume")
 }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_assets.decisions.drift.profiles import Key
+from lakehouse_assets.decisions.drift.slices import Slices
 
 Floats = NDArray[np.float64]
 Statistics = Mapping[Key, Mapping[str, float]]
@@ -25,7 +26,7 @@ FARTHEST_OFF = 1e100
 
 class StatisticHistory:
     """The statistics of the newest ``remember`` windows, ``{(feature, stratum): {"ks": …, "tail": …}}`` each, with the number
-    of their values as `SIZE`. A statistic that a window does not have is NaN.
+    of their values as `SIZE`. A statistic that a window does not have is NaN. Beside them the windows' slices.
     """
 
     def __init__(self, remember: int) -> None:
@@ -33,6 +34,7 @@ class StatisticHistory:
         self._columns: dict[Column, int] = {}
         self._labels: list[Any] = []
         self._values = np.full((0, 0), np.nan)
+        self._slices: list[Slices | None] = []
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -42,14 +44,25 @@ class StatisticHistory:
         """The label of each row's window."""
         return self._labels
 
-    def add(self, window: Any, statistics: Statistics) -> None:
+    @property
+    def slices(self) -> Sequence[Slices | None]:
+        """The slices of each row's window; None where it has none."""
+        return self._slices
+
+    def count_slices(self) -> int:
+        """Return the number of slices of the newest window that has some."""
+        return next((len(each.conditions) for each in reversed(self._slices) if each is not None), 0)
+
+    def add(self, window: Any, statistics: Statistics, slices: Slices | None = None) -> None:
         """Append one window; the oldest is dropped when there are too many."""
         self._labels.append(window)
+        self._slices.append(slices)
         for key, by_name in statistics.items():
             self._set(-1, key, by_name)
         self._grow(())
         if len(self._labels) > self._remember:
             self._labels.pop(0)
+            self._slices.pop(0)
             self._values = self._values[1:]
 
     def amend(self, window: Any, key: Key, statistics: Mapping[str, float]) -> None:

@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.drift.past_statistics import Family, PastStatist
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.relations import shift_effect
 from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.slice_scores import SLICE
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
 from lakehouse_assets.decisions.drift.statistic_history import SIZE, StatisticHistory
 
@@ -43,14 +44,19 @@ class Watch:
         return self.effect <= shift_effect(UNWATCHED)
 
 
-def find_watches(results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec) -> list[Watch]:
-    """How well each result is watched that is known in `hold_from` windows, by the statistics of its shape."""
+def find_watches(
+    results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec, *, with_slices: bool = False
+) -> list[Watch]:
+    """How well each result is watched that is known in `hold_from` windows, by the statistics of its shape. ``with_slices``:
+    whether slices have their share of the level.
+    """
     chosen = past.counts >= spec.hold_from
-    families = {name: family for name in FAMILIES if (family := Family.of(past, chosen, name)).indices}
+    families = {name: family for name in FAMILIES if (family := past.family(chosen, name)).indices}
     shape = families.get("shape")
     if shape is None:
         return []
-    score = _find_least_score(shape, sum(FAMILIES[name] for name in families), spec.hold_at)
+    weights = sum(FAMILIES[name] for name in families) + (FAMILIES[SLICE] if with_slices else 0)
+    score = _find_least_score(shape, weights, spec.hold_at)
     least: dict[int, list[tuple[float, str, Choice, float]]] = {}
     own_columns = [c for c in shape.indices if not past.columns[c][1].startswith(("spread ", "pair "))]
     spreads = np.nanstd(past.values[:, own_columns], axis=0)
@@ -77,7 +83,9 @@ def find_next_watches(history: StatisticHistory, spec: DriftSpec) -> list[Watch]
         for key, by_name in newest.items()
     ]
     sizes = {key: int(by_name.get(SIZE, 0)) for key, by_name in newest.items()}
-    return find_watches(results, PastStatistics.of(results, history, sizes, spec, _next_moment(history.windows)), spec)
+    past = PastStatistics.of(results, history, sizes, spec, _next_moment(history.windows))
+    slices = [each for each in history.slices if each is not None]
+    return find_watches(results, past, spec, with_slices=spec.slices and len(slices) >= spec.hold_from)
 
 
 def _next_moment(moments: Sequence[Any]) -> Any:

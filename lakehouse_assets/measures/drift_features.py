@@ -1,0 +1,52 @@
+"""All that the drift check measures of batches: profiles and relations, and the slices that follow from them.
+
+Belongs here: the two in their order, and batches that cannot be measured. Does not: either aggregation (profile, slices).
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.drift.profiles import Profile
+from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.measures.batches import isolate_failures, select_batches
+from lakehouse_assets.measures.profile import MAX_STRATA, measure_profiles
+from lakehouse_assets.measures.slices import add_slice_columns, measure_slices
+
+TOO_MANY_STRATA = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
+
+
+def measure_features(
+    staged: DataFrame, drift: DriftSpec, only: Batch | None = None
+) -> tuple[dict[Batch, list[Measurement]], set[Batch]]:
+    """Return what `measure_profiles` does, and the slices of each batch that has some, which take one more job."""
+    counted = add_slice_columns(drift)
+    measured, too_many_strata = measure_profiles(staged, counted, only)
+    slices = measure_slices(staged.where(F.col("_newest")), counted, measured)
+    added = {feature.name for feature in counted.features} - {feature.name for feature in drift.features}
+    results = {}
+    for batch, own in measured.items():
+        declared = [each for each in own if not (isinstance(each, Profile) and each.feature in added)]
+        results[batch] = [*declared, slices[batch]] if batch in slices else declared
+    return results, too_many_strata
+
+
+def profile_batches(
+    staged: DataFrame, drift: DriftSpec, batches: Sequence[Batch], *, personal: bool
+) -> tuple[dict[Batch, list[Measurement]], dict[Batch, str]]:
+    """Return each batch's profiles, relations and slices, and the errors of batches without them."""
+    profiles: dict[Batch, list[Measurement]] = {}
+    errors: dict[Batch, str] = {}
+
+    def attempt(some: Sequence[Batch]) -> None:
+        rows = staged if len(some) == len(batches) else select_batches(staged, some)
+        measured, too_many = measure_features(rows, drift, some[0] if len(some) == 1 else None)
+        profiles.update(measured)
+        errors.update(dict.fromkeys(too_many & set(some), TOO_MANY_STRATA))
+
+    for batch, message in isolate_failures(sorted(batches), attempt, personal=personal).items():
+        errors[batch] = f"the features could not be measured: {message}"
+    return profiles, errors
