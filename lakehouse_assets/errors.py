@@ -61,6 +61,10 @@ class LockedError(LakehouseError):
     exit_code = 6
 
 
+class LeaseLostError(LockedError):
+    """Another machine has taken over the table's lease, since this process did not renew it: its late commits are refused."""
+
+
 class RunFailedError(LakehouseError):
     """A Dagster run that a command started has failed."""
 

@@ -10,13 +10,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from lakehouse_assets.errors import ConfigError, ProjectMissing
 
 FILE = "pyproject.toml"
 SECTION = "tool.lakehouse"
 AssetKeyPart = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
+Lock = Literal["auto", "file", "lease"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 
@@ -45,6 +46,12 @@ class ProjectConfig(FrozenModel):
     """Spark's master. `LAKEHOUSE_SPARK_MASTER` wins."""
     spark_conf: Text | None = None
     """A file of Spark properties. `LAKEHOUSE_SPARK_CONF` wins."""
+    lock: Lock = "auto"
+    """`file`: a lock file, for one machine. `lease`: any number of machines. `auto`: `lease` on an object store, else `file`.
+    `LAKEHOUSE_LOCK` wins.
+    """
+    lease_seconds: float = Field(default=60, ge=1, le=3600)
+    """How long a lease lasts that its holder does not renew. `LAKEHOUSE_LEASE_SECONDS` wins."""
     asset_prefix: list[AssetKeyPart] = []
     """The first parts of every asset key."""
     executor: Literal["in_process", "project"] = "project"

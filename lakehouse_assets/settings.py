@@ -9,12 +9,13 @@ import re
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import get_args
 from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import Field, SecretStr
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
-from lakehouse_assets.project import FrozenModel, locate_project, read_config
+from lakehouse_assets.project import FrozenModel, Lock, locate_project, read_config
 
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
 OPENLINEAGE_SECRET = "OPENLINEAGE"  # noqa: S105 (as above)
@@ -114,6 +115,8 @@ class Settings(FrozenModel):
     project: Path | None = None
     tables: Path | None = None
     audits: Path | None = None
+    lock: Lock = "auto"
+    lease_seconds: float = Field(default=60, ge=1, le=3600)
     asset_prefix: tuple[str, ...] = ()
     executor: str = "in_process"
     single_step: bool = False
@@ -169,6 +172,8 @@ class Settings(FrozenModel):
             project=project,
             tables=path(config.tables),
             audits=path(config.audits) if config.audits else None,
+            lock=_lock(env, config.lock),
+            lease_seconds=_lease_seconds(env, config.lease_seconds),
             asset_prefix=tuple(config.asset_prefix),
             executor=config.executor,
             single_step=config.single_step,
@@ -216,6 +221,11 @@ class Settings(FrozenModel):
             return self.dagster_home / "data" / "locks" / sha256(self.root.rstrip("/").encode()).hexdigest()[:16]
         return Path(self.root) / "_locks"
 
+    @property
+    def is_leased(self) -> bool:
+        """Whether tables are written under leases, which hold on any number of machines, and not under lock files."""
+        return self.lock == "lease" or (self.lock == "auto" and is_url(self.root))
+
     def secret(self, name: str) -> str:
         """Return ``LAKEHOUSE_SECRET_<name>``. Raises EnvironmentMissing, naming the variable."""
         if name not in self.secrets:
@@ -262,6 +272,25 @@ class Settings(FrozenModel):
                 raise ConfigError(f"{path}:{number}: {key} is the lakehouse's own; {remedy}")
             properties[key] = _SECRET.sub(lambda name: self.secret(name[1]), value)
         return properties
+
+
+def _lock(env: Mapping[str, str], default: Lock) -> Lock:
+    text = env.get("LAKEHOUSE_LOCK") or default
+    lock = next((lock for lock in get_args(Lock) if lock == text), None)
+    if lock is None:
+        raise EnvironmentMissing(f"LAKEHOUSE_LOCK is {text!r}; one of {', '.join(get_args(Lock))} is wanted")
+    return lock
+
+
+def _lease_seconds(env: Mapping[str, str], default: float) -> float:
+    text = env.get("LAKEHOUSE_LEASE_SECONDS")
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 3600:
+        raise EnvironmentMissing(f"LAKEHOUSE_LEASE_SECONDS is {text!r}; a number of seconds from 1 to 3600 is wanted")
+    return value
 
 
 def _connection(env: Mapping[str, str], name: str) -> Connection:

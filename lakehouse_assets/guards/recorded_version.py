@@ -21,6 +21,7 @@ from lakehouse_assets.guards.guard_run import GuardRun
 from lakehouse_assets.guards.observed_table import GuardState, foreign_table, table_path
 from lakehouse_assets.guards.target import GuardTarget
 from lakehouse_assets.guards.version_rows import added_row_count, read_batch
+from lakehouse_assets.storage.staging_folder import staging_path
 
 
 def recorded_batch(record: ExtractionRecord) -> VersionBatch:
@@ -69,7 +70,7 @@ def target_of_decision(run: GuardRun, state: GuardState, decision: Decision, wai
     record = state.records[decision.batch]
     guard, batch = rules_without(run.guard, decision.ruleset, waived), recorded_batch(record)
     path = table_path(run.guard, run.settings)
-    folder = StagingFolder(run.spark, run.settings.path("staging", run.table))
+    folder = StagingFolder(run.spark, staging_path(run.settings, run.table))
     try:
         rows = require_frame(read_batch(run.spark, run.guard, path, batch, f"{folder.path}/added"))
         target = GuardTarget(

@@ -43,6 +43,7 @@ from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.staging_folder import staging_path
 
 # The gate's steps for a version. Without `publish`, nothing is written but the log and the baseline.
 APPLYING: tuple[Step, ...] = (quarantine, write, profiles, mark_applied)
@@ -68,7 +69,7 @@ def locked(run: GuardRun) -> Iterator[None]:
             complete_earlier_runs(run)
             yield
         finally:
-            delta.remove_folder(run.settings.path("staging", run.table))
+            delta.remove_folder(staging_path(run.settings, run.table))
 
 
 def complete_earlier_runs(run: GuardRun) -> None:
@@ -180,7 +181,7 @@ def _judge_record(run: GuardRun, state: GuardState, record: ExtractionRecord, ba
         logs.record_extractions(run.settings, [record])
         run.step("observed_done")
     path = table_path(run.guard, run.settings)
-    folder = StagingFolder(run.spark, run.settings.path("staging", run.table))
+    folder = StagingFolder(run.spark, staging_path(run.settings, run.table))
     try:
         rows = require_frame(read_batch(run.spark, run.guard, path, batch, f"{folder.path}/added"))
         target = GuardTarget(

@@ -33,6 +33,7 @@ from lakehouse_assets.guards.window_scan import (
     time_type,
 )
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.staging_folder import staging_path
 
 
 def record_changes(run: GuardRun, windows: GuardWindows, state: GuardState) -> None:
@@ -61,7 +62,7 @@ def record_changes(run: GuardRun, windows: GuardWindows, state: GuardState) -> N
 def _touched(
     run: GuardRun, windows: GuardWindows, state: GuardState, newest: TableState, now: datetime
 ) -> list[ExtractionRecord]:
-    folder = StagingFolder(run.spark, run.settings.path("staging", run.table))
+    folder = StagingFolder(run.spark, staging_path(run.settings, run.table))
     try:
         changes = changes_since(run, windows, newest, on_record.last_scan(state.records), f"{folder.path}/touched")
     finally:

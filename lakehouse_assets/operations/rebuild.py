@@ -26,6 +26,7 @@ from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import is_laid_out
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.silver_contract import apply_declarations, record_contract, refuse_violated
+from lakehouse_assets.storage.staging_folder import staging_path
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
 # Of damaged or lost silver, `silver_mended` follows; without a difference, neither is reached.
@@ -50,8 +51,9 @@ def rebuild(run: Run) -> Rebuilt:
     Silver that is lost, older or damaged is made anew, and all its rows count as gained. Raises RefusedError for a table of
     which nothing has been accepted, EvidenceError where bronze, quarantine or a log is damaged.
     """
-    path, folder = run.path("silver"), run.settings.path("staging", run.table, run.run_id)
+    path = run.path("silver")
     with table_lock(run.settings, run.table):
+        folder = staging_path(run.settings, run.table, run.run_id)
         mended = mend_silver(run)
         with completed_before(run):
             decisions = logs.decisions(run.settings, run.table)

@@ -24,6 +24,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import commit_metadata, delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.evidence import OUR_STEPS, measure_evidence
+from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.version_marks import find_last_mark, log_abandoned, read_last_mark, version_row
@@ -89,7 +90,9 @@ def _give_up(run: Run, accept: AcceptedLoss) -> int:
     ids = find_unknown_decisions(record, inventory)
     if ids:
         if delta.exists(path := run.path("silver")):
-            open_to_change(path).alter.set_table_properties({delta.MEANING: "none"}, raise_if_not_exists=False)
+            open_to_change(path).alter.set_table_properties(
+                {delta.MEANING: "none"}, raise_if_not_exists=False, commit_properties=guards.commit_properties(path)
+            )
         run.step("silver_marked")
         log_abandoned(run.settings, table, ids, run_id=run.run_id, by=accept.by, because=accept.because, at=run.clock())
     run.step("loss_logged")
@@ -101,7 +104,8 @@ def _give_up(run: Run, accept: AcceptedLoss) -> int:
 
 
 def _delete_decisions(path: str, ids: Collection[str]) -> None:
-    open_to_change(path).delete(f"decision_id IN ({', '.join(map(literal, sorted(ids)))})")
+    condition = f"decision_id IN ({', '.join(map(literal, sorted(ids)))})"
+    open_to_change(path).delete(condition, commit_properties=guards.commit_properties(path))
 
 
 def _forget_orphans(run: Run, ids: Collection[str]) -> int:

@@ -29,6 +29,7 @@ from lakehouse_assets.storage.evidence import (
     measure_evidence,
     measure_silver_evidence,
 )
+from lakehouse_assets.storage.leases.guards import commit_properties
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.version_marks import read_last_mark
@@ -170,7 +171,8 @@ def restore_profiles(run: Run) -> int:
             return 0
         forget_lost_files(files)
     if rewritten := [d.decision_id for d in restorable if d.decision_id in doubled]:
-        open_to_change(files.path).delete(f"decision_id IN ({', '.join(map(literal, rewritten))})")
+        condition = f"decision_id IN ({', '.join(map(literal, rewritten))})"
+        open_to_change(files.path).delete(condition, commit_properties=commit_properties(files.path))
     write_profiles(settings, table, restorable)
     if restorable:
         run.step(f"profiles_of_{len(restorable)}_windows_restored")

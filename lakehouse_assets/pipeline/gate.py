@@ -31,6 +31,7 @@ from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets.storage.check_results import project_check_results
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.session_properties import plan_for_few_rows
+from lakehouse_assets.storage.staging_folder import staging_path
 
 AnyRun = TypeVar("AnyRun", Run, GoldRun, FrameRun)
 
@@ -253,7 +254,7 @@ def locked(run: Run | GoldRun) -> Iterator[None]:
         try:
             yield
         finally:
-            delta.remove_folder(run.settings.path("staging", run.table))
+            delta.remove_folder(staging_path(run.settings, run.table))
 
 
 def run_steps(target: Target[Any], steps: Sequence[Step]) -> None:

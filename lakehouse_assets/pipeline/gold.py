@@ -37,6 +37,7 @@ from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.column_comments import with_units
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import overwrite
+from lakehouse_assets.storage.staging_folder import staging_path
 
 
 def _run_as_judged(run: GoldRun, decision: Decision) -> GoldRun:
@@ -134,7 +135,7 @@ class GoldTarget(Target[GoldRun]):
                 continue
             rows.drop("extraction_seq", *[c for c in rows.columns if c.startswith("_")]).createOrReplaceTempView(name)
             others[name.removeprefix("silver_")] = table
-        path = self.run.settings.path("staging", self.run.table, self.run.run_id)
+        path = staging_path(self.run.settings, self.run.table, self.run.run_id)
         store = partial(write_once, spark, path=path)
         return stage_gold(self.run, (self.at, self.number), spark.sql(self.run.query.limited), others, store)
 

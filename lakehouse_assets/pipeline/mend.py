@@ -22,6 +22,7 @@ from lakehouse_assets.pipeline.table_source import only_in_bronze, settled_sourc
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.staging_folder import staging_path
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
 MEND = ("bronze_mended", "quarantine_mended", "silver_rebuilt", "silver_mended")
@@ -93,7 +94,7 @@ def mend_quarantine(run: Run) -> int:
     for target in targets:
         quarantine(target)
     run.step("quarantine_mended")
-    delta.remove_folder(run.settings.path("staging", run.table))
+    delta.remove_folder(staging_path(run.settings, run.table))
     return len(decisions)
 
 

@@ -54,6 +54,7 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.delta_reads import read_windows
 from lakehouse_assets.storage.silver_contract import apply_declarations
+from lakehouse_assets.storage.staging_folder import staging_path
 
 
 @dataclass
@@ -120,7 +121,7 @@ class SilverTarget(Target[Run]):
         if unapplied := ledger.unapplied_decisions(self.log):
             for target in decided_targets(self.run, logs.with_evidence(settings, table, unapplied), self.log):
                 run_steps(target, RECOVERING)
-            delta.remove_folder(settings.path("staging", table))
+            delta.remove_folder(staging_path(settings, table))
             self.log = logs.decisions(settings, table)
 
     def stage_rows(self) -> tuple[DataFrame, Broken]:
@@ -133,7 +134,7 @@ class SilverTarget(Target[Run]):
             tables = reference_tables_at(run, self.inputs)
         folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else run.run_id
         few = are_few(self.records)
-        path = run.settings.path("staging", run.table, folder)
+        path = staging_path(run.settings, run.table, folder)
         store: Store = partial(write_once, run.spark, path=path, few=few)
         scan = ObservedScan(self.batches[0], self.plan) if len(self.records) == 1 and not self.decisions else None
         if scan is not None:

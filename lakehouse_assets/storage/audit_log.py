@@ -29,6 +29,7 @@ AUDITS = LogTable(
     ),
     partition_by=(),
     properties={"delta.appendOnly": "true"},
+    under_lease=False,
 )
 
 

@@ -7,13 +7,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from deltalake import Transaction
 from pyarrow import ArrowException
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.log_table import LogTable, log_schema
+from lakehouse_assets.storage.opened_tables import open_to_change
 
 CHECK_RESULTS = LogTable(
     "check_results",
@@ -22,6 +24,7 @@ CHECK_RESULTS = LogTable(
         " severity text!, status text!, effect text!, waived flag!, failed_rows long!, message text!, observed text!,"
         " run_id text!, decided_at moment!, applied_at moment!"
     ),
+    under_lease=False,
 )
 _OF_DECISION = (
     "table", "decision_id", "number", "p_extracted_at", "extraction_seq", "run_id", "decided_at", "applied_at",
@@ -35,11 +38,14 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
     and none is doubled. Rows of lost data files are appended again. Raises LockedError if another process writes for longer
     than the wait.
     """
+    path = CHECK_RESULTS.path(settings)
     with CHECK_RESULTS.lock(settings, wait_seconds):
+        # Without a lock, the commit is refused if another process has projected the table since this was opened.
+        log = open_to_change(path) if settings.is_leased and delta.exists(path) else None
         try:
             projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
         except (OSError, ArrowException):
-            if not (files := TableFiles(CHECK_RESULTS.path(settings))).absent:
+            if not (files := TableFiles(path)).absent:
                 raise
             forget_lost_files(files)
             projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
@@ -47,7 +53,8 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
         missing = [d for d in applied if d.decision_id not in projected]
         rows = [row for d in logs.with_evidence(settings, table, missing, ["checks"]) for row in _rows(d)]
         if rows:
-            CHECK_RESULTS.append(settings, rows)
+            claims = [Transaction(f"lakehouse.check_results.{table}", missing[-1].number)] if settings.is_leased else []
+            CHECK_RESULTS.append(settings, rows, claims, log)
         return len(rows)
 
 

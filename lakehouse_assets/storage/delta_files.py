@@ -21,6 +21,7 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.settings import is_url
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.leases.guards import commit_properties
 from lakehouse_assets.storage.opened_tables import open_to_change
 
 if TYPE_CHECKING:
@@ -202,4 +203,4 @@ def forget_lost_files(files: TableFiles) -> None:
         path = f"{base}/{unquote(row['path'])}"
         if filesystem.get_file_info(path).type is fs.FileType.File:
             filesystem.move(path, f"{path}.damaged")
-    open_to_change(files.path).repair()
+    open_to_change(files.path).repair(commit_properties=commit_properties(files.path))

@@ -17,6 +17,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import commit_metadata
 from lakehouse_assets.storage.baseline import BaselineEvent, baseline_events
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.leases import FENCE
 from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS, decisions_from_rows, extractions_from_rows
 from lakehouse_assets.storage.source_positions import measure_positions
 from lakehouse_assets.storage.version_marks import Mark, abandoned_decisions, find_last_mark, read_last_mark
@@ -29,7 +30,9 @@ EXTRACTIONS_READ = 100
 PROFILE_IDENTITY = ("decision_id", "p_extracted_at", "feature", "stratum")
 OUR_STEPS = frozenset({"silver", "rebuild"})
 # They leave the rows as they are. Of any other program's commit its file says whether rows changed.
-ROWLESS_OPERATIONS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMNS", "CHANGE COLUMN"})
+ROWLESS_OPERATIONS = frozenset(
+    {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMNS", "CHANGE COLUMN", FENCE}
+)
 
 
 def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[LoggedEvidence, Inventory]:

@@ -1,24 +1,36 @@
-"""One writer per table: a lock file under the lake, since local Delta alone loses commits across processes.
+"""One writer per table: a lock file of this machine, or a lease where several machines write the lake.
 
-Belongs here: taking and naming the lock. Does not: the work under it. It covers the processes of one machine.
+Belongs here: choosing between the two, and holding it. Does not: the work under it, or what a lease is (leases).
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lakehouse_assets.errors import LockedError
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
+from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
+
+HOST_FILE = "host"
 
 
 @contextmanager
 def table_lock(settings: Settings, table: str, wait_seconds: float = 900) -> Iterator[None]:
-    """Hold the table's lock, re-entrant in one process. Raises LockedError after the wait, and DiskError."""
+    """Hold the table's lock, or its lease; re-entrant in one process. Raises LockedError after the wait, DiskError,
+    RefusedError for a lake of another machine, and LeaseLostError if the lease was taken over meanwhile.
+    """
+    with _lease(settings, table, wait_seconds) if settings.is_leased else _file_lock(settings, table, wait_seconds):
+        yield
+
+
+@contextmanager
+def _file_lock(settings: Settings, table: str, wait_seconds: float) -> Iterator[None]:
     try:
         with raise_disk_errors(settings):
             settings.locks.mkdir(parents=True, exist_ok=True)
+            refuse_other_host(settings)
             lock = FileLock(settings.locks / f"{table}.lock", is_singleton=True)
             with lock.acquire(timeout=wait_seconds):
                 yield
@@ -27,3 +39,74 @@ def table_lock(settings: Settings, table: str, wait_seconds: float = 900) -> Ite
             f"{table} is being written by another process for more than {wait_seconds:.0f} s ({settings.locks / table}.lock); "
             "wait for that run to end, or stop it"
         ) from None
+
+
+@contextmanager
+def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None]:
+    # What one machine needs not load.
+    from lakehouse_assets.storage.leases import guards  # noqa: PLC0415
+    from lakehouse_assets.storage.leases.fencing import fence  # noqa: PLC0415
+    from lakehouse_assets.storage.leases.holding import lease_holder, lost_message  # noqa: PLC0415
+
+    holder = lease_holder(settings.root, settings.lease_seconds)
+    with raise_disk_errors(settings):
+        lease = holder.enter(table, wait_seconds)
+        try:
+            if lease.took_over:
+                fence(holder.files, lease.name, lease.number)
+                lease.took_over = False
+            guards.begin_writes(settings, lease)
+        except BaseException:
+            holder.abandon(lease)
+            raise
+        try:
+            yield
+        except LeaseLostError:
+            raise
+        except Exception as error:
+            if guards.is_fenced(error):
+                lease.is_lost = True
+                raise LeaseLostError(lost_message(table)) from error
+            raise
+        finally:
+            if lease.users == 1:
+                guards.end_writes(settings, lease)
+            holder.leave(lease)
+
+
+def refuse_other_host(settings: Settings) -> None:
+    """Raise RefusedError if another machine has written this lake, or writes it under leases: a lock file protects neither."""
+    if is_url(settings.root):
+        return
+    from lakehouse_assets.storage.leases.process_identity import host_name  # noqa: PLC0415
+
+    path = settings.locks / HOST_FILE
+    host = _read_host(path) or _record_host(path, host_name())
+    advice = "set `lock: lease` there and here (LAKEHOUSE_LOCK=lease, or `lock` under [tool.lakehouse])"
+    if host != host_name():
+        raise RefusedError(
+            f"{settings.root} is written by the machine {host}, and this is {host_name()}: a lock file holds on one machine."
+            f" To write it from several machines, {advice}. If it has moved here for good, delete {path}"
+        )
+    leases = Path(settings.root) / "_leases"
+    if leases.is_dir():
+        raise RefusedError(
+            f"{settings.root} is written under leases, and this process would use lock files: {advice}."
+            f" If only this machine writes it from now on, delete {leases} while nothing runs"
+        )
+
+
+def _read_host(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _record_host(path: Path, host: str) -> str:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(f"{host}\n")
+    except FileExistsError:
+        return _read_host(path) or host
+    return host

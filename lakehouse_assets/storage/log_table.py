@@ -4,14 +4,16 @@ Belongs here: what every log needs. Does not: what a row means (logs, baseline, 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable, Transaction
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.log_files import read_log
 from lakehouse_assets.storage.newest_values import NewestValues
@@ -38,20 +40,25 @@ def log_schema(columns: str, **kinds: pa.DataType) -> pa.Schema:
 
 @dataclass(frozen=True)
 class LogTable:
-    """``name``: its folder. ``properties``: Delta's, at creation. A log without a partition column is small."""
+    """``name``: its folder. ``properties``: Delta's, at creation. A log without a partition column is small. ``under_lease``:
+    rows of a table are written by the holder of its lease only.
+    """
 
     name: str
     schema: pa.Schema
     partition_by: Sequence[str] = ("table",)
     properties: Mapping[str, str | None] = field(default_factory=dict)
+    under_lease: bool = True
 
     def path(self, settings: Settings) -> str:
         """Return its path in the lake."""
         return settings.path("ops", self.name)
 
     def lock(self, settings: Settings, wait_seconds: float = 900) -> AbstractContextManager[None]:
-        """Return the log's lock, to read and append as one. Raises LockedError after the wait."""
-        return table_lock(settings, f"ops_{self.name}", wait_seconds)
+        """Return the log's lock, to read and append as one. Raises LockedError after the wait. Under leases there is none: the
+        table's lease orders its rows, and commits of other tables do not conflict.
+        """
+        return nullcontext() if settings.is_leased else table_lock(settings, f"ops_{self.name}", wait_seconds)
 
     def read(self, settings: Settings, columns: Sequence[str] | None = None, filters: Filters = ()) -> list[dict[str, Any]]:
         """Return the rows that all filters select; none if nothing was written."""
@@ -70,8 +77,27 @@ class LogTable:
                 _decoded.put(key, decoded)
         return list(decoded)
 
-    def append(self, settings: Settings, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows in one commit, under the log's lock."""
+    def append(
+        self,
+        settings: Settings,
+        rows: Sequence[Mapping[str, Any]],
+        claims: Sequence[Transaction] = (),
+        after: DeltaTable | None = None,
+    ) -> None:
+        """Append rows in one commit, under the log's lock or the table's lease. ``claims``, ``after``: as of `append_arrow`.
+
+        Raises LeaseLostError if another process has taken the lease over.
+        """
+        transactions = list(claims)
+        if settings.is_leased:
+            tables = {row["table"] for row in rows}
+            transactions += guards.log_transactions(settings, tables, required=self.under_lease)
         with self.lock(settings):
-            table = pa.Table.from_pylist(rows, self.schema)
-            delta.append_arrow(table, self.path(settings), partition_by=self.partition_by, configuration=self.properties)
+            delta.append_arrow(
+                pa.Table.from_pylist(rows, self.schema),
+                self.path(settings),
+                partition_by=self.partition_by,
+                configuration=self.properties,
+                transactions=transactions,
+                after=after,
+            )

@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionReco
 from lakehouse_assets.decisions.outcome import Outcome
 from lakehouse_assets.decisions.verdict import reasons_of, verdict_with
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.decision_claims import claim_numbers
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 
 EXTRACTIONS = LogTable(
@@ -197,8 +198,12 @@ def read_drift(settings: Settings, table: str, first: datetime, last: datetime) 
 
 
 def log_decisions(settings: Settings, decisions: Sequence[Decision]) -> None:
-    """Append all decisions of a run in one commit, before anything is published: the write-ahead log."""
-    DECISIONS.append(settings, [decision_row(decision) for decision in decisions])
+    """Append all decisions of a run in one commit, before anything is published: the write-ahead log.
+
+    Where several machines write, their numbers are claimed by that commit. Raises RefusedError if a number is taken.
+    """
+    log, claims = claim_numbers(settings, DECISIONS, decisions)
+    DECISIONS.append(settings, [decision_row(decision) for decision in decisions], claims, log)
 
 
 def restore_entries(settings: Settings, decisions: Sequence[Decision], marks: Sequence[Mapping[str, Any]]) -> None:

@@ -10,6 +10,7 @@ import os
 from deltalake import DeltaTable
 
 from lakehouse_assets.settings import ObjectStore, is_url
+from lakehouse_assets.storage.leases.guards import require_unfenced, table_transactions
 from lakehouse_assets.storage.newest_values import NewestValues
 
 # Above it, the log of a table is read each time.
@@ -34,8 +35,12 @@ def open_table(path: str, number: int | None = None) -> DeltaTable:
 
 
 def open_to_change(path: str, number: int | None = None) -> DeltaTable:
-    """Return the same, to delete, repair or alter: an object of the caller's own."""
-    return DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
+    """Return the same, to delete, repair or alter: an object of the caller's own. Raises LeaseLostError if this process writes
+    the table under a lease that was taken over.
+    """
+    table = DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
+    require_unfenced(table, table_transactions(path))
+    return table
 
 
 def _log_state(path: str) -> int | None:

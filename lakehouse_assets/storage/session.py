@@ -22,6 +22,8 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.settings import ObjectStore, Settings
 from lakehouse_assets.storage.jar_names import join_jars
+from lakehouse_assets.storage.leases import guards
+from lakehouse_assets.storage.log_store import JAR, log_store_properties
 from lakehouse_assets.storage.sql_functions import register_functions
 
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
@@ -149,6 +151,9 @@ def spark_properties(settings: Settings) -> dict[str, str]:
             )
         if for_s3:
             properties["spark.jars"] = ",".join([*jars, *for_s3])
+    if settings.is_leased:
+        properties |= log_store_properties()
+        properties["spark.jars"] = ",".join(join_jars(properties.get("spark.jars", ""), str(JAR)))
     return _with_own(properties, own_properties)
 
 
@@ -207,6 +212,8 @@ def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
     jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.net.URI(LOG4J.as_uri()))
     session.sparkContext.setLogLevel("ERROR")
     register_functions(session)
+    if settings.is_leased:
+        guards.announce_guards(settings)
     return session
 
 
