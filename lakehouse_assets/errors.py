@@ -62,7 +62,16 @@ class LockedError(LakehouseError):
 
 
 class LeaseLostError(LockedError):
-    """Another machine has taken over the table's lease, since this process did not renew it: its late commits are refused."""
+    """Another process has taken over a lease, since this one did not renew it: its late commits are refused. ``name``: of the
+    lease.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name}: another process has taken over this table's lease, since this one did not renew it in time; what it had"
+            " not committed by then is not written. Run it again"
+        )
+        self.name = name
 
 
 class RunFailedError(LakehouseError):

@@ -12,6 +12,7 @@ from filelock import FileLock
 from pydantic import SecretStr
 
 from lakehouse_assets.settings import Connection, Settings
+from lakehouse_assets.storage.log_store import JAR
 from lakehouse_assets.storage.session import (
     JARS,
     JARS_FOR_AVRO,
@@ -57,7 +58,8 @@ def spark(tmp_path_factory):
         "spark.sql.sources.parallelPartitionDiscovery.parallelism 2\n"
         "spark.databricks.delta.delta.log.cacheSize 50\nspark.driver.memory 1536m\nspark.sql.ui.explainMode simple\n"
         f"spark.default.parallelism 2\n{JAVA_OPTIONS} {spark_properties(settings)[JAVA_OPTIONS]} {compilers}\n"
-        f"{FOR_THREE_ROWS}"
+        f"{FOR_THREE_ROWS}\n"
+        f"spark.jars {JAR}\n"  # tests of leases turn it on in this session
     )
     settings = settings.model_copy(update={"spark_conf": conf})
     session = build_session(settings, "tests")

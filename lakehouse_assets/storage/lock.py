@@ -12,6 +12,8 @@ from filelock import FileLock, Timeout
 from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
+from lakehouse_assets.storage.leases import guards
+from lakehouse_assets.storage.leases.process_identity import host_name
 
 HOST_FILE = "host"
 
@@ -43,10 +45,8 @@ def _file_lock(settings: Settings, table: str, wait_seconds: float) -> Iterator[
 
 @contextmanager
 def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None]:
-    # What one machine needs not load.
-    from lakehouse_assets.storage.leases import guards  # noqa: PLC0415
-    from lakehouse_assets.storage.leases.fencing import fence  # noqa: PLC0415
-    from lakehouse_assets.storage.leases.holding import lease_holder, lost_message  # noqa: PLC0415
+    from lakehouse_assets.storage.leases.fencing import fence  # noqa: PLC0415 (a client of stores, which one machine needs not)
+    from lakehouse_assets.storage.leases.holding import lease_holder  # noqa: PLC0415 (the same)
 
     holder = lease_holder(settings.root, settings.lease_seconds)
     with raise_disk_errors(settings):
@@ -61,12 +61,13 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
             raise
         try:
             yield
-        except LeaseLostError:
+        except LeaseLostError as error:
+            lease.is_lost |= error.name == table
             raise
         except Exception as error:
             if guards.is_fenced(error):
                 lease.is_lost = True
-                raise LeaseLostError(lost_message(table)) from error
+                raise LeaseLostError(table) from error
             raise
         finally:
             if lease.users == 1:
@@ -78,8 +79,6 @@ def refuse_other_host(settings: Settings) -> None:
     """Raise RefusedError if another machine has written this lake, or writes it under leases: a lock file protects neither."""
     if is_url(settings.root):
         return
-    from lakehouse_assets.storage.leases.process_identity import host_name  # noqa: PLC0415
-
     path = settings.locks / HOST_FILE
     host = _read_host(path) or _record_host(path, host_name())
     advice = "set `lock: lease` there and here (LAKEHOUSE_LOCK=lease, or `lock` under [tool.lakehouse])"

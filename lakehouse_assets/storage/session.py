@@ -151,10 +151,12 @@ def spark_properties(settings: Settings) -> dict[str, str]:
             )
         if for_s3:
             properties["spark.jars"] = ",".join([*jars, *for_s3])
-    if settings.is_leased:
-        properties |= log_store_properties()
-        properties["spark.jars"] = ",".join(join_jars(properties.get("spark.jars", ""), str(JAR)))
-    return _with_own(properties, own_properties)
+    return _with_own(_with_log_store(properties) if settings.is_leased else properties, own_properties)
+
+
+def _with_log_store(properties: Mapping[str, str]) -> dict[str, str]:
+    jars = ",".join(join_jars(properties.get("spark.jars", ""), str(JAR)))
+    return {**properties, **log_store_properties(), "spark.jars": jars}
 
 
 def _with_own(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.settings import ObjectStore, Settings
 from lakehouse_assets.storage import delta, session
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.log_store import JAR
 
 KEYS = {"AWS_ACCESS_KEY_ID": "who-i-am", "AWS_SECRET_ACCESS_KEY": "what-i-know", "AWS_SESSION_TOKEN": "for-an-hour"}
 LOCAL_SERVER = {**KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}
@@ -57,7 +58,7 @@ def test_keys_are_in_no_setting_and_no_property(monkeypatch, tmp_path):
     properties = session.spark_properties(settings)
     shown_text = repr(settings) + settings.model_dump_json() + repr(ObjectStore.from_environment()) + repr(properties)
     assert not [value for value in KEYS.values() if value in shown_text]
-    assert properties["spark.jars"].endswith("hadoop-aws.jar")
+    assert properties["spark.jars"].split(",")[-2:] == [str(tmp_path / "hadoop-aws.jar"), str(JAR)]
 
 
 def test_without_the_jars_the_message_names_the_fix(monkeypatch, tmp_path):
@@ -77,7 +78,8 @@ def test_a_lake_on_disk_has_no_part_of_it(monkeypatch, settings):
 
 def test_each_lake_on_a_store_has_locks_of_its_own(tmp_path):
     one, other = (
-        Settings(root=f"s3a://bucket/{name}", landing=str(tmp_path), dagster_home=tmp_path) for name in ("one", "other")
+        Settings(root=f"s3a://bucket/{name}", landing=str(tmp_path), dagster_home=tmp_path, lock="file")
+        for name in ("one", "other")
     )
     assert one.locks.is_relative_to(tmp_path)
     with table_lock(one, "weather"), table_lock(other, "weather", wait_seconds=0):

@@ -4,13 +4,15 @@ Belongs here: listing, creating and removing these files, on a disk and on every
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
 import obstore
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
 from lakehouse_assets.errors import EnvironmentMissing
@@ -51,12 +53,14 @@ class LeaseFiles:
 
     def find_newest(self, name: str) -> NewestFile | None:
         """Return the file with the highest number; None before the first. Removes files that are older than needed."""
-        listed = obstore.list(self.store, prefix=f"{FOLDER}/{name}/").collect()
+        with self._answering():
+            listed = obstore.list(self.store, prefix=f"{FOLDER}/{name}/").collect()
         numbers = sorted((int(stem), file["size"]) for file in listed if (stem := _stem(file["path"])).isdecimal())
         if not numbers:
             return None
         if len(numbers) > MOST_FILES:
-            obstore.delete(self.store, [_path(name, number) for number, _ in numbers[: -MOST_FILES // 2]])
+            with self._answering():
+                obstore.delete(self.store, [_path(name, number) for number, _ in numbers[: -MOST_FILES // 2]])
         number, size = numbers[-1]
         return NewestFile(number, size == 0)
 
@@ -65,7 +69,8 @@ class LeaseFiles:
         request may be lost, and its repetition is refused.
         """
         try:
-            obstore.put(self.store, _path(name, number), content, mode="create")
+            with self._answering():
+                obstore.put(self.store, _path(name, number), content, mode="create")
         except AlreadyExistsError:
             return bool(content) and self.read(name, number) == content
         return True
@@ -73,9 +78,20 @@ class LeaseFiles:
     def read(self, name: str, number: int) -> bytes | None:
         """Return the content of a file; None if it is gone."""
         try:
-            return bytes(obstore.get(self.store, _path(name, number)).bytes())
+            with self._answering():
+                return bytes(obstore.get(self.store, _path(name, number)).bytes())
         except FileNotFoundError:
             return None
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except AlreadyExistsError:
+            raise
+        except BaseError as error:
+            reason = str(error).splitlines()[0]
+            raise EnvironmentMissing(f"the leases of {self.root} cannot be reached: {reason}") from error
 
     def require_conditions(self, name: str, number: int) -> None:
         """Raise EnvironmentMissing if the store writes over an existing file although it was asked not to."""

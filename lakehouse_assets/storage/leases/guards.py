@@ -10,19 +10,21 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from lakehouse_assets.errors import LeaseLostError, java_causes
+from lakehouse_assets.errors import LeaseLostError, LockedError, java_causes
 from lakehouse_assets.settings import Settings, is_url
-from lakehouse_assets.storage.leases.holding import Lease, lost_message
+
+if TYPE_CHECKING:
+    from lakehouse_assets.storage.leases.holding import Lease
 
 LAYERS = ("bronze", "silver", "quarantine", "baseline", "gold")
 PREFIX = "lakehouse.lease."
 LOST = "LAKEHOUSE_LEASE_LOST"
-_guards: dict[str, Lease] = {}
+_guards: "dict[str, Lease]" = {}
 
 
 def guarded_tables(name: str) -> list[str]:
@@ -35,21 +37,21 @@ def guarded_tables(name: str) -> list[str]:
     return [*tables, f"gold/{name.removeprefix('gold_')}"] if name.startswith("gold_") else tables
 
 
-def begin_writes(settings: Settings, lease: Lease) -> None:
+def begin_writes(settings: Settings, lease: "Lease") -> None:
     """Let this process write the lease's tables."""
     for table in guarded_tables(lease.name):
         _guards[settings.path(table)] = lease
         _set_property("lakehouse.lease", settings.path(table), str(lease.number))
 
 
-def end_writes(settings: Settings, lease: Lease) -> None:
+def end_writes(settings: Settings, lease: "Lease") -> None:
     """Let this process write the lease's tables no more."""
     for table in guarded_tables(lease.name):
         _guards.pop(settings.path(table), None)
         _set_property("lakehouse.lease", settings.path(table), None)
 
 
-def lease_of(settings: Settings, name: str) -> Lease | None:
+def lease_of(settings: Settings, name: str) -> "Lease | None":
     """Return the lease of a name within its block; None outside, and where lock files are used."""
     return _guards.get(settings.path("silver", name))
 
@@ -78,19 +80,17 @@ def table_transactions(path: str) -> list[Transaction]:
 def log_transactions(settings: Settings, names: Iterable[str], *, required: bool) -> list[Transaction]:
     """Return the transactions of a log's commit with rows of these tables: the number of each lease that this process holds.
 
-    ``required``: whether such rows are written under the table's lease only. Raises LeaseLostError without it.
+    ``required``: whether such rows are written under the table's lease only. Raises LockedError without it.
     """
     leases = {name: lease_of(settings, name) for name in sorted(set(names))}
     if required and (missing := [name for name, lease in leases.items() if lease is None]):
-        raise LeaseLostError(
-            f"{missing[0]}: its rows of the logs are written under its lease, and this process does not hold it"
-        )
+        raise LockedError(f"{missing[0]}: the logs take its rows under its lease only, and this process does not hold it")
     return [_transaction(lease) for lease in leases.values() if lease is not None]
 
 
-def _transaction(lease: Lease) -> Transaction:
+def _transaction(lease: "Lease") -> Transaction:
     if lease.is_lost:
-        raise LeaseLostError(lost_message(lease.name))
+        raise LeaseLostError(lease.name)
     return Transaction(application(lease.name), lease.number)
 
 
@@ -99,7 +99,7 @@ def require_unfenced(table: DeltaTable, transactions: Iterable[Transaction]) -> 
     for transaction in transactions:
         number = table.transaction_version(transaction.app_id)
         if number is not None and number > transaction.version:
-            raise LeaseLostError(lost_message(transaction.app_id.removeprefix(PREFIX)))
+            raise LeaseLostError(transaction.app_id.removeprefix(PREFIX))
 
 
 def is_fenced(error: BaseException) -> bool:

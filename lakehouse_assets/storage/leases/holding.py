@@ -125,7 +125,7 @@ class LeaseHolder:
         """Return the lease of a name, None if this process has none. Raises LeaseLostError if it was taken over."""
         lease = self.leases.get(name)
         if lease is not None and lease.is_lost:
-            raise LeaseLostError(lost_message(name))
+            raise LeaseLostError(name)
         return lease
 
     def _use_current(self, name: str) -> Lease | None:
@@ -146,7 +146,7 @@ class LeaseHolder:
             return lease
         self.leave(lease)
         if lease.users:
-            raise LeaseLostError(lost_message(name))
+            raise LeaseLostError(name)
         return None
 
     def _acquire(self, name: str, wait_seconds: float) -> Lease:
@@ -231,14 +231,6 @@ def _decode(content: bytes | None) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def lost_message(name: str) -> str:
-    """Return the message of a lease that another process has taken over."""
-    return (
-        f"{name}: another process has taken over this table's lease, since this one did not renew it in time; what it had not"
-        " committed by then is not written. Run it again"
-    )
-
-
 def _locked_message(name: str, record: dict[str, Any], wait_seconds: float) -> str:
     holder = f"process {record['pid']} on {record['host']}" if {"pid", "host"} <= record.keys() else "another process"
     return f"{name} is being written by {holder} for more than {wait_seconds:.0f} s; wait for that run to end, or stop it"
@@ -253,11 +245,6 @@ def lease_holder(root: str, seconds: float) -> LeaseHolder:
     if root not in _holders:
         _holders[root] = LeaseHolder(LeaseFiles(root), seconds)
     return _holders[root]
-
-
-def held_leases(root: str) -> LeaseHolder | None:
-    """Return this process's leases on a lake; None if it never had one."""
-    return _holders.get(root.rstrip("/"))
 
 
 @atexit.register

@@ -119,10 +119,13 @@ public final class LeasedLogStore extends HadoopFileSystemLogStore {
   /** The highest number that any commit up to a version states. It only grows, so that the newest one states it. */
   private long highestNumber(Path folder, String log, long version, Configuration conf) throws IOException {
     long[] before = NUMBERS.getOrDefault(log, new long[] {-1, 0});
-    for (long each = version; each > before[0]; each--) {
-      byte[] content = readAll(new Path(folder, String.format("%020d.json", each)), conf);
+    for (long each = version; each == version || each > before[0]; each--) {
+      byte[] content = each < 0 ? null : readAll(new Path(folder, String.format("%020d.json", each)), conf);
+      if (content == null && each == version && version >= 0) {
+        throw new IOException(log + " has no version " + version + ": the table was removed meanwhile");
+      }
       if (content == null) {
-        break; // removed by the log's own clean-up
+        break; // the table's first version, or removed by the log's own clean-up
       }
       String lines = new String(content, StandardCharsets.UTF_8);
       Matcher number = NUMBER.matcher(lines.substring(0, Math.max(lines.indexOf('\n'), 0)));

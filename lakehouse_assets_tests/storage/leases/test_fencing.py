@@ -1,0 +1,310 @@
+"""After a takeover every kind of commit of the former holder is refused, on real Delta: Spark's by the log store, those of
+`deltalake` by application transactions. And each log store's file is created once.
+
+Belongs here: one late commit at a time. Does not: whole runs of several processes (chaos/).
+"""
+
+import json
+import re
+import threading
+import zipfile
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from delta.tables import DeltaTable
+from deltalake import DeltaTable as LightTable
+from deltalake.exceptions import CommitFailedError
+
+from lakehouse_assets import storage
+from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
+from lakehouse_assets.storage import delta, delta_writes, logs
+from lakehouse_assets.storage.decision_claims import claim_numbers
+from lakehouse_assets.storage.leases import guards
+from lakehouse_assets.storage.leases.fencing import LOGS, fence
+from lakehouse_assets.storage.leases.files import LeaseFiles
+from lakehouse_assets.storage.leases.holding import LeaseHolder, lease_holder
+from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.log_store import JAR, SOURCE_DIGEST, digest_source, log_store_properties
+from lakehouse_assets.storage.opened_tables import open_to_change
+from lakehouse_assets.storage.source_positions import POSITIONS
+from lakehouse_assets.storage.staging_folder import staging_path
+from lakehouse_assets_tests.logbook import decided
+
+CODE = Path(storage.__file__).parent
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def leased(settings):
+    """A lake that several machines write."""
+    return settings.model_copy(update={"lock": "lease", "lease_seconds": 60})
+
+
+@pytest.fixture
+def leased_spark(spark, leased):
+    """The tests' session, whose Delta tables that are opened from now on have the log store of leases."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    for key, value in log_store_properties().items():
+        conf.set(key, value)
+    guards.announce_guards(leased)
+    yield spark
+    for key in log_store_properties():
+        conf.remove(key)
+
+
+def take_over(settings, name="weather"):
+    """Another machine finds the lease lapsed, and takes it over."""
+    files = LeaseFiles(settings.root)
+    number = files.find_newest(name).number + 1
+    assert LeaseHolder(files, 60)._claim(name, number)
+    fence(files, name, number)
+    return number
+
+
+@contextmanager
+def taken_over_within(settings):
+    """A block of a process whose lease is taken over while it sleeps in it. It must end with LeaseLostError."""
+    with pytest.raises(LeaseLostError, match="taken over"), table_lock(settings, "weather"):
+        yield
+    holder = lease_holder(settings.root, 60)
+    assert "weather" not in holder.leases or holder.leases["weather"].is_lost
+
+
+def write_rows(spark, settings, layer="silver", count=3):
+    with table_lock(settings, "weather"):
+        delta_writes.append(spark.range(count).withColumnRenamed("id", "n"), settings.path(layer, "weather"))
+
+
+def rows_of(settings, layer="silver"):
+    return sorted(delta.read_arrow(settings.path(layer, "weather"))["n"].to_pylist())
+
+
+def merge(spark, path):
+    source = spark.range(10).withColumnRenamed("id", "n")
+    DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), "t.n = s.n").whenNotMatchedInsertAll().execute()
+
+
+LATE_COMMITS = {
+    "an append": lambda spark, path: delta_writes.append(spark.range(9).withColumnRenamed("id", "n"), path),
+    "a replacement": lambda spark, path: delta_writes.append(
+        spark.range(1).withColumnRenamed("id", "n"), path, replacing="n = 0"
+    ),
+    "a merge": merge,
+    "a deletion": lambda spark, path: DeltaTable.forPath(spark, path).delete("n = 1"),
+    "a new column": lambda spark, path: delta_writes.add_columns(spark, path, {"m": "int"}),
+    "a property": lambda spark, path: delta_writes.set_property(spark, path, "lakehouse.x", "1"),
+    "a compaction": lambda spark, path: DeltaTable.forPath(spark, path).optimize().executeCompaction(),
+}
+
+
+@pytest.mark.parametrize("kind", LATE_COMMITS)
+def test_no_late_commit_of_spark_comes_in(leased_spark, leased, kind):
+    path = leased.path("silver", "weather")
+    for _ in range(2):
+        write_rows(leased_spark, leased)
+    with taken_over_within(leased):
+        number = take_over(leased)
+        before = LightTable(path).version()
+        LATE_COMMITS[kind](leased_spark, path)
+    assert delta.version(path) == before
+    assert LightTable(path).transaction_version("lakehouse.lease.weather") == number
+    assert rows_of(leased) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_commit_that_is_under_way_at_the_takeover_is_refused(leased_spark, leased):
+    """Delta has read the table, and commits on top of the fence: no row conflicts, so that it would try the next version."""
+    write_rows(leased_spark, leased)
+    path = leased.path("silver", "weather")
+    with taken_over_within(leased):
+        jvm = leased_spark.sparkContext._jvm
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(leased_spark._jsparkSession, path)
+        read_before = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+        take_over(leased)
+        assert read_before.version() == 0
+        store = jvm.lakehouse.LeasedLogStore(leased_spark._jsc.hadoopConfiguration())
+        write_version(jvm, store, path, 2, '{"commitInfo":{"operation":"WRITE"}}')
+    assert delta.version(path) == 1
+
+
+def write_version(jvm, store, table, version, *lines):
+    path = jvm.org.apache.hadoop.fs.Path(f"file:{table}/_delta_log/{version:020d}.json")
+    actions = jvm.java.util.ArrayList()
+    for line in lines:
+        actions.add(line)
+    conf = jvm.org.apache.spark.SparkContext.getOrCreate().hadoopConfiguration()
+    store.write(path, actions.iterator(), False, conf)
+
+
+def test_spark_states_the_lease_in_each_commit_and_needs_one(leased_spark, leased):
+    write_rows(leased_spark, leased)
+    path = leased.path("silver", "weather")
+    [line] = [line for line in Path(path, "_delta_log", f"{0:020d}.json").read_text().splitlines() if "commitInfo" in line]
+    with table_lock(leased, "weather"):
+        assert json.loads(line)["commitInfo"]["lakehouseLease"] == str(guards.lease_of(leased, "weather").number)
+    with pytest.raises(Exception, match="is written under a lease, and this process holds none"):
+        delta_writes.append(leased_spark.range(1).withColumnRenamed("id", "n"), path)
+    assert rows_of(leased) == [0, 1, 2]
+    elsewhere = str(Path(leased.root).parent / "own_table")
+    delta_writes.append(leased_spark.range(1), elsewhere)
+    assert delta.version(elsewhere) == 0, "tables that no lease guards are written as ever"
+
+
+def test_the_next_holder_writes_on(leased_spark, leased):
+    write_rows(leased_spark, leased)
+    with taken_over_within(leased):
+        take_over(leased)
+        write_rows(leased_spark, leased)
+    files = LeaseFiles(leased.root)
+    files.create("weather", files.find_newest("weather").number + 1, b"")
+    write_rows(leased_spark, leased)
+    assert rows_of(leased) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_version_is_created_once_and_a_lost_answer_is_found_out(leased_spark, leased):
+    path = leased.path("gold", "weather")
+    Path(path, "_delta_log").mkdir(parents=True)
+    jvm = leased_spark.sparkContext._jvm
+    store = jvm.lakehouse.LeasedLogStore(leased_spark._jsc.hadoopConfiguration())
+    with table_lock(leased, "gold_weather"):
+        write_version(jvm, store, path, 0, '{"commitInfo":{"txnId":"mine"}}', '{"add":{}}')
+        write_version(jvm, store, path, 0, '{"commitInfo":{"txnId":"mine"}}', '{"add":{}}')
+        with pytest.raises(Exception, match="FileAlreadyExistsException"):
+            write_version(jvm, store, path, 0, '{"commitInfo":{"txnId":"theirs"}}', '{"add":{}}')
+        with pytest.raises(Exception, match="has no version 4"):
+            write_version(jvm, store, path, 5, '{"commitInfo":{"txnId":"mine"}}')
+    assert not [file for file in Path(path, "_delta_log").iterdir() if file.suffix == ".tmp"]
+
+
+def test_threads_that_create_one_version_have_one_winner(leased_spark, leased):
+    path = leased.path("gold", "weather")
+    Path(path, "_delta_log").mkdir(parents=True)
+    jvm = leased_spark.sparkContext._jvm
+    winners = []
+
+    def write(name):
+        store = jvm.lakehouse.LeasedLogStore(leased_spark._jsc.hadoopConfiguration())
+        for version in range(20):
+            try:
+                write_version(jvm, store, path, version, f'{{"commitInfo":{{"txnId":"{name}"}}}}')
+            except Exception as error:
+                assert "FileAlreadyExistsException" in str(error)
+            else:
+                winners.append((version, name))
+
+    with table_lock(leased, "gold_weather"):
+        threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert sorted(version for version, _ in winners) == list(range(20))
+    for version, name in winners:
+        assert f'"txnId":"{name}"' in Path(path, "_delta_log", f"{version:020d}.json").read_text()
+
+
+def position(table="weather"):
+    return {"table": table, "p_extracted_at": AT, "position": "1", "run_id": "r", "recorded_at": AT}
+
+
+def test_the_logs_take_no_late_row_and_other_tables_are_not_disturbed(leased):
+    for name in ("weather", "flights"):
+        with table_lock(leased, name):
+            POSITIONS.append(leased, [position(name)])
+    with taken_over_within(leased):
+        take_over(leased)
+        POSITIONS.append(leased, [position()])
+    with table_lock(leased, "flights"):
+        POSITIONS.append(leased, [position("flights")])
+    assert sorted(row["table"] for row in POSITIONS.read(leased)) == ["flights", "flights", "weather"]
+
+
+def test_a_row_of_a_log_that_is_under_way_at_the_takeover_is_refused(leased):
+    with table_lock(leased, "weather"):
+        POSITIONS.append(leased, [position()])
+    with taken_over_within(leased):
+        opened = open_to_change(POSITIONS.path(leased))
+        take_over(leased)
+        POSITIONS.append(leased, [position()], after=opened)
+    assert len(POSITIONS.read(leased)) == 1
+
+
+def test_the_logs_take_rows_of_a_table_under_its_lease_only(leased):
+    with pytest.raises(LockedError, match="under its lease only"):
+        POSITIONS.append(leased, [position()])
+
+
+def test_each_log_is_fenced():
+    written = {match for path in CODE.rglob("*.py") for match in re.findall(r'= LogTable\(\s*"(\w+)"', path.read_text())}
+    assert written == set(LOGS)
+
+
+def test_a_number_of_a_decision_is_claimed_once(leased, monkeypatch):
+    with table_lock(leased, "weather"):
+        logs.log_decisions(leased, [decided(1, "weather")])
+        with pytest.raises(RefusedError, match="another process has logged decision 1"):
+            logs.log_decisions(leased, [decided(1, "weather")])
+        logs.log_decisions(leased, [decided(2, "weather")])
+        # Both have read the log before either writes.
+        claimed = claim_numbers(leased, logs.DECISIONS, [decided(3, "weather")])
+        logs.log_decisions(leased, [decided(3, "weather")])
+        monkeypatch.setattr(logs, "claim_numbers", lambda *_: claimed)
+        with pytest.raises(CommitFailedError, match="Concurrent transaction"):
+            logs.log_decisions(leased, [decided(3, "weather")])
+    assert [decision.number for decision in logs.decisions(leased, "weather")] == [1, 2, 3]
+
+
+def test_a_decision_of_another_table_disturbs_no_claim(leased, monkeypatch):
+    with table_lock(leased, "weather"), table_lock(leased, "flights"):
+        logs.log_decisions(leased, [decided(1, "weather")])
+        claimed = claim_numbers(leased, logs.DECISIONS, [decided(2, "weather")])
+        logs.log_decisions(leased, [decided(2, "flights")])
+        monkeypatch.setattr(logs, "claim_numbers", lambda *_: claimed)
+        logs.log_decisions(leased, [decided(2, "weather")])
+    assert [decision.number for decision in logs.decisions(leased, "weather")] == [1, 2]
+
+
+def test_changes_by_the_light_library_are_refused_too(leased):
+    path = leased.path("quarantine", "weather")
+    with table_lock(leased, "weather"):
+        delta.append_arrow(pa.table({"decision_id": ["a", "b"]}), path)
+        open_to_change(path).delete("decision_id = 'b'", commit_properties=guards.commit_properties(path))
+    with taken_over_within(leased):
+        opened = open_to_change(path)
+        take_over(leased)
+        opened.delete("decision_id = 'a'", commit_properties=guards.commit_properties(path))
+    with taken_over_within(leased):
+        take_over(leased)
+        open_to_change(path).delete("decision_id = 'a'", commit_properties=guards.commit_properties(path))
+    assert delta.read_arrow(path).num_rows == 1
+
+
+def test_each_lease_stages_in_a_folder_of_its_own(leased, settings):
+    with table_lock(settings, "weather"):
+        assert staging_path(settings, "weather", "run") == settings.path("staging", "weather", "run")
+    leased = leased.model_copy(update={"root": f"{leased.root}2"})
+    with table_lock(leased, "weather"):
+        number = guards.lease_of(leased, "weather").number
+        assert staging_path(leased, "weather", "run") == leased.path("staging", "weather", f"lease-{number}", "run")
+
+
+def test_a_takeover_that_cannot_fence_is_none(leased, monkeypatch):
+    """Else the next holder would find a lease that was given back, and read beside the former one's late commits."""
+    with table_lock(leased, "weather"):
+        POSITIONS.append(leased, [position()])
+    lease_holder(leased.root, 60).release_all()
+    files = LeaseFiles(leased.root)
+    newest = files.find_newest("weather").number
+    files.create("weather", newest + 1, json.dumps({"seconds": 0.2}).encode())
+    with monkeypatch.context() as patch:
+        patch.setattr("lakehouse_assets.storage.leases.fencing._append_commit", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError), table_lock(leased, "weather", wait_seconds=5):
+            pytest.fail("it must not begin")
+    assert not files.find_newest("weather").released
+    with pytest.raises(LockedError), table_lock(leased, "weather", wait_seconds=0):
+        pytest.fail("it has not lapsed")
+
+
+def test_the_jar_is_made_from_the_source():
+    with zipfile.ZipFile(JAR) as jar:
+        assert jar.read(SOURCE_DIGEST).decode() == digest_source(), "run scripts/make_log_store.py"

@@ -1,0 +1,69 @@
+"""Which lock protects a table: a lock file of one machine, or a lease; and a lake of another machine is refused.
+
+Belongs here: choosing, and the record of the host. Does not: leases themselves (leases/).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedError
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import lock
+from lakehouse_assets.storage.leases.holding import LeaseHolder, lease_holder
+from lakehouse_assets.storage.leases.process_identity import host_name
+from lakehouse_assets.storage.lock import table_lock
+
+LEASED = {"": False, "auto": False, "file": False, "lease": True}
+
+
+@pytest.mark.parametrize("value", LEASED)
+def test_a_lake_on_a_disk_has_lock_files_unless_leases_are_chosen(value, tmp_path):
+    settings = Settings.from_environment({"LAKEHOUSE_LOCK": value, "LAKEHOUSE_ROOT": str(tmp_path)})
+    assert settings.is_leased is LEASED[value]
+    on_store = Settings.from_environment({"LAKEHOUSE_LOCK": value, "LAKEHOUSE_ROOT": "s3://bucket/lake"})
+    assert on_store.is_leased is (value != "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("LAKEHOUSE_LOCK", "both"), ("LAKEHOUSE_LEASE_SECONDS", "0"), ("LAKEHOUSE_LEASE_SECONDS", "a minute")]
+)
+def test_another_value_is_refused_with_its_name(name, value):
+    with pytest.raises(EnvironmentMissing, match=f"{name} is '{value}'"):
+        Settings.from_environment({name: value})
+
+
+def test_a_lake_of_another_machine_is_refused_until_it_has_leases(settings, monkeypatch):
+    with table_lock(settings, "weather"):
+        pass
+    assert (settings.locks / "host").read_text().strip() == host_name()
+    monkeypatch.setattr(lock, "host_name", lambda: "another/host")
+    with pytest.raises(RefusedError, match=r"is written by the machine .*set `lock: lease`"), table_lock(settings, "weather"):
+        pytest.fail("it must not begin")
+    leased = settings.model_copy(update={"lock": "lease"})
+    with table_lock(leased, "weather"):
+        assert not list(settings.locks.glob("another*"))
+
+
+def test_a_lake_with_leases_takes_no_lock_file(settings):
+    with table_lock(settings.model_copy(update={"lock": "lease"}), "weather"):
+        pass
+    with pytest.raises(RefusedError, match="is written under leases"), table_lock(settings, "weather"):
+        pytest.fail("it must not begin")
+
+
+def test_an_empty_record_of_the_host_is_this_one(settings):
+    settings.locks.mkdir(parents=True)
+    (settings.locks / "host").touch()
+    with table_lock(settings, "weather"):
+        assert Path(settings.locks, "weather.lock").exists()
+
+
+def test_blocks_within_a_lease_are_one_and_its_end_frees_it(settings):
+    leased = settings.model_copy(update={"lock": "lease"})
+    with table_lock(leased, "weather"), pytest.raises(ValueError, match="own"), table_lock(leased, "weather", wait_seconds=0):
+        raise ValueError("own")
+    lease_holder(leased.root, 60).release_all()
+    other = LeaseHolder(lease_holder(leased.root, 60).files, 60)
+    with pytest.raises(LockedError), table_lock(leased, "weather"):
+        other.enter("weather", 0)
