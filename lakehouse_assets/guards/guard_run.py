@@ -16,6 +16,7 @@ from lakehouse_assets.guards.clean_table import CleanTableWriter
 from lakehouse_assets.guards.observed_table import table_path
 from lakehouse_assets.guards.target import GuardTarget
 from lakehouse_assets.pipeline.run import FrameRun
+from lakehouse_assets.storage.leases.fencing import guard_location
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ def clean_table_writer(run: GuardRun) -> CleanTableWriter | None:
 def writer_of(run: GuardRun, target: GuardTarget) -> Callable[[Decision], int | None] | None:
     """Return the exchange of a version into the clean table; None if the guard publishes nothing."""
     writer = clean_table_writer(run)
+    if writer and writer.location:
+        guard_location(run.settings, run.table, writer.location)
     return partial(writer.write, target) if writer else None
 
 

@@ -21,7 +21,7 @@ from lakehouse_assets.pipeline.silver_write import create_silver, rebuild_silver
 from lakehouse_assets.pipeline.table_source import only_in_bronze, settled_source
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
-from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.lock import confirm_lock, table_lock
 from lakehouse_assets.storage.staging_folder import staging_path
 from lakehouse_assets.storage.version_marks import log_rebuilt
 
@@ -65,6 +65,7 @@ def mend_silver(run: Run) -> bool:
     applied = [d for d in logs.decisions(run.settings, run.table) if d.applied_at is not None]
     run = run.with_contract(evolution.effective_table(run.spec, applied))
     if TableFiles(path).state.unreadable:
+        confirm_lock(run.settings, run.table)
         delta.remove_folder(path)
     if not delta.exists(path):
         create_silver(run)

@@ -13,9 +13,12 @@ from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
 from lakehouse_assets.storage.leases import guards
+from lakehouse_assets.storage.leases.fencing import fence
+from lakehouse_assets.storage.leases.holding import lease_holder
 from lakehouse_assets.storage.leases.process_identity import host_name
 
 HOST_FILE = "host"
+FENCED = "the lake's own tables"
 
 
 @contextmanager
@@ -45,17 +48,14 @@ def _file_lock(settings: Settings, table: str, wait_seconds: float) -> Iterator[
 
 @contextmanager
 def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None]:
-    from lakehouse_assets.storage.leases.fencing import fence  # noqa: PLC0415 (a client of stores, which one machine needs not)
-    from lakehouse_assets.storage.leases.holding import lease_holder  # noqa: PLC0415 (the same)
-
     holder = lease_holder(settings.root, settings.lease_seconds)
     with raise_disk_errors(settings):
         lease = holder.enter(table, wait_seconds)
         try:
-            if lease.took_over:
+            if lease.took_over and FENCED not in lease.fenced:
                 fence(holder.files, lease.name, lease.number)
-                lease.took_over = False
-            guards.begin_writes(settings, lease)
+                lease.fenced.add(FENCED)
+            guards.begin_writes([settings.path(path) for path in guards.guarded_tables(table)], lease)
         except BaseException:
             holder.abandon(lease)
             raise
@@ -71,8 +71,15 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
             raise
         finally:
             if lease.users == 1:
-                guards.end_writes(settings, lease)
+                guards.end_writes(lease)
             holder.leave(lease)
+
+
+def confirm_lock(settings: Settings, table: str) -> None:
+    """Before something that is no commit, such as removing a folder: raise LeaseLostError if the lease was taken over."""
+    lease = guards.lease_of(settings, table)
+    if lease is not None:
+        lease_holder(settings.root, settings.lease_seconds).confirm(lease)
 
 
 def refuse_other_host(settings: Settings) -> None:

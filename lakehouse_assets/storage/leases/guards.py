@@ -37,18 +37,18 @@ def guarded_tables(name: str) -> list[str]:
     return [*tables, f"gold/{name.removeprefix('gold_')}"] if name.startswith("gold_") else tables
 
 
-def begin_writes(settings: Settings, lease: "Lease") -> None:
-    """Let this process write the lease's tables."""
-    for table in guarded_tables(lease.name):
-        _guards[settings.path(table)] = lease
-        _set_property("lakehouse.lease", settings.path(table), str(lease.number))
+def begin_writes(paths: Iterable[str], lease: "Lease") -> None:
+    """Let this process write these tables."""
+    for path in paths:
+        _guards[path] = lease
+        _set_property("lakehouse.lease", path, str(lease.number))
 
 
-def end_writes(settings: Settings, lease: "Lease") -> None:
+def end_writes(lease: "Lease") -> None:
     """Let this process write the lease's tables no more."""
-    for table in guarded_tables(lease.name):
-        _guards.pop(settings.path(table), None)
-        _set_property("lakehouse.lease", settings.path(table), None)
+    for path in [path for path, other in _guards.items() if other is lease]:
+        _guards.pop(path, None)
+        _set_property("lakehouse.lease", path, None)
 
 
 def lease_of(settings: Settings, name: str) -> "Lease | None":

@@ -32,7 +32,8 @@ def now() -> float:
 @dataclass
 class Lease:
     """``number``: the fencing number; it is higher than that of each earlier holder. ``newest``: of the last file that this
-    process wrote. ``took_over``: the holder before did not release it. ``users``: blocks that are within it.
+    process wrote. ``took_over``: the holder before did not release it. ``fenced``: the tables that have a fence since.
+    ``users``: blocks that are within it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Lease:
     took_over: bool
     acquired_at: float
     renewed_at: float
+    fenced: set[str] = field(default_factory=set)
     users: int = 1
     idle_since: float | None = None
     is_lost: bool = False
@@ -56,6 +58,8 @@ class LeaseHolder:
     leases: dict[str, Lease] = field(default_factory=dict)
     _mutex: threading.RLock = field(default_factory=threading.RLock)
     _acquiring: dict[str, threading.Lock] = field(default_factory=dict)
+    # Who waits without patience, as a sensor does, watches from one tick to the next.
+    _watches: dict[str, "_Watch"] = field(default_factory=dict)
     _id: str = field(default_factory=lambda: uuid4().hex)
     _probed: bool = False
     _renewer: threading.Thread | None = None
@@ -121,12 +125,13 @@ class LeaseHolder:
                 lease.newest, lease.renewed_at = number, now()
             return not lease.is_lost
 
-    def require_current(self, name: str) -> Lease | None:
-        """Return the lease of a name, None if this process has none. Raises LeaseLostError if it was taken over."""
-        lease = self.leases.get(name)
-        if lease is not None and lease.is_lost:
-            raise LeaseLostError(name)
-        return lease
+    def confirm(self, lease: Lease) -> None:
+        """Ask the store whether the lease is this process's. Raises LeaseLostError if it was taken over."""
+        with lease.changing:
+            newest = self.files.find_newest(lease.name)
+            lease.is_lost |= newest is None or newest.number != lease.newest
+            if lease.is_lost:
+                raise LeaseLostError(lease.name)
 
     def _use_current(self, name: str) -> Lease | None:
         """Return the lease with one more user if this process holds it. One that may have lapsed is renewed first."""
@@ -150,7 +155,7 @@ class LeaseHolder:
         return None
 
     def _acquire(self, name: str, wait_seconds: float) -> Lease:
-        start, watch = now(), _Watch()
+        start, watch = now(), self._watches.setdefault(name, _Watch())
         while True:
             newest = self.files.find_newest(name)
             if newest is None or newest.released or self._has_lapsed(name, newest, watch):

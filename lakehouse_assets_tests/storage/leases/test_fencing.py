@@ -23,10 +23,10 @@ from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.decision_claims import claim_numbers
 from lakehouse_assets.storage.leases import guards
-from lakehouse_assets.storage.leases.fencing import LOGS, fence
+from lakehouse_assets.storage.leases.fencing import LOGS, fence, guard_location
 from lakehouse_assets.storage.leases.files import LeaseFiles
-from lakehouse_assets.storage.leases.holding import LeaseHolder, lease_holder
-from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.leases.holding import Lease, LeaseHolder, lease_holder, now
+from lakehouse_assets.storage.lock import confirm_lock, table_lock
 from lakehouse_assets.storage.log_store import JAR, SOURCE_DIGEST, digest_source, log_store_properties
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.source_positions import POSITIONS
@@ -277,6 +277,32 @@ def test_changes_by_the_light_library_are_refused_too(leased):
         take_over(leased)
         open_to_change(path).delete("decision_id = 'a'", commit_properties=guards.commit_properties(path))
     assert delta.read_arrow(path).num_rows == 1
+
+
+def test_a_table_outside_the_lake_can_be_put_under_a_lease(leased_spark, leased, tmp_path):
+    """A guard publishes into a table of its own, wherever that is."""
+    path = str(tmp_path / "clean")
+    leased_spark.range(3).write.format("delta").save(path)
+    with taken_over_within(leased):
+        guard_location(leased, "weather", f"file:{path}")
+        number = take_over(leased)
+        lease = Lease("weather", number, number, True, now(), now())
+        guards.begin_writes([leased.path("silver", "weather")], lease)
+        guard_location(leased, "weather", path)
+        assert LightTable(path).transaction_version("lakehouse.lease.weather") == number
+        guards.begin_writes([path, leased.path("silver", "weather")], lease_holder(leased.root, 60).leases["weather"])
+        delta_writes.append(leased_spark.range(3), path)
+    assert LightTable(path).version() == 1
+
+
+def test_a_folder_is_removed_under_a_current_lease_only(leased, settings):
+    with table_lock(settings.model_copy(update={"root": f"{leased.root}2"}), "weather"):
+        confirm_lock(settings, "weather")
+    with table_lock(leased, "weather"):
+        confirm_lock(leased, "weather")
+    with taken_over_within(leased):
+        take_over(leased)
+        confirm_lock(leased, "weather")
 
 
 def test_each_lease_stages_in_a_folder_of_its_own(leased, settings):

@@ -107,6 +107,17 @@ def test_a_lapsed_lease_is_taken_over_and_its_holder_finds_out(files, monkeypatc
     assert not files.find_newest("weather").released, "the former holder releases nothing"
 
 
+def test_who_never_waits_takes_over_in_a_later_try(files, monkeypatch):
+    """A sensor tries once a tick."""
+    elsewhere(monkeypatch)
+    holder(files, alive=False).enter("weather", 0)
+    sensor = holder(files)
+    with pytest.raises(LockedError):
+        sensor.enter("weather", 0)
+    time.sleep(1.1 * SECONDS)
+    assert sensor.enter("weather", 0).took_over
+
+
 def test_the_wait_counts_from_the_newest_renewal_that_was_watched(files, monkeypatch):
     elsewhere(monkeypatch)
     one = holder(files, seconds=1.2, alive=False)
