@@ -53,14 +53,16 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
         lease = holder.enter(table, wait_seconds)
         try:
             if lease.took_over:
-                fence(holder.files, lease.name, lease.number)
+                lease.absent = fence(holder.files, lease.name, lease.number, lease.to_fence)
                 lease.took_over = False
             guards.begin_writes(settings, lease)
         except BaseException:
             holder.abandon(lease)
             raise
+        failed = True
         try:
             yield
+            failed = False
         except LeaseLostError as error:
             lease.is_lost |= error.name == table
             raise
@@ -72,7 +74,7 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
         finally:
             if lease.users == 1:
                 guards.end_writes(settings, lease)
-            holder.leave(lease)
+            holder.leave(lease, failed=failed)
 
 
 def refuse_other_host(settings: Settings) -> None:
