@@ -21,7 +21,7 @@ from lakehouse_assets_tests.laws.protocol_store import (
     create_file,
     find_newest,
 )
-from lakehouse_assets_tests.laws.protocol_writer import TABLE_OF, Writer, act, fail
+from lakehouse_assets_tests.laws.protocol_writer import TABLE_OF, Writer, fail, run_action
 
 EXISTING = Store(tables=(Table(version=0),) * len(TABLES))
 FRESH = Store()
@@ -103,10 +103,10 @@ def successors(state: State, guards: Safeguards) -> Iterator[tuple[str, State]]:
 def _moves(store: Store, writer: Writer, budget: Budget, guards: Safeguards) -> Iterator[tuple[str, Store, Writer, Budget]]:
     if writer.at == "_acquire":
         if budget.claims:
-            for label, after, following in act(store, writer, guards):
+            for label, after, following in run_action(store, writer, guards):
                 yield label, after, following, budget._replace(claims=budget.claims - 1)
         return
-    for label, after, following in act(store, writer, guards):
+    for label, after, following in run_action(store, writer, guards):
         yield label, after, following, budget
         if writer.at.endswith(".commit") and after.tables != store.tables:
             yield from _faults_of_commit(store, after, writer, budget, guards)
@@ -173,7 +173,7 @@ def unfinished(store: Store, guards: Safeguards) -> str:
 def _run_alone(store: Store, guards: Safeguards) -> tuple[Store, bool]:
     writer, fails = Writer(), False
     for _ in range(200):
-        ((_, store, writer),) = act(store, writer, guards)
+        ((_, store, writer),) = run_action(store, writer, guards)
         fails |= writer.failed
         if writer == Writer():
             return store, fails

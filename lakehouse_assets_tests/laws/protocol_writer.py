@@ -83,7 +83,7 @@ def fail(writer: Writer, *, lost: bool = False) -> Writer:
     return writer._replace(at="leave", failed=True, lost=writer.lost or lost)
 
 
-def act(store: Store, writer: Writer, guards: Safeguards) -> Iterator[Result]:
+def run_action(store: Store, writer: Writer, guards: Safeguards) -> Iterator[Result]:
     """Yield what the next action may lead to: its name, the store, the writer."""
     name, _, part = writer.at.partition(".")
     if name.startswith("fence "):

@@ -51,10 +51,10 @@ def test_each_safeguard_is_left_out_once():
 @pytest.mark.parametrize("names", BROKEN)
 def test_without_a_safeguard_the_model_finds_what_goes_wrong(names):
     start, budget, message = BROKEN[names]
-    found = explore(start, 2, budget, without(names), message)
-    print(f"without {names}: {found.violation}", *found.trace, sep="\n  ")
-    assert message in found.violation
-    assert found.trace
+    exploration = explore(start, 2, budget, without(names), message)
+    print(f"without {names}: {exploration.violation}", *exploration.trace, sep="\n  ")
+    assert message in exploration.violation
+    assert exploration.trace
 
 
 @pytest.mark.parametrize("names", ["claims_decision_numbers", "states_lease_in_logs", "fences_logs"])
@@ -74,9 +74,9 @@ def test_one_of_two_safeguards_is_enough_for_the_numbers_of_decisions(names):
     ids=["three leases", "each fault", "a lake without tables, faults", "a lake without tables", "runs without data"],
 )
 def test_two_writers_keep_every_promise(start, budget):
-    found = explore(start, 2, budget)
-    assert found.violation == "", "\n".join(found.trace)
-    assert found.states > 10_000
+    exploration = explore(start, 2, budget)
+    assert exploration.violation == "", "\n".join(exploration.trace)
+    assert exploration.states > 10_000
 
 
 @pytest.mark.exhaustive(seconds=220)
@@ -93,5 +93,5 @@ def test_two_writers_keep_every_promise(start, budget):
     ],
 )
 def test_more_writers_and_faults_keep_every_promise(start, writers, budget):
-    found = explore(start, writers, budget)
-    assert found.violation == "", "\n".join(found.trace)
+    exploration = explore(start, writers, budget)
+    assert exploration.violation == "", "\n".join(exploration.trace)
