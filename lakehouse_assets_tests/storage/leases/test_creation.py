@@ -73,7 +73,7 @@ def test_after_an_error_the_next_holder_fences_at_once(leased):
         raise ZeroDivisionError
     before = DeltaTable(path).version()
     with table_lock(leased, "weather", wait_seconds=0):
-        number = guards.lease_of(leased, "weather").number
+        number = guards.number_of(leased.path("silver", "weather")) or 0
     assert DeltaTable(path).version() == before + 1
     assert DeltaTable(path).transaction_version(guards.application("weather")) == number
 
@@ -85,7 +85,7 @@ def test_a_log_that_the_former_holder_creates_after_a_takeover_is_not_written(le
     number = former.enter("weather", 0).number
     with pytest.raises(LeaseLostError), table_lock(leased, "weather"):
         append(path, number)  # the former holder, which was slow
-        append(path, guards.lease_of(leased, "weather").number)
+        append(path, guards.number_of(leased.path("silver", "weather")) or 0)
     rows = DeltaTable(path).to_pyarrow_table().num_rows
     assert rows == 1
 
@@ -100,7 +100,7 @@ def test_tables_without_a_fence_are_fenced_by_the_next_holder(leased):
     lease_holder(leased.root, 60).release_all()
     append(path, number)
     with table_lock(leased, "weather"):
-        newest = guards.lease_of(leased, "weather").number
+        newest = guards.number_of(leased.path("silver", "weather")) or 0
     assert DeltaTable(path).transaction_version(guards.application("weather")) == newest
 
 
