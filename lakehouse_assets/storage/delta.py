@@ -205,17 +205,22 @@ def append_arrow(
         properties_of_commit = CommitProperties(custom_metadata=custom, app_transactions=list(transactions))
     else:
         transactions = guards.table_transactions(path)
-    if transactions and after is None and exists(path):
+    properties_of_table = {**LOG_PROPERTIES, **(configuration or {})}
+    if transactions and after is None:
+        if not exists(path):
+            from lakehouse_assets.storage.leases.creation import create_once  # noqa: PLC0415 (a client of stores, as in lock)
+
+            create_once(path, rows.schema, partition_by, properties_of_table, transactions)
         after = open_to_change(path)
     if after is not None:
-        guards.require_unfenced(after, transactions)
+        guards.require_unfenced(after, path, transactions)
     write_deltalake(
         after or path,
         rows,
         mode="append",
         partition_by=list(partition_by) or None,
         schema_mode="merge",
-        configuration={**LOG_PROPERTIES, **(configuration or {})},
+        configuration=properties_of_table,
         storage_options=ObjectStore.from_environment().options(path),
         commit_properties=properties_of_commit,
     )

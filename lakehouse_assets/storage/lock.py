@@ -53,14 +53,16 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
         lease = holder.enter(table, wait_seconds)
         try:
             if lease.took_over and FENCED not in lease.fenced:
-                fence(holder.files, lease.name, lease.number)
+                lease.absent = fence(holder.files, lease.name, lease.number, lease.to_fence)
                 lease.fenced.add(FENCED)
-            guards.begin_writes([settings.path(path) for path in guards.guarded_tables(table)], lease)
+            guards.begin_writes(settings, lease)
         except BaseException:
             holder.abandon(lease)
             raise
+        failed = True
         try:
             yield
+            failed = False
         except LeaseLostError as error:
             lease.is_lost |= error.name == table
             raise
@@ -71,8 +73,8 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
             raise
         finally:
             if lease.users == 1:
-                guards.end_writes(lease)
-            holder.leave(lease)
+                guards.end_writes(settings, lease)
+            holder.leave(lease, failed=failed)
 
 
 def confirm_lock(settings: Settings, table: str) -> None:

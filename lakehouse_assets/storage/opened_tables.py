@@ -39,7 +39,7 @@ def open_to_change(path: str, number: int | None = None) -> DeltaTable:
     the table under a lease that was taken over.
     """
     table = DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
-    require_unfenced(table, table_transactions(path))
+    require_unfenced(table, path, table_transactions(path))
     return table
 
 

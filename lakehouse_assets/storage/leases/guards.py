@@ -25,6 +25,8 @@ LAYERS = ("bronze", "silver", "quarantine", "baseline", "gold")
 PREFIX = "lakehouse.lease."
 LOST = "LAKEHOUSE_LEASE_LOST"
 _guards: "dict[str, Lease]" = {}
+# Tables that were absent when a lease was taken over, by path and application: only this holder may have created them.
+_unfenced: set[tuple[str, str]] = set()
 
 
 def guarded_tables(name: str) -> list[str]:
@@ -37,23 +39,39 @@ def guarded_tables(name: str) -> list[str]:
     return [*tables, f"gold/{name.removeprefix('gold_')}"] if name.startswith("gold_") else tables
 
 
-def begin_writes(paths: Iterable[str], lease: "Lease") -> None:
-    """Let this process write these tables."""
-    for path in paths:
-        _guards[path] = lease
-        _set_property("lakehouse.lease", path, str(lease.number))
+def begin_writes(settings: Settings, lease: "Lease") -> None:
+    """Let this process write the lease's tables."""
+    for table in guarded_tables(lease.name):
+        begin_writes_at(settings.path(table), lease)
+        if table in lease.absent:
+            _set_property("lakehouse.unfenced", settings.path(table), "true")
+    _unfenced.update((settings.path(table), application(lease.name)) for table in lease.absent)
 
 
-def end_writes(lease: "Lease") -> None:
+def begin_writes_at(path: str, lease: "Lease") -> None:
+    """Let this process write one more table under the lease."""
+    _guards[path] = lease
+    _set_property("lakehouse.lease", path, str(lease.number))
+
+
+def end_writes(settings: Settings, lease: "Lease") -> None:
     """Let this process write the lease's tables no more."""
     for path in [path for path, other in _guards.items() if other is lease]:
         _guards.pop(path, None)
         _set_property("lakehouse.lease", path, None)
+        _set_property("lakehouse.unfenced", path, None)
+    _unfenced.difference_update((settings.path(table), application(lease.name)) for table in lease.absent)
 
 
 def lease_of(settings: Settings, name: str) -> "Lease | None":
     """Return the lease of a name within its block; None outside, and where lock files are used."""
     return _guards.get(settings.path("silver", name))
+
+
+def number_of(path: str) -> int | None:
+    """Return the number of the lease by which this process writes a table now; None without one."""
+    lease = _guards.get(path)
+    return None if lease is None else lease.number
 
 
 def application(name: str) -> str:
@@ -94,11 +112,17 @@ def _transaction(lease: "Lease") -> Transaction:
     return Transaction(application(lease.name), lease.number)
 
 
-def require_unfenced(table: DeltaTable, transactions: Iterable[Transaction]) -> None:
-    """Raise LeaseLostError if the table, as it was opened, has a higher number for one of these applications."""
+def require_unfenced(table: DeltaTable, path: str, transactions: Iterable[Transaction]) -> None:
+    """Raise LeaseLostError if the table, as it was opened, has a higher number for one of these applications, or if the former
+    holder has created it since this process took over.
+    """
     for transaction in transactions:
-        number = table.transaction_version(transaction.app_id)
-        if number is not None and number > transaction.version:
+        number = table.transaction_version(transaction.app_id) or 0
+        if (path, transaction.app_id) in _unfenced:
+            number = max(number, int(table.history(1)[0].get("lakehouseLease") or 0))
+            if number < transaction.version:
+                raise LeaseLostError(transaction.app_id.removeprefix(PREFIX))
+        if number > transaction.version:
             raise LeaseLostError(transaction.app_id.removeprefix(PREFIX))
 
 
@@ -116,6 +140,8 @@ def announce_guards(settings: Settings) -> None:
         _set_property("lakehouse.guarded", settings.path(layer), "true")
     for path, lease in list(_guards.items()):
         _set_property("lakehouse.lease", path, str(lease.number))
+    for path, _ in list(_unfenced):
+        _set_property("lakehouse.unfenced", path, "true")
 
 
 def _set_property(name: str, path: str, value: str | None) -> None:

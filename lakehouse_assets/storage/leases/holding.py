@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +33,9 @@ def now() -> float:
 @dataclass
 class Lease:
     """``number``: the fencing number; it is higher than that of each earlier holder. ``newest``: of the last file that this
-    process wrote. ``took_over``: the holder before did not release it. ``fenced``: the tables that have a fence since.
-    ``users``: blocks that are within it.
+    process wrote. ``took_over``: the holder before did not release it. ``users``: blocks that are within it. ``failed``: one of
+    them ended with an error, so that a request of its may still be under way. ``to_fence``: the tables that it fences first;
+    None: all. ``absent``: those of them that did not exist, so that the former holder may still create them.
     """
 
     name: str
@@ -46,6 +48,9 @@ class Lease:
     users: int = 1
     idle_since: float | None = None
     is_lost: bool = False
+    failed: bool = False
+    to_fence: frozenset[str] | None = None
+    absent: frozenset[str] = frozenset()
     changing: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -79,24 +84,31 @@ class LeaseHolder:
                 self._start_renewer()
             return lease
 
-    def leave(self, lease: Lease) -> None:
-        """End a block. The lease lingers for a moment, or is released if it was acquired long ago."""
+    def leave(self, lease: Lease, *, failed: bool = False) -> None:
+        """End a block. The lease lingers for a moment, or is released if it was acquired long ago, or a block failed."""
         with self._mutex:
             lease.users -= 1
+            lease.failed |= failed
             lease.idle_since = None if lease.users else now()
-            ends = lease.users == 0 and (lease.is_lost or now() - lease.acquired_at > self.seconds)
+            is_old = now() - lease.acquired_at > self.seconds
+            ends = lease.users == 0 and (lease.is_lost or lease.failed or is_old)
+            if ends and self.leases.get(lease.name) is lease:
+                del self.leases[lease.name]  # at once: another thread's block must not begin within a lease that ends
         if ends:
             self.release(lease)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back. A store that cannot be reached changes nothing: the lease lapses."""
+        """Give a lease back. A store that cannot be reached changes nothing: the lease lapses. After an error it is given back
+        as lapsed: a request that was given up may still arrive, so that the next holder has to fence it off. So is one without
+        all fences: the next holder adds those.
+        """
         with lease.changing:
             with self._mutex:
                 if self.leases.get(lease.name) is lease:
                     del self.leases[lease.name]
             if not lease.is_lost:
                 with suppress(Exception):
-                    self.files.create(lease.name, lease.newest + 1, b"")
+                    self.files.create(lease.name, lease.newest + 1, _content_at_end(lease))
                 lease.is_lost = True
 
     def abandon(self, lease: Lease) -> None:
@@ -162,7 +174,8 @@ class LeaseHolder:
                 number = 1 if newest is None else newest.number + 1
                 if self._claim(name, number):
                     took_over = newest is not None and not newest.released
-                    return Lease(name, number, number, took_over, now(), now())
+                    to_fence = _tables_to_fence(watch.record) if took_over else None
+                    return Lease(name, number, number, took_over, now(), now(), to_fence=to_fence)
             elif now() - start >= wait_seconds:
                 raise LockedError(_locked_message(name, watch.record, wait_seconds))
             else:
@@ -226,6 +239,18 @@ class _Watch:
     number: int = 0
     since: float = 0
     record: dict[str, Any] = field(default_factory=dict)
+
+
+def _content_at_end(lease: Lease) -> bytes:
+    """Return what a lease leaves: nothing, or that it has lapsed and which tables are to be fenced (all after an error)."""
+    if not (lease.failed or lease.absent):
+        return b""
+    return json.dumps({"seconds": 0, "to_fence": None if lease.failed else sorted(lease.absent)}).encode()
+
+
+def _tables_to_fence(record: Mapping[str, Any]) -> frozenset[str] | None:
+    tables = record.get("to_fence")
+    return frozenset(map(str, tables)) if isinstance(tables, list) and tables else None
 
 
 def _decode(content: bytes | None) -> dict[str, Any]:
