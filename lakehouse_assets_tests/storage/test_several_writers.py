@@ -29,7 +29,8 @@ def _rows(lake: Path) -> Counter[tuple[str, int]]:
     return Counter((row["table"], row["number"]) for row in rows)
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.exhaustive(seconds=10)
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_process_that_slept_past_its_lease_appends_nothing_more(tmp_path: Path, seed: int) -> None:
     former = _start(tmp_path, "host-a", "customers", 0, 100_000)
     assert former.stdout is not None
@@ -81,6 +82,7 @@ def test_a_killed_writer_loses_no_row_that_it_acknowledged(tmp_path: Path) -> No
     assert {("customers", int(number)) for number in printed} <= rows.keys()
 
 
+@pytest.mark.exhaustive(seconds=10)
 def test_four_writers_append_to_one_log_each_row_once(tmp_path: Path) -> None:
     writers = [_start(tmp_path, f"host-{each}", f"table_{each}", 0, 25) for each in range(4)]
     for writer in writers:

@@ -5,7 +5,7 @@ Belongs here: listing, creating and removing these files, on a disk and on every
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -59,7 +59,8 @@ class LeaseFiles:
         if not numbers:
             return None
         if len(numbers) > MOST_FILES:
-            with self._answering():
+            # Another process may remove the same ones.
+            with self._answering(), suppress(FileNotFoundError):
                 obstore.delete(self.store, [_path(name, number) for number, _ in numbers[: -MOST_FILES // 2]])
         number, size = numbers[-1]
         return NewestFile(number, size == 0)

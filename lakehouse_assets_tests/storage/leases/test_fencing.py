@@ -64,6 +64,12 @@ def take_over(settings, name="weather"):
     return number
 
 
+def give_back(settings, name="weather"):
+    """The other machine ends its run."""
+    files = LeaseFiles(settings.root)
+    files.create(name, files.find_newest(name).number + 1, b"")
+
+
 @contextmanager
 def taken_over_within(settings):
     """A block of a process whose lease is taken over while it sleeps in it. It must end with LeaseLostError."""
@@ -157,8 +163,7 @@ def test_the_next_holder_writes_on(leased_spark, leased):
     with taken_over_within(leased):
         take_over(leased)
         write_rows(leased_spark, leased)
-    files = LeaseFiles(leased.root)
-    files.create("weather", files.find_newest("weather").number + 1, b"")
+    give_back(leased)
     write_rows(leased_spark, leased)
     assert rows_of(leased) == [0, 0, 1, 1, 2, 2]
 
@@ -273,6 +278,7 @@ def test_changes_by_the_light_library_are_refused_too(leased):
         opened = open_to_change(path)
         take_over(leased)
         opened.delete("decision_id = 'a'", commit_properties=guards.commit_properties(path))
+    give_back(leased)
     with taken_over_within(leased):
         take_over(leased)
         open_to_change(path).delete("decision_id = 'a'", commit_properties=guards.commit_properties(path))
@@ -286,13 +292,31 @@ def test_a_table_outside_the_lake_can_be_put_under_a_lease(leased_spark, leased,
     with taken_over_within(leased):
         guard_location(leased, "weather", f"file:{path}")
         number = take_over(leased)
-        lease = Lease("weather", number, number, True, now(), now())
-        guards.begin_writes([leased.path("silver", "weather")], lease)
+        former = guards.lease_of(leased, "weather")
+        guards.begin_writes(leased, Lease("weather", number, number, True, now(), now()))
         guard_location(leased, "weather", path)
         assert LightTable(path).transaction_version("lakehouse.lease.weather") == number
-        guards.begin_writes([path, leased.path("silver", "weather")], lease_holder(leased.root, 60).leases["weather"])
+        guards.begin_writes(leased, former)
+        guards.begin_writes_at(path, former)
         delta_writes.append(leased_spark.range(3), path)
     assert LightTable(path).version() == 1
+
+
+def test_a_table_that_the_former_holder_creates_after_the_takeover_is_refused(leased_spark, leased):
+    """It was absent, so that no fence could be added: what is there now is not this holder's own."""
+    path = leased.path("silver", "weather")
+    with pytest.raises(LeaseLostError, match="taken over"), table_lock(leased, "weather"):
+        take_over(leased)
+        lease = guards.lease_of(leased, "weather")
+        delta_writes.append(leased_spark.range(3).withColumnRenamed("id", "n"), path)
+        guards.end_writes(leased, lease)
+        newer = Lease("weather", lease.number + 1, lease.number + 1, True, now(), now(), absent=frozenset(["silver/weather"]))
+        guards.begin_writes(leased, newer)
+        try:
+            delta_writes.append(leased_spark.range(3).withColumnRenamed("id", "n"), path)
+        finally:
+            guards.end_writes(leased, newer)
+    assert delta.version(path) == 0
 
 
 def test_a_folder_is_removed_under_a_current_lease_only(leased, settings):
@@ -323,7 +347,7 @@ def test_a_takeover_that_cannot_fence_is_none(leased, monkeypatch):
     newest = files.find_newest("weather").number
     files.create("weather", newest + 1, json.dumps({"seconds": 0.2}).encode())
     with monkeypatch.context() as patch:
-        patch.setattr("lakehouse_assets.storage.leases.fencing._append_commit", lambda *_: 1 / 0)
+        patch.setattr("lakehouse_assets.storage.leases.fencing._append_fence", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError), table_lock(leased, "weather", wait_seconds=5):
             pytest.fail("it must not begin")
     assert not files.find_newest("weather").released
