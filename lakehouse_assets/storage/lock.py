@@ -13,8 +13,6 @@ from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
 from lakehouse_assets.storage.leases import guards
-from lakehouse_assets.storage.leases.fencing import fence
-from lakehouse_assets.storage.leases.holding import lease_holder
 from lakehouse_assets.storage.leases.process_identity import host_name
 
 HOST_FILE = "host"
@@ -48,6 +46,9 @@ def _file_lock(settings: Settings, table: str, wait_seconds: float) -> Iterator[
 
 @contextmanager
 def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None]:
+    from lakehouse_assets.storage.leases.fencing import fence  # noqa: PLC0415 (a client of stores, which one machine needs not)
+    from lakehouse_assets.storage.leases.holding import lease_holder  # noqa: PLC0415 (the same)
+
     holder = lease_holder(settings.root, settings.lease_seconds)
     with raise_disk_errors(settings):
         lease = holder.enter(table, wait_seconds)
@@ -81,6 +82,8 @@ def confirm_lock(settings: Settings, table: str) -> None:
     """Before something that is no commit, such as removing a folder: raise LeaseLostError if the lease was taken over."""
     lease = guards.lease_of(settings, table)
     if lease is not None:
+        from lakehouse_assets.storage.leases.holding import lease_holder  # noqa: PLC0415 (the same)
+
         lease_holder(settings.root, settings.lease_seconds).confirm(lease)
 
 

@@ -27,10 +27,11 @@ from lakehouse_assets.storage.leases.fencing import LOGS, fence, guard_location
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets.storage.leases.holding import Lease, LeaseHolder, lease_holder, now
 from lakehouse_assets.storage.lock import confirm_lock, table_lock
-from lakehouse_assets.storage.log_store import JAR, SOURCE_DIGEST, digest_source, log_store_properties
+from lakehouse_assets.storage.log_store import JAR, SOURCE_DIGEST, digest_source
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.source_positions import POSITIONS
 from lakehouse_assets.storage.staging_folder import staging_path
+from lakehouse_assets_tests.leased import log_store_of_leases
 from lakehouse_assets_tests.logbook import decided
 
 CODE = Path(storage.__file__).parent
@@ -46,13 +47,8 @@ def leased(settings):
 @pytest.fixture
 def leased_spark(spark, leased):
     """The tests' session, whose Delta tables that are opened from now on have the log store of leases."""
-    conf = spark.sparkContext._jsc.sc().conf()
-    for key, value in log_store_properties().items():
-        conf.set(key, value)
-    guards.announce_guards(leased)
-    yield spark
-    for key in log_store_properties():
-        conf.remove(key)
+    with log_store_of_leases(spark, leased):
+        yield spark
 
 
 def take_over(settings, name="weather"):
