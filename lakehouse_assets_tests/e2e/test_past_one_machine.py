@@ -22,6 +22,7 @@ from pyarrow import fs
 
 from lakehouse_assets.settings import ObjectStore, Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import PROJECT_ROOT, SHORT_LIVED, as_for_users
@@ -212,9 +213,8 @@ def test_2_a_cluster_with_an_object_store_gives_the_same_tables(here, store, tmp
     assert (audit["verdict"], audit["sampled"]) == (audit_row["verdict"], audit_row["total_sampled_records"])
     assert audit_row["total_raw_records"] == len(here["silver_weather"])
     assert list((home / "data" / "audits" / "tables").glob("silver-weather-*.html"))
-    # Locks are this machine's: a folder of this lake's own, under DAGSTER_HOME. Nothing else of the lake is on the disk.
-    settings = Settings(root=deployment.root, landing=deployment.landing, dagster_home=home)
-    assert (settings.locks / "weather.lock").exists()
+    # Leases are on the store, and nothing of the lake is on the disk.
+    assert LeaseFiles(deployment.root).find_newest("weather") is not None
     assert not [path for name in ("_delta_log", "bronze", "staging") for path in home.rglob(name)]
     assert not (PROJECT_ROOT / "s3a:").exists()
     filesystem, root = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(deployment.root))
