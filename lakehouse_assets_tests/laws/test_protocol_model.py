@@ -1,6 +1,6 @@
 """The protocol of several machines keeps its promises in every interleaving, and each of its safeguards is needed.
 
-Belongs here: what the model finds, whole and with a safeguard left out. Does not: real processes (storage/leases, chaos/).
+Belongs here: what the model finds, whole and with a safeguard left out. Does not: processes (storage/test_several_writers).
 """
 
 from dataclasses import fields, replace

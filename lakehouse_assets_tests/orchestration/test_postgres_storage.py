@@ -1,7 +1,6 @@
 """Dagster's storage in PostgreSQL, on a real server: the same bars of checks, and one history for several DAGSTER_HOMEs.
 
-Belongs here: what the storage stores and shows, from several hosts. Does not: the bars in SQLite (test_dagster_storage), or
-processes of a deployment (e2e/test_deployment).
+Belongs here: what the storage stores and shows, from several hosts. Does not: the bars in SQLite (test_dagster_storage).
 """
 
 import os

@@ -13,16 +13,19 @@ from collections.abc import Collection
 
 import obstore
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from obstore.exceptions import AlreadyExistsError
 
 from lakehouse_assets.errors import LeaseLostError
 from lakehouse_assets.settings import ObjectStore, Settings
+from lakehouse_assets.storage.delta_files import is_corrupt_log
 from lakehouse_assets.storage.leases import FENCE
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets.storage.leases.guards import application, begin_writes_at, guarded_tables, lease_of
 
 LOGS = ("decisions", "extractions", "positions", "baselines", "check_results", "audits")
 _COMMIT = re.compile(r"(\d{20})\.json")
+_NUMBER = re.compile(r'"lakehouseLease"\s*:\s*"?(\d+)')  # as LeasedLogStore.java finds it
 
 
 def fence(files: LeaseFiles, name: str, number: int, tables: Collection[str] | None = None) -> frozenset[str]:
@@ -72,18 +75,26 @@ def _append_fence(files: LeaseFiles, table: str, name: str, number: int) -> bool
 
 
 def _stated_number(files: LeaseFiles, table: str, version: int, application_id: str) -> int:
-    """Return the highest number of the lease that a table states up to a version; 0 without one. Numbers only grow."""
+    """Return the highest number of the lease that a table states up to a version; 0 without one. Numbers only grow.
+
+    Of a damaged log only what can be read counts: its mending needs the lease as well.
+    """
     if table.startswith("ops/"):  # many leases write it, each under its own application
         path = f"{files.root.rstrip('/')}/{table}"
-        log = DeltaTable(path, version=version, storage_options=ObjectStore.from_environment().options(path))
-        return log.transaction_version(application_id) or 0
+        try:
+            log = DeltaTable(path, version=version, storage_options=ObjectStore.from_environment().options(path))
+            return log.transaction_version(application_id) or 0
+        except (DeltaError, ValueError) as error:
+            if is_corrupt_log(error):
+                return 0  # nobody can add a row to it either
+            raise
     for each in range(version, -1, -1):
         try:
             file = f"{table}/_delta_log/{each:020d}.json".lstrip("/")
-            commit = bytes(obstore.get(files.store, file).bytes()).decode()
+            commit = bytes(obstore.get(files.store, file).bytes()).decode(errors="replace")
         except FileNotFoundError:
             break  # removed by the log's own clean-up
-        info = next((json.loads(line)["commitInfo"] for line in commit.splitlines() if line.startswith('{"commitInfo"')), {})
-        if (number := info.get("lakehouseLease")) is not None:
-            return int(number)
+        info = next((line for line in commit.splitlines() if line.startswith('{"commitInfo"')), "")
+        if number := _NUMBER.search(info):
+            return int(number[1])
     return 0

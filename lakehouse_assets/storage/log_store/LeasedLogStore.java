@@ -193,9 +193,14 @@ public final class LeasedLogStore extends HadoopFileSystemLogStore {
     FileSystem files = path.getFileSystem(conf);
     FSDataOutputStreamBuilder<?, ?> builder = files.createFile(path);
     builder.overwrite(false).recursive().opt("fs.option.create.conditional.overwrite", true);
-    try (FSDataOutputStream out = (FSDataOutputStream) builder.build()) {
+    FSDataOutputStream out = (FSDataOutputStream) builder.build();
+    try {
       out.write(content);
+    } catch (IOException | RuntimeException error) {
+      out.abort(); // to close it would create the file with a part of its content
+      throw error;
     }
+    out.close();
   }
 
   /** The file's content; null if there is none. */

@@ -4,10 +4,11 @@ Belongs here: creation, late fences, leases after errors. Does not: the protocol
 """
 
 import threading
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Transaction
+from deltalake import DeltaTable, Transaction, write_deltalake
 
 from lakehouse_assets.errors import LeaseLostError
 from lakehouse_assets.storage import delta
@@ -102,6 +103,20 @@ def test_tables_without_a_fence_are_fenced_by_the_next_holder(leased):
     with table_lock(leased, "weather"):
         newest = guards.number_of(leased.path("silver", "weather")) or 0
     assert DeltaTable(path).transaction_version(guards.application("weather")) == newest
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"commitInfo":{"timestamp":17', b"\xff\xfe{"])
+@pytest.mark.parametrize("table", ["silver/weather", "ops/positions"])
+def test_a_damaged_log_does_not_keep_out_who_mends_it(leased, table, damage):
+    """After an error the next holder fences. If that failed too, no command could ever mend the table."""
+    path = leased.path(table)
+    with pytest.raises(ValueError, match="own"), table_lock(leased, "weather"):
+        write_deltalake(path, pa.table({"n": [1]}))
+        write_deltalake(path, pa.table({"n": [2]}), mode="append")
+        Path(path, "_delta_log", f"{1:020d}.json").write_bytes(damage)
+        raise ValueError("own")
+    with table_lock(leased, "weather", wait_seconds=0):
+        assert Path(path, "_delta_log", f"{2:020d}.json").exists(), "it is fenced"
 
 
 def test_no_block_begins_within_a_lease_that_another_thread_gives_back(tmp_path, monkeypatch):

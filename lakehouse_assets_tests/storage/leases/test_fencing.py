@@ -1,7 +1,7 @@
 """After a takeover every kind of commit of the former holder is refused, on real Delta: Spark's by the log store, those of
 `deltalake` by application transactions. And each log store's file is created once.
 
-Belongs here: one late commit at a time. Does not: whole runs of several processes (chaos/).
+Belongs here: one late commit at a time. Does not: several processes (storage/test_several_writers).
 """
 
 import json
