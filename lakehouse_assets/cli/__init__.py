@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from lakehouse_assets.cli import common
 from lakehouse_assets.cli.audits import audit_command, audit_docs
+from lakehouse_assets.cli.backups import backup, restore
 from lakehouse_assets.cli.baseline import baseline_app
 from lakehouse_assets.cli.checks import check_app
 from lakehouse_assets.cli.contract import contract_app
@@ -47,8 +48,10 @@ app.command("audit-silver")(audit_command("silver"))
 app.command("audit-gold")(audit_command("gold"))
 app.command("audit-guarded")(audit_command("guarded"))
 app.command()(audit_docs)
+app.command()(backup)
 app.command()(new)
 app.command()(pages)
+app.command()(restore)
 app.command("test")(run_tests)
 app.command()(verify)
 

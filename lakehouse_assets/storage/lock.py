@@ -11,6 +11,7 @@ from filelock import FileLock, Timeout
 
 from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.storage.backup.restoring import refuse_restoring
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.leases.process_identity import host_name
@@ -22,7 +23,8 @@ FENCED = "the lake's own tables"
 @contextmanager
 def table_lock(settings: Settings, table: str, wait_seconds: float = 900) -> Iterator[None]:
     """Hold the table's lock, or its lease; re-entrant in one process. Raises LockedError after the wait, DiskError,
-    RefusedError for a lake of another machine, and LeaseLostError if the lease was taken over meanwhile.
+    RefusedError for a lake of another machine or one that is being restored, and LeaseLostError if the lease was taken over
+    meanwhile.
     """
     with _lease(settings, table, wait_seconds) if settings.is_leased else _file_lock(settings, table, wait_seconds):
         yield
@@ -34,6 +36,7 @@ def _file_lock(settings: Settings, table: str, wait_seconds: float) -> Iterator[
         with raise_disk_errors(settings):
             settings.locks.mkdir(parents=True, exist_ok=True)
             refuse_other_host(settings)
+            refuse_restoring(settings.root)
             lock = FileLock(settings.locks / f"{table}.lock", is_singleton=True)
             with lock.acquire(timeout=wait_seconds):
                 yield
@@ -53,6 +56,8 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
     with raise_disk_errors(settings):
         lease = holder.enter(table, wait_seconds)
         try:
+            if lease.number == 1 or lease.took_over:
+                refuse_restoring(settings.root)
             if lease.took_over and FENCED not in lease.fenced:
                 lease.absent = fence(holder.files, lease.name, lease.number, lease.to_fence)
                 lease.fenced.add(FENCED)

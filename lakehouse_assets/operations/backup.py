@@ -1,0 +1,209 @@
+"""Back up a lake: a consistent set of table versions, as a copy or by reference, while runs go on.
+
+Belongs here: making a backup, removing old ones, comparing one with its contents. Does not: restoring (restore_backup).
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from deltalake.exceptions import DeltaError
+from pyarrow import ArrowException, fs
+
+from lakehouse_assets.errors import EvidenceError, RefusedError
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.backup import state
+from lakehouse_assets.storage.backup.contents import CHUNK, Contents, copy_checked
+from lakehouse_assets.storage.backup.manifest import BackedUpFile, BackedUpTable, BackupFolder, Manifest, require_name
+
+# A file that maintenance removes while it is copied makes the whole state be read again.
+ATTEMPTS = 3
+Kind = Literal["copy", "reference"]
+# By table, path, size and time of a file: its checksum in an earlier backup.
+Checksums = Mapping[tuple[str, str, int, int | None], str]
+
+
+class _TableDamaged(Exception):
+    """A table's log or one of its files cannot be read."""
+
+
+@dataclass(frozen=True)
+class BackupReport:
+    """What a backup has done. ``copied_bytes``: contents that were new. ``removed``: names of the backups that were removed."""
+
+    manifest: Manifest
+    copied_bytes: int
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ContentCheck:
+    """What a backup's contents are: files read, and a line for each that is missing or differs."""
+
+    files: int
+    mistakes: tuple[str, ...]
+
+
+def make_backup(
+    root: str,
+    folder: str,
+    clock: Callable[[], datetime],
+    *,
+    name: str | None = None,
+    kind: Kind = "copy",
+    keep: int | None = None,
+) -> BackupReport:
+    """Back up the lake at ``root`` into a folder, without a lock and without a JVM. Killed at any moment, it leaves no backup;
+    the next one uses what was copied.
+
+    ``keep``: so many complete backups stay, older ones are removed. A table that cannot be read is left out and named in the
+    manifest. Raises RefusedError, and LockedError as `read_state` has it.
+    """
+    _require_apart(root, folder)
+    made_at = clock()
+    backups = BackupFolder(folder.rstrip("/"))
+    name = require_name(name or f"{made_at:%Y-%m-%dT%H-%M-%SZ}")
+    if name in backups.names():
+        raise RefusedError(f"{folder} already has a backup {name!r}; choose another --name")
+    contents = Contents(backups.path)
+    kept_before = sum(contents.sizes.values())
+    checksums = _known_checksums(backups, root, contents) if kind == "copy" else {}
+    attempt = 1
+    while True:
+        lake = state.read_state(root)
+        if not lake.versions:
+            raise RefusedError(f"{root} has no table to back up; see LAKEHOUSE_ROOT")
+        tables, damaged = _back_up_tables(root, lake, contents, checksums, kind)
+        if not damaged or attempt == ATTEMPTS or state.read_state(root) == lake:
+            break
+        attempt += 1
+    manifest = Manifest(
+        name=name, made_at=made_at, root=root, kind=kind, tables=tuple(tables), leases=dict(lake.leases), damaged=damaged
+    )
+    backups.write(manifest)
+    copied = sum(contents.sizes.values()) - kept_before
+    removed = remove_old_backups(folder, keep) if keep is not None else ()
+    return BackupReport(manifest, copied, removed)
+
+
+def _require_apart(root: str, folder: str) -> None:
+    lake, target = root.rstrip("/") + "/", folder.rstrip("/") + "/"
+    if target.startswith(lake) or lake.startswith(target):
+        raise RefusedError(f"{folder}: a backup within its own lake, or around it, is lost with it; choose another folder")
+
+
+def _known_checksums(backups: BackupFolder, root: str, contents: Contents) -> Checksums:
+    """Return the checksums of the newest backup of this lake, of contents that are still there."""
+    for manifest in reversed(backups.manifests()):
+        if manifest.root == root and manifest.kind == "copy":
+            return {
+                (table.table_id, file.path, file.bytes, file.modified): file.sha256
+                for table in manifest.tables
+                for file in table.files
+                if file.modified is not None and contents.sizes.get(file.sha256) == file.bytes
+            }
+    return {}
+
+
+def _back_up_tables(
+    root: str, lake: state.LakeState, contents: Contents, checksums: Checksums, kind: Kind
+) -> tuple[list[BackedUpTable], dict[str, str]]:
+    tables, damaged = [], {}
+    with ThreadPoolExecutor(state.THREADS) as pool:
+        for path, version in sorted(lake.versions.items()):
+            try:
+                tables.append(_back_up_table(root, path, version, contents, checksums, kind, pool))
+            except _TableDamaged as error:
+                damaged[path] = str(error)
+    return tables, damaged
+
+
+def _back_up_table(
+    root: str, path: str, version: int, contents: Contents, checksums: Checksums, kind: Kind, pool: ThreadPoolExecutor
+) -> BackedUpTable:
+    try:
+        table = state.read_table(root, path, version)
+        filesystem, base = delta.open_filesystem(f"{root.rstrip('/')}/{path}")
+
+        def keep(file: state.TableFile) -> BackedUpFile:
+            checksum = checksums.get((table.table_id, file.path, file.bytes, file.modified))
+            if checksum is None and kind == "copy":
+                checksum, size = contents.add(filesystem, f"{base}/{file.path}")
+            elif checksum is None:
+                checksum, size = _checksum(filesystem, f"{base}/{file.path}"), file.bytes
+            else:
+                size = file.bytes
+            if size != file.bytes:
+                raise FileNotFoundError(f"{file.path} has {size} bytes, not {file.bytes}")
+            return BackedUpFile(path=file.path, bytes=size, sha256=checksum, modified=file.modified)
+
+        files = tuple(pool.map(keep, table.files))
+    except (FileNotFoundError, DeltaError, ArrowException, ValueError) as error:
+        line = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise _TableDamaged(line) from error
+    return BackedUpTable(path=path, version=version, table_id=table.table_id, rows=table.rows, files=files)
+
+
+def _checksum(filesystem: fs.FileSystem, path: str) -> str:
+    digest = hashlib.sha256()
+    with filesystem.open_input_stream(path) as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def remove_old_backups(folder: str, keep: int) -> tuple[str, ...]:
+    """Remove all but the newest ``keep`` backups, and contents that no other one names. Returns their names, oldest first.
+
+    A backup with damaged tables counts for nothing: it never makes an older, complete one go.
+    """
+    backups = BackupFolder(folder.rstrip("/"))
+    manifests = backups.manifests()
+    complete = [each for each in manifests if not each.damaged]
+    if len(complete) <= keep:
+        return ()
+    oldest = complete[-keep]
+    old = [each for each in manifests if each.made_at < oldest.made_at]
+    backups.remove([each.name for each in old])
+    remaining = [each for each in manifests if each.made_at >= oldest.made_at]
+    Contents(backups.path).remove_except({file.sha256 for each in remaining for table in each.tables for file in table.files})
+    return tuple(each.name for each in old)
+
+
+def origin_of(
+    manifest: Manifest, folder: str, root: str | None = None
+) -> Callable[[str, BackedUpFile], tuple[fs.FileSystem, str]]:
+    """Return the function from a table's path and its file to where the content is: in the backup's folder, or in the lake."""
+    if manifest.kind == "copy" and root is None:
+        contents = Contents(folder.rstrip("/"))
+        return lambda _, file: contents.open(file)
+    filesystem, base = delta.open_filesystem(root or manifest.root)
+    return lambda table, file: (filesystem, f"{base}/{table}/{file.path}")
+
+
+def check_contents(manifest: Manifest, folder: str, *, in_lake: bool = False) -> ContentCheck:
+    """Read every file of a backup and compare its checksum. ``in_lake``: read the lake's own files in place of the backup's:
+    those that it has no longer are left out, since maintenance removes files.
+    """
+    locate = origin_of(manifest, folder, manifest.root if in_lake else None)
+    pairs = [(table.path, file) for table in manifest.tables for file in table.files]
+    if not in_lake:
+        # Each content once, whichever files have it.
+        pairs = list({file.sha256: (table, file) for table, file in pairs}.values())
+
+    def mistake(table: str, file: BackedUpFile) -> str | None:
+        source = locate(table, file)
+        if in_lake and source[0].get_file_info(source[1]).type is not fs.FileType.File:
+            return None
+        try:
+            copy_checked(source, None, file, table)
+        except EvidenceError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(state.THREADS) as pool:
+        mistakes = tuple(text for text in pool.map(lambda pair: mistake(*pair), pairs) if text)
+    return ContentCheck(len(pairs), mistakes)

@@ -1,0 +1,153 @@
+"""A backup's manifest: which files make up each table, their sizes and checksums.
+
+Belongs here: its shape, writing, reading and listing manifests. Does not: the files' contents (contents).
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pyarrow import fs
+from pydantic import AfterValidator, Field, ValidationError
+
+from lakehouse_assets.errors import EvidenceError, RefusedError
+from lakehouse_assets.project import FrozenModel
+from lakehouse_assets.storage import delta
+
+FOLDER = "manifests"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TABLE = re.compile(r"[^/\\]+/[^/\\]+")
+
+
+def _below_table(path: str) -> str:
+    """A manifest may come from elsewhere: no path leaves its table's folder."""
+    if path.startswith("/") or "\\" in path or not path or {"", ".", ".."} & {*path.split("/")}:
+        raise ValueError("a file's path must stay within its table")
+    return path
+
+
+def _table_name(path: str) -> str:
+    if not _TABLE.fullmatch(path) or {".", ".."} & {*path.split("/")} or path.startswith("_"):
+        raise ValueError("a table's path is LAYER/TABLE")
+    return path
+
+
+class BackedUpFile(FrozenModel):
+    """One file of a table. ``path``: below the table's folder. ``modified``: nanoseconds, by the lake's file system; the next
+    backup takes an unchanged file's checksum from here.
+    """
+
+    path: Annotated[str, AfterValidator(_below_table)]
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    modified: int | None = None
+
+
+class BackedUpTable(FrozenModel):
+    """One Delta table. ``path``: layer and name. ``table_id``: Delta's id of the table. ``rows``: None without statistics."""
+
+    path: Annotated[str, AfterValidator(_table_name)]
+    version: int
+    table_id: str
+    rows: int | None
+    files: tuple[BackedUpFile, ...]
+
+
+class Manifest(FrozenModel):
+    """One backup. ``root``: the lake's address. ``kind``: `copy` keeps the contents, `reference` names files of the lake.
+    ``leases``: the highest number of each lease. ``damaged``: what could not be backed up, by table.
+    """
+
+    format: Literal[1] = 1
+    name: str
+    made_at: datetime
+    root: str
+    kind: Literal["copy", "reference"]
+    tables: tuple[BackedUpTable, ...]
+    leases: dict[str, int] = {}
+    damaged: dict[str, str] = {}
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all files, each counted once a table."""
+        return sum(file.bytes for table in self.tables for file in table.files)
+
+
+@dataclass(frozen=True)
+class BackupFolder:
+    """The folder, or address on an object store, that backups are kept in."""
+
+    path: str
+
+    def names(self) -> list[str]:
+        """Return the names of the complete backups, oldest first."""
+        filesystem, base = delta.open_filesystem(self.path)
+        infos = filesystem.get_file_info(fs.FileSelector(f"{base}/{FOLDER}", allow_not_found=True))
+        names = [info.base_name.removesuffix(".json") for info in infos if info.base_name.endswith(".json")]
+        return sorted(name for name in names if _NAME.fullmatch(name))
+
+    def read(self, name: str | None = None) -> Manifest:
+        """Return a backup's manifest; without a name, the newest. Raises RefusedError if there is none, and EvidenceError if it
+        cannot be read.
+        """
+        if name is None:
+            names = self.names()
+            if not names:
+                raise RefusedError(f"{self.path} has no backup; make one with `lakehouse backup {self.path}`")
+            return max(map(self.read, names[-2:]), key=lambda each: each.made_at) if len(names) > 1 else self.read(names[0])
+        filesystem, base = delta.open_filesystem(self.path)
+        path = f"{base}/{FOLDER}/{require_name(name)}.json"
+        if filesystem.get_file_info(path).type is not fs.FileType.File:
+            raise RefusedError(f"{self.path} has no backup {name!r}; there are {', '.join(self.names()) or 'none'}")
+        with filesystem.open_input_stream(path) as file:
+            text = file.read().decode("utf-8", errors="replace")
+        try:
+            return Manifest.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            location = ".".join(map(str, first["loc"]))
+            raise EvidenceError(f"{path}: {location}: {first['msg']}; take another backup (--name)") from None
+
+    def manifests(self) -> list[Manifest]:
+        """Return all backups, oldest first."""
+        return sorted(map(self.read, self.names()), key=lambda each: each.made_at)
+
+    def write(self, manifest: Manifest) -> None:
+        """Write a manifest, whole or not at all. Raises RefusedError if its name exists."""
+        filesystem, base = delta.open_filesystem(self.path)
+        path = f"{base}/{FOLDER}/{require_name(manifest.name)}.json"
+        if filesystem.get_file_info(path).type is not fs.FileType.NotFound:
+            raise RefusedError(f"{self.path} already has a backup {manifest.name!r}; choose another --name")
+        content = json.dumps(manifest.model_dump(mode="json"), separators=(",", ":")).encode()
+        write_whole(filesystem, path, content)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove manifests. The contents that no other one names stay until they are removed as well."""
+        filesystem, base = delta.open_filesystem(self.path)
+        for name in names:
+            filesystem.delete_file(f"{base}/{FOLDER}/{require_name(name)}.json")
+
+
+def require_name(name: str) -> str:
+    """Return a backup's name. Raises RefusedError for one that is no file name."""
+    if not _NAME.fullmatch(name):
+        raise RefusedError(
+            f"--name {name!r}: letters, digits, `.`, `_` and `-` are wanted, at most 100, a letter or digit first"
+        )
+    return name
+
+
+def write_whole(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file that exists whole or not at all: a store shows an object when it is complete, a disk by a rename."""
+    if not isinstance(filesystem, fs.LocalFileSystem):
+        with filesystem.open_output_stream(path) as file:
+            file.write(content)
+        return
+    filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+    temporary = f"{path}.part"
+    with filesystem.open_output_stream(temporary) as file:
+        file.write(content)
+    filesystem.move(temporary, path)
