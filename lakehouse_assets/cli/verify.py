@@ -15,6 +15,9 @@ from lakehouse_assets.settings import Settings
 def verify(
     table: OneTable = None,
     rows: Annotated[bool, typer.Option("--rows", help="Compare rows too, cell by cell. Spark reads all rows.")] = False,
+    replay: Annotated[
+        int | None, typer.Option(min=1, help="Judge so many of each table's newest decisions again by what they kept.")
+    ] = None,
     mend: Annotated[
         bool, typer.Option("--mend", help="With --table: write again what the rest of the lake determines.")
     ] = False,
@@ -45,8 +48,8 @@ def verify(
     findings = [finding for spec in specs for finding in findings_of(settings, spec)]
     # Rows are compared only where all of them exist.
     damaged = {finding.table for finding in findings}
-    if rows and (complete := [spec for spec in specs if spec.name not in damaged]):
-        findings += _row_findings(settings, complete)
+    if (rows or replay) and (complete := [spec for spec in specs if spec.name not in damaged]):
+        findings += _findings_by_spark(settings, complete, rows, replay)
     show([finding.as_row() for finding in findings], as_json, f"{len(specs)} table(s): everything on record is there")
     if findings:
         names = ", ".join(dict.fromkeys(finding.table for finding in findings))
@@ -65,11 +68,18 @@ def _run_each(specs: list[Any], job: str, as_json: bool, options: dict[str, Any]
                 out.print(f"{spec.name}: {text or 'nothing to do'}")
 
 
-def _row_findings(settings: Settings, specs: list[Any]) -> list[Any]:
+def _findings_by_spark(settings: Settings, specs: list[Any], rows: bool, replay: int | None) -> list[Any]:
+    from lakehouse_assets.operations.replay import find_other_verdicts
     from lakehouse_assets.orchestration.step_boundary import any_personal, mask_errors
+    from lakehouse_assets.pipeline.run import Run
     from lakehouse_assets.queries.row_hashes import compare_row_hashes
     from lakehouse_assets.storage.session import build_session
 
+    findings: list[Any] = []
     with mask_errors(any_personal(specs)), stop_own_spark():
         spark = build_session(settings)
-        return [finding for spec in specs for finding in compare_row_hashes(settings, spec, spark)]
+        for spec in specs:
+            findings += compare_row_hashes(settings, spec, spark) if rows else []
+            run = Run(settings, spec, lambda: spark, "verify")
+            findings += find_other_verdicts(run, replay) if replay else []
+    return findings

@@ -11,9 +11,9 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import discard, release
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import Killed, content_hash, folded, heal, land, readings, rows_of, runner, silver, window
 
 A1 = "a,1,10,2024-01-01T01:00:00Z"

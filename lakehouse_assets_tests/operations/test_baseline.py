@@ -13,9 +13,9 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations import baseline, baseline_request
 from lakehouse_assets.operations.baseline import SeedWindows
 from lakehouse_assets.operations.release import release
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.reports.baselines import feature_rows
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import heal, land, readings, runner, window
 
 LEVELS = {"hold_at": 0.05, "hold_from": 20, "warn_at": 0.05, "warn_from": 20}

@@ -16,8 +16,8 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures import typed
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import discard, rejudge, release
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
 DRIFT = {"features": ["value"]}

@@ -6,10 +6,10 @@ Belongs here: the layers' part of the Wall. Does not: parameters and judgements 
 import pytest
 
 from lakehouse_assets.operations.release import release
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import Killed, heal, land, readings, rows_of, runner, silver, window
 
 HAS_VALUE = {"check": "not_null", "column": "value", "name": "has_value"}

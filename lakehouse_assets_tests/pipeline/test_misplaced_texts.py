@@ -10,11 +10,11 @@ import pytest
 
 from lakehouse_assets.contracts.event import event_of
 from lakehouse_assets.operations import baseline as requests
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.reports.baselines import feature_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.traces import traces
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import heal, land, readings, runner, window
 
 TOKEN = "qzx7personal"

@@ -16,8 +16,8 @@ from lakehouse_assets.decisions.schema.gate import differences_of, rejected
 from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import release
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
 
 COLUMNS = {"sensor": "string", "hour": "int", "value": "int"}

@@ -7,9 +7,9 @@ import json
 import random
 
 from lakehouse_assets.decisions.drift.pseudonyms import pseudonym
+from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline_state import read_baseline
-from lakehouse_assets_tests.laws.replay import replay
 from lakehouse_assets_tests.support import heal, land, readings, runner, window
 
 LEVELS = {"hold_at": 0.05, "hold_from": 20, "warn_at": 0.05, "warn_from": 20, "sketch_k": 256, "lasting_at": 0, "remember": 40}

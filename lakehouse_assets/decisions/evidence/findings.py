@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 Layer = Literal[
     "bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/positions", "ops/baselines"
 ]
-Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled", "foreign"]
+Kind = Literal["lost", "unreadable", "files", "older", "fewer", "more", "doubled", "foreign", "replayed"]
 LOGS: tuple[Layer, ...] = ("ops/decisions", "ops/extractions", "ops/positions", "ops/baselines")
 # Only the drift check needs these: without them windows are quarantined, and nothing else stops.
 DRIFT_LAYERS: tuple[Layer, ...] = ("baseline", "ops/baselines")

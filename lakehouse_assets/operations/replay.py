@@ -1,17 +1,24 @@
-"""Law 3: deciding again with the versions that a decision kept. Nothing is written.
+"""Judge recorded decisions again by what they kept: the same batch, rules, baseline and profiles give the same verdict.
 
-Belongs here: the same judgement from the same evidence. Does not: judging anew (release).
+Belongs here: the same judgement from the same evidence, and what differs. Does not: judging by today's rules (release). Only
+staging is written, and removed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions.decide import JudgementRequest, Knowledge
 from lakehouse_assets.decisions.drift.relations import read_measurement
+from lakehouse_assets.decisions.evidence.findings import Finding
 from lakehouse_assets.pipeline.gate import JUDGING, complete, deferred_outcomes, run_steps
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.delta_files import TableFiles
+
+COMPARED = ("verdict", "counts", "reasons")
+MEND = "look for what has changed: `lakehouse verify --rows`, a function of the engine, a reference table; then judge it again"
 
 
 @dataclass
@@ -59,3 +66,26 @@ def replay(run: Run, decision: Decision) -> Decision:
     complete(target, deferred_outcomes(target))
     delta.remove_folder(run.settings.path("staging", run.table, run.run_id))
     return target.own[0]
+
+
+def find_other_verdicts(run: Run, most: int) -> Iterator[Finding]:
+    """Yield a finding for each of the newest ``most`` decisions that gives another verdict, other counts or other reasons when
+    it is judged again.
+
+    Left out are decisions that a later one supersedes, those that were restored without their evidence, and those whose
+    extraction is no longer in bronze.
+    """
+    decisions = [d for d in logs.decisions(run.settings, run.table) if d.superseded_by is None and d.kind != "discarded"]
+    in_bronze = TableFiles(run.path("bronze")).extractions().keys()
+    recorded = {record.batch for record in logs.extractions(run.settings, run.table) if not record.rows} | in_bronze
+    newest = [d for d in decisions if d.batch in recorded][-most:]
+    for decision in logs.with_evidence(run.settings, run.table, newest):
+        if not decision.checks:
+            continue
+        again = replay(run, decision)
+        names = [name for name in COMPARED if getattr(again, name) != getattr(decision, name)]
+        if names:
+            text = f"judged again by what it kept, decision {decision.number} gives other {', '.join(names)}"
+            text += f": {again.verdict} ({decision.verdict} on record)"
+            at = (decision.p_extracted_at, decision.extraction_seq, decision.decision_id)
+            yield Finding(run.table, "ops/decisions", "replayed", text, MEND, *at)

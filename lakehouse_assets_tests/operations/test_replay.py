@@ -1,0 +1,37 @@
+"""Recorded decisions that are judged again: no finding on a sound lake, one where the record or bronze is another.
+
+Belongs here: what is found, and what is left out. Does not: law 3 itself (laws/test_laws).
+"""
+
+import shutil
+from dataclasses import replace
+
+from lakehouse_assets.operations.replay import find_other_verdicts
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner
+
+SPEC = readings()
+
+
+def rows(day: int, *more: str) -> list[str]:
+    return [f"{row},2024-01-{day:02d}T00:00:00Z" for row in (f"a,{day},{day}", *more)]
+
+
+def test_a_decision_that_its_batch_does_not_give_is_found(spark, settings):
+    land(settings, 1, rows(1, "b,1,999"))
+    land(settings, 2, [])
+    land(settings, 3, rows(3))
+    heal(spark, settings, [1, 2, 3], SPEC)
+    run = runner(spark, settings, SPEC)
+    before = rows_of(settings.path("ops", "decisions"), ["decision_id", "event"])
+    assert list(find_other_verdicts(run, 10)) == []
+    assert rows_of(settings.path("ops", "decisions"), ["decision_id", "event"]) == before
+    decisions = logs.decisions(settings, "readings", evidence=True)
+    shutil.rmtree(settings.path("ops", "decisions"))
+    forged = [replace(d, reasons=(), verdict="published") if d.reasons else d for d in decisions]
+    assert forged != decisions
+    logs.log_decisions(settings, forged)
+    findings = list(find_other_verdicts(run, 10))
+    assert {f.window for f in findings if f.window} == {d.p_extracted_at for d in decisions if d.reasons}
+    assert "decision 1 gives other verdict, reasons" in findings[0].message
+    assert list(find_other_verdicts(run, 1)) == [], "the newest is as it was"
