@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
-from lakehouse_assets.errors import EvidenceError, LakehouseError, RefusedError
+from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError, RefusedError
 from lakehouse_assets_tests import logbook
 
 
@@ -73,3 +73,15 @@ def test_what_is_refused(lake, tmp_path):
     assert append
     with pytest.raises(RefusedError, match="has other files than this backup: ops/decisions"):
         run("restore", folder)
+
+
+def test_a_folder_that_cannot_be_written_or_reached(lake, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(EnvironmentMissing, match=r"file/backups or the lake cannot be reached"):
+        run("backup", str(tmp_path / "file" / "backups"))
+    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "nobody-sees-it", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(EnvironmentMissing, match="cannot be reached") as raised:
+        run("backup", "s3a://bucket/backups")
+    assert "nobody-sees-it" not in str(raised.value)

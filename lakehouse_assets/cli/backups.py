@@ -3,6 +3,8 @@
 Belongs here: arguments → call → listing. Does not: anything that another room could do.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from lakehouse_assets.cli.common import AsJson, err, out, show
-from lakehouse_assets.errors import EvidenceError, RefusedError
+from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, RefusedError
 from lakehouse_assets.settings import Settings, is_url
 
 Folder = Annotated[str, typer.Argument(help="The backups' folder, or its address on an object store.")]
@@ -37,14 +39,30 @@ def backup(
     from lakehouse_assets.storage.backup.manifest import BackupFolder
 
     location = _location(folder)
-    if listing:
-        show([_as_row(each) for each in BackupFolder(location).manifests()], as_json, f"{folder} has no backup")
-    elif check:
-        _check_backup(location, name, lake, as_json)
-    elif lake:
+    if lake and not check:
         raise RefusedError("--lake reads files to check them: name --check as well")
-    else:
-        _make_backup(location, name, "reference" if reference else "copy", keep, as_json)
+    with _reachable(folder):
+        if listing:
+            show([_as_row(each) for each in BackupFolder(location).manifests()], as_json, f"{folder} has no backup")
+        elif check:
+            _check_backup(location, name, lake, as_json)
+        else:
+            _make_backup(location, name, "reference" if reference else "copy", keep, as_json)
+
+
+@contextmanager
+def _reachable(folder: str) -> Iterator[None]:
+    """Raise EnvironmentMissing for an error of a file system or a store, but for that of a disk, which the command explains."""
+    from lakehouse_assets.storage.disk_errors import find_disk_fault
+
+    try:
+        yield
+    except OSError as error:
+        if find_disk_fault(error):
+            raise
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = f"{folder} or the lake cannot be reached: {line}. Make both readable and the first writable, and run again"
+        raise EnvironmentMissing(message) from error
 
 
 def _check_backup(location: str, name: str | None, lake: bool, as_json: bool) -> None:
@@ -89,8 +107,8 @@ def restore(
     from lakehouse_assets.storage.backup.manifest import BackupFolder
 
     settings, location = Settings.from_environment(), _location(folder)
-    manifest = BackupFolder(location).read(name)
-    with err.status("restoring") as status:
+    with _reachable(folder), err.status("restoring") as status:
+        manifest = BackupFolder(location).read(name)
         progress = lambda text: status.update(f"restoring {escape(text)}")  # noqa: E731
         if only:
             report = restore_tables(settings, manifest, location, only, progress)
