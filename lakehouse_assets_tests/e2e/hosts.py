@@ -61,10 +61,10 @@ class Host:
             "PYTHONPATH": os.pathsep.join([str(folder / "startup"), str(PROJECT_ROOT)]),
         }
 
-    def command(self, words: list[str]) -> list[str]:
+    def command(self, line: list[str]) -> list[str]:
         """A service's command on this host: on loopback, with its ports and folders."""
         ports = {"4000": str(self.grpc), "3000": str(self.http), "0.0.0.0": "127.0.0.1"}
-        replaced = [ports.get(word, word.replace(HOME, str(self.home))) for word in words]
+        replaced = [ports.get(word, word.replace(HOME, str(self.home))) for word in line]
         return [word.replace(":3000/", f":{self.http}/") for word in replaced]
 
     def is_healthy(self, service: str) -> bool:
