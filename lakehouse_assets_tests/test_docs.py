@@ -30,12 +30,13 @@ from lakehouse_assets.contracts.sharing import Defaults, Pack, Shared, resolve_a
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_tests import TableTestsFile
 from lakehouse_assets.contracts.table_tests_file import with_texts
+from lakehouse_assets.orchestration.code_servers import CodeServerLauncher
 from lakehouse_assets.orchestration.workers.folder import WorkerLimits
 from lakehouse_assets.orchestration.workers.launcher import WorkerLauncher
 from lakehouse_assets.pipeline.gate import STEPS
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
-PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
+PAGES = [PROJECT_ROOT / "README.md", PROJECT_ROOT / "deploy" / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
 TABLE = {
     "name": "shown",
     "source": {
@@ -92,8 +93,12 @@ def test_each_yaml_shown_is_accepted(block):
         assert validate_config(schema, shown).success
         return
     if "run_launcher" in shown:  # another one
-        config = shown["run_launcher"].pop("config")
-        assert shown["run_launcher"] == {"module": WorkerLauncher.__module__, "class": WorkerLauncher.__name__}
+        config = shown["run_launcher"].pop("config", None)
+        launcher = CodeServerLauncher if config is None else WorkerLauncher
+        assert shown["run_launcher"] == {"module": launcher.__module__, "class": launcher.__name__}
+        if config is None:
+            assert validate_config(launcher.config_type(), {}).success
+            return
         assert WorkerLimits(**validate_config(WorkerLauncher.config_type(), config).value) == WorkerLimits()
         return
     if block.startswith(("# lakehouse_assets/tables/packs.yaml", "# lakehouse_assets/tables/defaults.yaml")):

@@ -1,17 +1,24 @@
-"""What the workers use of Dagster beyond its public API: a launcher's own types, and the execution of a launched run. Check
-each of them when Dagster is upgraded.
+"""What the launchers use of Dagster beyond its public API: their own types, the execution of a launched run, and code servers.
+Check each of them when Dagster is upgraded.
 
-Belongs here: every private import that only the workers need; they take a second. Does not: what commands and sensors need
-(dagster_internals).
+Belongs here: every private import that only launchers and workers need; they take a second. Does not: what commands and
+sensors need (dagster_internals).
 """
 
+import json
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
+from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
+from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster._grpc.client import DagsterGrpcClient
 from dagster._grpc.impl import core_execute_run
+from dagster._grpc.types import GetCurrentRunsResult
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
@@ -50,6 +57,30 @@ def _folder(pointer: object) -> str:
 def executable(run: dg.DagsterRun) -> str | None:
     """Return the Python of a run's code location."""
     return run.job_code_origin.repository_origin.executable_path if run.job_code_origin else None
+
+
+def is_of_code_server(run: dg.DagsterRun) -> bool:
+    """Whether the run's code location is a code server on a port, which may be on another host. That of `dagster dev` is on a
+    socket of this machine.
+    """
+    if run.remote_job_origin is None:
+        return False
+    location = run.remote_job_origin.repository_origin.code_location_origin
+    return isinstance(location, GrpcServerCodeLocationOrigin) and location.port is not None
+
+
+def runs_of_code_server(run: dg.DagsterRun) -> Collection[str] | None:
+    """Return the ids of the runs that the code server executes which started this one. None if it does not answer, or if no
+    code server on a port started the run.
+    """
+    server = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
+    if server.get("port") is None:
+        return None
+    client = DagsterGrpcClient(host=server.get("host"), port=server["port"], use_ssl=bool(server.get("use_ssl")))
+    try:
+        return dg.deserialize_value(client.get_current_runs(), GetCurrentRunsResult).current_runs
+    except DagsterUserCodeUnreachableError:
+        return None
 
 
 def executes_in_process(run: dg.DagsterRun) -> bool:

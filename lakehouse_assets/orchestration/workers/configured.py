@@ -29,7 +29,7 @@ def configured_pool(settings: Settings) -> WorkerPool | None:
         return None
     config = _section(launcher, "config")
     if any(isinstance(value, dict | list) for value in config.values()):
-        return None  # `env: …` is Dagster's affair
+        return None  # such as `env: …`, with which Dagster refuses the file
     if not keeps_sessions(settings, bool(config.get("on_cluster"))):
         return None
     runs = _section(_section(data, "concurrency"), "runs").get("max_concurrent_runs")

@@ -17,12 +17,14 @@ import dagster as dg
 from filelock import Timeout
 
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError
+from lakehouse_assets.orchestration.code_servers import CodeServerLauncher
 from lakehouse_assets.orchestration.dagster_runs import (
     CheckRunHealthResult,
     LaunchRunContext,
     WorkerStatus,
     code_location,
     executable,
+    is_of_code_server,
 )
 from lakehouse_assets.orchestration.workers.configured import keeps_sessions
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
@@ -33,10 +35,10 @@ from lakehouse_assets.settings import Settings
 WORKER_TAG = "lakehouse/worker"
 
 
-class WorkerLauncher(dg.DefaultRunLauncher):
+class WorkerLauncher(CodeServerLauncher):
     """Gives each run to a process that stays, with definitions and Spark loaded. What no worker can take is a process of its
-    own, as Dagster's default launcher starts it: a run of another Python, one that cannot be handed over (a full disk), and
-    those of a Spark cluster, whose cores a session would keep.
+    own, as Dagster's default launcher starts it: a run of another Python or of a code server on a port, one that cannot be
+    handed over (a full disk), and those of a Spark cluster, whose cores a session would keep.
     """
 
     def __init__(
@@ -84,7 +86,8 @@ class WorkerLauncher(dg.DefaultRunLauncher):
         """Give the run to a worker, or start a process for it."""
         run = context.dagster_run
         location = code_location(run)
-        if location is None or executable(run) not in (None, sys.executable) or not self._may_keep_sessions():
+        elsewhere = is_of_code_server(run) or executable(run) not in (None, sys.executable)
+        if location is None or elsewhere or not self._may_keep_sessions():
             super().launch_run(context)
             return
         request = GivenRun(run.run_id, dg.serialize_value(self._instance.get_ref()), time.time())
@@ -129,8 +132,8 @@ class WorkerLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return whether the run's process lives, of a run that was given to a worker. The code server watches those that it
-        started itself, and a run that a command executes was launched by nobody.
+        """Return whether the run's process lives. A code server is asked for those that it started; a run that a command
+        executes was launched by nobody, and counts as running.
         """
         worker = self.pool.worker_of(run.run_id)
         if worker is not None:
@@ -140,7 +143,7 @@ class WorkerLauncher(dg.DefaultRunLauncher):
             return CheckRunHealthResult(WorkerStatus.FAILED, ended, run_worker_id=worker.name)
         if WORKER_TAG in run.tags:
             return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"{run.tags[WORKER_TAG]} is gone")
-        return CheckRunHealthResult(WorkerStatus.RUNNING)
+        return super().check_run_worker_health(run)
 
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
         """Return where the log of the run's worker is. Its text may quote data, and is not stored with the run."""

@@ -3,7 +3,9 @@
 import dagster as dg
 import pytest
 import yaml
+from dagster._config import validate_config
 from dagster._core.definitions.reconstruct import ReconstructableRepository
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepositoryOrigin
 from typer.testing import CliRunner
 
 from lakehouse_assets.cli import app
@@ -46,9 +48,14 @@ def instance(tmp_path, monkeypatch):
             worker.kill()
 
 
-def launch(instance, **origin) -> str:
+def launch(instance, location=None, **origin) -> str:
     code = ReconstructableRepository.for_module(__name__, "nothing", "/")._replace(**origin)
-    run = instance.create_run_for_job(nothing, job_code_origin=code.get_reconstructable_job("nothing").get_python_origin())
+    remote = RemoteRepositoryOrigin(location, "__repository__").get_job_origin("nothing") if location else None
+    run = instance.create_run_for_job(
+        nothing,
+        job_code_origin=code.get_reconstructable_job("nothing").get_python_origin(),
+        remote_job_origin=remote,
+    )
     instance.launch_run(run.run_id, workspace=None)
     return run.run_id
 
@@ -106,6 +113,22 @@ def test_what_no_worker_can_take_has_a_process_of_its_own(instance, monkeypatch)
     assert instance.run_launcher.pool.workers() == []
     # The code server watches them.
     assert [health(instance, run_id) for run_id in launched] == ["RUNNING"] * 3
+
+
+def test_a_run_of_a_code_server_on_a_port_is_a_process_there(instance):
+    """It may be on another host, or in an image with the same Python. That of `dagster dev` is on a socket."""
+    elsewhere = launch(instance, GrpcServerCodeLocationOrigin("code", port=4000, location_name="code"))
+    assert instance.run_launcher.calls == [elsewhere]
+    assert instance.run_launcher.pool.workers() == []
+    here = launch(instance, GrpcServerCodeLocationOrigin("localhost", socket="/tmp/socket", location_name="code"))
+    assert instance.run_launcher.calls == [elsewhere]
+    assert instance.run_launcher.pool.worker_of(here) is not None
+
+
+def test_dagster_refuses_a_section_whose_values_are_in_the_environment():
+    """`configured_pool` finds no workers there, and no instance starts either."""
+    for key in ("base_dir", "slots", "on_cluster", "idle_seconds"):
+        assert not validate_config(WorkerLauncher.config_type(), {key: {"env": "NAME"}}).success
 
 
 def test_the_commands(instance):
