@@ -19,21 +19,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.settings import Settings, is_url
 from lakehouse_assets.storage.leases import guards, process_identity
 from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.chaos import play
 from lakehouse_assets_tests.laws.child import at
 
-LEASE_SECONDS = 2.0
-DEADLINE = 240
+# On a store a run takes many times as long.
+LEASE_SECONDS, LEASE_SECONDS_ON_A_STORE = 2.0, 10.0
+DEADLINE = 600
+_ANSWERS = 100  # the file of this number is the standard output, for answers alone
 
 
 def leased_settings(home: Path, root: str | None = None) -> Settings:
     """Return the settings of a lake under leases, in a folder or at another root. Each machine has its own, which are equal."""
     home.mkdir(parents=True, exist_ok=True)
-    changes = {"lock": "lease", "lease_seconds": LEASE_SECONDS, "root": root or str(home / "lake")}
-    return at(home).model_copy(update=changes)
+    root = root or str(home / "lake")
+    seconds = LEASE_SECONDS_ON_A_STORE if is_url(root) else LEASE_SECONDS
+    return at(home).model_copy(update={"lock": "lease", "lease_seconds": seconds, "root": root})
 
 
 class Machine:
@@ -74,8 +77,10 @@ class Machine:
         assert self.process.stdout is not None
         timer = threading.Timer(DEADLINE, self.kill)
         timer.start()
-        line = self.process.stdout.readline()
-        timer.cancel()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
         assert line, f"{self.host} gave no answer: {self.log.read_text()[-3000:]}"
         message = json.loads(line)
         if "stopped" in message:
@@ -120,7 +125,7 @@ def machines(
 
 
 def _say(**message: Any) -> None:
-    print(json.dumps(message), file=sys.__stdout__, flush=True)
+    os.write(_ANSWERS, json.dumps(message).encode() + b"\n")
 
 
 def _stop(step: str) -> None:
@@ -133,12 +138,14 @@ def _run_one(spark: Any, request: dict[str, Any]) -> None:
     settings, operation, point = leased_settings(home, root), request["operation"], request["stop_at"]
     guards.announce_guards(settings)
     later = threading.Timer(random.Random(seed).uniform(0.02, 0.6), _stop, [point])
+    reached: set[str] = set()  # it stops once
 
-    def step(reached: str) -> None:
-        if reached == point:
-            _stop(reached)
-        if f"{reached}+" == point and later.ident is None:
+    def step(name: str) -> None:
+        if name == point and name not in reached:
+            _stop(name)
+        if f"{name}+" == point and name not in reached:
             later.start()
+        reached.add(name)
 
     name, _, of = operation.partition(" ")
     try:
@@ -154,6 +161,8 @@ def main() -> None:
     """``machine.py HOST HOME [ROOT]``, and a request a line."""
     host, home, root = sys.argv[1], Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None
     process_identity.host_name = lambda: host
+    os.dup2(os.dup(1), _ANSWERS, inheritable=False)
+    os.dup2(2, 1)  # Java prints there
     spark = build_session(leased_settings(home, root), host)
     for line in sys.stdin:
         request = json.loads(line)

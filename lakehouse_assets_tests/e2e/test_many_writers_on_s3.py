@@ -20,7 +20,7 @@ WRITERS, ROWS, ROWS_PER_COMMIT = 4, 2500, 10
 MODULE = "lakehouse_assets_tests.storage.lease_writer"
 
 
-@pytest.mark.exhaustive(seconds=700)
+@pytest.mark.exhaustive(seconds=420)
 @pytest.mark.timeout(3600)
 def test_ten_thousand_rows_of_four_processes_are_there_once(tmp_path: Path) -> None:
     with store_behind_proxy(tmp_path) as proxy:
