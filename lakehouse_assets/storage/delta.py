@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
@@ -207,11 +208,13 @@ def append_arrow(
         transactions = guards.table_transactions(path)
     properties_of_table = {**LOG_PROPERTIES, **(configuration or {})}
     if transactions and after is None:
-        if not exists(path):
+        try:
+            after = open_to_change(path)
+        except TableNotFoundError:
             from lakehouse_assets.storage.leases.creation import create_once  # noqa: PLC0415 (a client of stores, as in lock)
 
             create_once(path, rows.schema, partition_by, properties_of_table, transactions)
-        after = open_to_change(path)
+            after = open_to_change(path)
     if after is not None:
         guards.require_unfenced(after, path, transactions)
     write_deltalake(

@@ -1,5 +1,5 @@
-"""`make chaos`: every kill point, in first and second attempts, by some seeds; two writers; many histories; a schema that
-changes with every window. Reported as JSON.
+"""`make chaos`: every kill point, in first and second attempts, by some seeds; two writers; stories of several machines; many
+histories; a schema that changes with every window. Reported as JSON.
 
 Belongs here: arguments, order, the account. Does not: any blow.
 """
@@ -18,7 +18,9 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.chaos.changes import check_changes
 from lakehouse_assets_tests.chaos.files import EveryFile
+from lakehouse_assets_tests.chaos.machine import machines
 from lakehouse_assets_tests.chaos.play import POINTS
+from lakehouse_assets_tests.chaos.stories import play_story
 from lakehouse_assets_tests.chaos.strike import Ground
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.laws.child import at, jvm_for_children
@@ -50,6 +52,7 @@ def main(
     operations: Annotated[list[str] | None, typer.Option("--operation", help=f"Only these, of {', '.join(POINTS)}.")] = None,
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
+    stories: Annotated[int, typer.Option(help="Random stories of three machines on one lake.")] = 200,
     changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
     every_file: Annotated[bool, typer.Option(help="Also kill each operation at every file that it writes.")] = True,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,
@@ -63,6 +66,8 @@ def main(
             acknowledged, there = race(home / "race", appends)
             account.note("two writers", acknowledged=acknowledged, there=there, equal=acknowledged == there)
             failed += acknowledged != there
+        if stories:
+            failed += _play_stories(account, home / "stories", range(first, first + stories))
         (home / "jvm").mkdir()
         spark = build_session(at(home / "jvm"), "chaos")
         if changes:
@@ -97,6 +102,23 @@ def main(
                 played += size
         spark.stop()
     sys.exit(1 if failed else 0)
+
+
+def _play_stories(account: Account, home: Path, seeds: range) -> int:
+    failed = 0
+    with machines(home / "machines", "host-a", "host-b", "host-c") as running:
+        for seed in seeds:
+            if account.over():
+                break
+            try:
+                outcomes = play_story(running, home / f"{seed}", seed)
+                account.note("story of machines", seed=seed, outcomes=dict(outcomes), equal=True)
+                shutil.rmtree(home / f"{seed}")
+            except AssertionError as error:
+                failed += 1
+                account.note("story of machines", seed=seed, equal=False, why=str(error)[:2000])
+                break  # a machine may still be asleep
+    return failed
 
 
 def _change(account: Account, spark: Any, home: Path, count: int) -> bool:

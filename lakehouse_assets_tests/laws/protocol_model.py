@@ -115,11 +115,14 @@ def _moves(store: Store, writer: Writer, budget: Budget, guards: Safeguards) -> 
     if budget.deaths:
         yield "dies", store, Writer(), budget._replace(deaths=budget.deaths - 1)
     if budget.renewals and not writer.lost and writer.at not in ("_claim", "confirm", "leave"):
+        left = budget._replace(renewals=budget.renewals - 1)
         after, created = create_file(store, LeaseFile(writer.newest + 1, "held"))
-        after, newest = find_newest(after)
-        holds = created and newest is not None and newest.number == writer.newest + 1
-        following = writer._replace(newest=writer.newest + 1) if holds else writer._replace(lost=True)
-        yield f"renew {writer.newest + 1}", after, following, budget._replace(renewals=budget.renewals - 1)
+        renewed, lost = writer._replace(newest=writer.newest + 1), writer._replace(lost=True)
+        yield f"renew {writer.newest + 1}", after, renewed if created else lost, left
+        if created:
+            after, newest = find_newest(after)
+            holds = newest is not None and newest.number == writer.newest + 1
+            yield f"renew {writer.newest + 1}, and list", after, renewed if holds else lost, left
 
 
 def _faults_of_commit(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Transaction, write_deltalake
 from pyarrow import fs
 
 from lakehouse_assets.errors import EvidenceError, LeaseLostError, LockedError, RefusedError
@@ -29,6 +29,7 @@ from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.backup import contents, state
 from lakehouse_assets.storage.backup.manifest import BackupFolder
 from lakehouse_assets.storage.leases.files import LeaseFiles
+from lakehouse_assets.storage.leases.guards import application, require_unfenced
 from lakehouse_assets.storage.leases.holding import LeaseHolder, lease_holder
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets_tests.e2e.servers import s3_server
@@ -342,7 +343,8 @@ def test_a_restored_lake_refuses_a_former_holder(lake, folder):
         assert new.number > old.number
         assert new.took_over and new.to_fence is None
         append(leased, "silver/weather", 21)
-    assert not sleeper.renew(old)
+        with pytest.raises(LeaseLostError):
+            require_unfenced(DeltaTable(leased.path("silver", "weather")), "", [Transaction(application("weather"), old.number)])
     with pytest.raises(LeaseLostError):
         sleeper.confirm(old)
 

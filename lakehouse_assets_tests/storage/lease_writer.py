@@ -17,21 +17,22 @@ LOG = LogTable("positions", log_schema("table text!, number long!"))
 EXIT_LOST = 6
 
 
-def append_numbers(host: str, table: str, first: int, count: int) -> None:
-    """Append a row a commit, and print its number after each: what is printed is acknowledged."""
+def append_numbers(host: str, table: str, first: int, count: int, rows_per_commit: int = 1) -> None:
+    """Append some rows a commit, and print their numbers after each: what is printed is acknowledged."""
     process_identity.host_name = lambda: host
     if host.endswith("-unreachable"):  # it neither renews its lease nor sees that it was taken over
         LeaseHolder.renew = lambda self, lease: True
     settings = Settings.from_environment()
     with table_lock(settings, table, 60):
-        for number in range(first, first + count):
-            LOG.append(settings, [{"table": table, "number": number}])
-            print(number, flush=True)
+        for start in range(first, first + count, rows_per_commit):
+            numbers = range(start, start + rows_per_commit)
+            LOG.append(settings, [{"table": table, "number": number} for number in numbers])
+            print(*numbers, sep="\n", flush=True)
 
 
 if __name__ == "__main__":
     try:
-        append_numbers(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        append_numbers(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
     except LeaseLostError as error:
         print(error, file=sys.stderr)
         sys.exit(EXIT_LOST)

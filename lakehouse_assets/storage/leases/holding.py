@@ -23,6 +23,8 @@ from lakehouse_assets.storage.leases.process_identity import is_dead, own_identi
 
 # After its last use a lease is kept for so long (at most a quarter of its time): a run's next step then needs no request.
 LINGER_SECONDS = 5.0
+# One of so many renewals lists the files, so that the old ones are removed.
+LISTING_RENEWALS = 10
 
 
 def now() -> float:
@@ -124,15 +126,19 @@ class LeaseHolder:
                 self.release(lease)
 
     def renew(self, lease: Lease) -> bool:
-        """Write the next number; return False, and mark the lease as lost, if another process has a higher one."""
+        """Write the next number; return False, and mark the lease as lost, if another process has a higher one.
+
+        A number that is free below the highest one was removed as too old. That takes a process that slept for long: only then,
+        and now and then, the files are listed as well. A holder that does not notice writes nothing: the fences refuse it.
+        """
         with lease.changing:
             if lease.is_lost:
                 return False
             number = lease.newest + 1
             created = self.files.create(lease.name, number, self._content(lease.number, number))
-            newest = self.files.find_newest(lease.name)
-            # A number that is free below the highest one was removed as too old: this process slept.
-            lease.is_lost = not created or newest is None or newest.number != number
+            lists = number % LISTING_RENEWALS == 0 or now() - lease.renewed_at > self.seconds
+            newest = self.files.find_newest(lease.name) if created and lists else None
+            lease.is_lost = not created or (lists and (newest is None or newest.number != number))
             if not lease.is_lost:
                 lease.newest, lease.renewed_at = number, now()
             return not lease.is_lost

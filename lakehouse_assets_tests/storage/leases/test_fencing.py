@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from deltalake import DeltaTable as LightTable
+from deltalake import Transaction
 from deltalake.exceptions import CommitFailedError
 
 from lakehouse_assets import storage
@@ -253,6 +254,17 @@ def test_a_number_of_a_decision_is_claimed_once(leased, monkeypatch):
         with pytest.raises(CommitFailedError, match="Concurrent transaction"):
             logs.log_decisions(leased, [decided(3, "weather")])
     assert [decision.number for decision in logs.decisions(leased, "weather")] == [1, 2, 3]
+
+
+def test_who_logs_a_number_that_the_next_holder_has_logged_learns_of_the_takeover(leased):
+    """Code 6, and not 5: to run it again is right."""
+    with table_lock(leased, "weather"):
+        logs.log_decisions(leased, [decided(1, "weather")])
+    with taken_over_within(leased):
+        claims = [Transaction(guards.application("weather"), take_over(leased))]
+        rows = pa.Table.from_pylist([logs.decision_row(decided(2, "weather"))], logs.DECISIONS.schema)
+        delta.append_arrow(rows, logs.DECISIONS.path(leased), partition_by=("table",), transactions=claims)
+        logs.log_decisions(leased, [decided(2, "weather")])
 
 
 def test_a_decision_of_another_table_disturbs_no_claim(leased, monkeypatch):

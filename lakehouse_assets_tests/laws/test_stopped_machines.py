@@ -1,0 +1,101 @@
+"""A machine falls asleep at a step of a run, past its lease; another one takes over and completes; then the first wakes up.
+
+Belongs here: whole runs with Spark by two processes of two hosts on one disk, at each step. Does not: one late commit
+(storage/leases/test_fencing), or logs alone (storage/test_several_writers).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse_assets.settings import Settings
+from lakehouse_assets_tests.chaos.machine import Machine, leased_settings, machines
+from lakehouse_assets_tests.chaos.play import POINTS, check_oracle, tables
+from lakehouse_assets_tests.chaos.stories import play_story
+from lakehouse_assets_tests.support import copy_lake
+
+pytestmark = pytest.mark.timeout(600)
+# The history that is played: `chaos.play` draws it.
+SEED = 1
+# A run that had nothing left to write, or that acquires the lease anew for the rest, ends well.
+ENDS = ("well", "LeaseLostError")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Machine]]:
+    with machines(tmp_path_factory.mktemp("machines"), "host-a", "host-b") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def began(hosts: list[Machine], tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The lake before the run, made once and copied for each step."""
+    lake = leased_settings(tmp_path_factory.mktemp("began") / "began")
+    hosts[1].run("begin run", lake, seed=SEED)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def clean(hosts: list[Machine], began: Settings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The tables of a run that nobody disturbed. It also warms the first machine up."""
+    lake = copy_lake(began, tmp_path_factory.mktemp("clean") / "clean")
+    hosts[0].run("run", lake)
+    check_oracle(lake, SEED)
+    return tables(lake)
+
+
+def assert_same(lake: Settings, clean: dict[str, Any], when: str) -> None:
+    """Raise AssertionError with the first table that differs from the undisturbed run's."""
+    actual = tables(lake)
+    for name, expected in clean.items():
+        assert actual[name] == expected, f"{when}: {name} differs"
+
+
+@pytest.mark.exhaustive(seconds=35)
+@pytest.mark.parametrize("point", POINTS["run"])
+def test_a_machine_that_wakes_up_changes_nothing(
+    point: str, hosts: list[Machine], began: Settings, clean: dict[str, Any], tmp_path: Path
+) -> None:
+    former, following = hosts
+    lake = copy_lake(began, tmp_path / "lake")
+    former.send("run", lake, stop_at=point, seed=SEED)
+    message = former.receive()
+    assert message == {"stopped": point}, message
+    try:
+        following.run("run", lake)
+        assert_same(lake, clean, "after the takeover")
+    finally:
+        former.resume()
+    message = former.receive()
+    assert message["ended"] in ENDS, message
+    assert message.get("code", 6) == 6
+    assert_same(lake, clean, "after the former holder woke up")
+    following.run("run", lake)
+    former.run("run", lake)
+    assert_same(lake, clean, "after two more runs")
+    check_oracle(lake, SEED)
+
+
+@pytest.mark.exhaustive(seconds=60)
+@pytest.mark.parametrize("point", ["bronze_committed", "log_done", "before_write+"])
+def test_another_machine_completes_what_a_killed_one_left(
+    point: str, hosts: list[Machine], began: Settings, clean: dict[str, Any], tmp_path: Path
+) -> None:
+    lake = copy_lake(began, tmp_path / "lake")
+    with machines(tmp_path / "machines", "host-c") as [killed]:
+        killed.send("run", lake, stop_at=point, seed=SEED)
+        assert killed.receive() == {"stopped": point}
+    hosts[1].run("run", lake)
+    assert_same(lake, clean, f"killed at {point}")
+    check_oracle(lake, SEED)
+
+
+@pytest.mark.exhaustive(seconds=150)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_random_story_of_three_machines_ends_as_one_machine_does(seed: int, tmp_path: Path) -> None:
+    """`make chaos` plays more of them."""
+    with machines(tmp_path / "machines", "host-a", "host-b", "host-c") as running:
+        outcomes = play_story(running, tmp_path, seed)
+    assert outcomes["slept"], outcomes
