@@ -344,7 +344,9 @@ def test_a_restored_lake_refuses_a_former_holder(lake, folder):
         assert new.took_over and new.to_fence is None
         append(leased, "silver/weather", 21)
         with pytest.raises(LeaseLostError):
-            require_unfenced(DeltaTable(leased.path("silver", "weather")), "", [Transaction(application("weather"), old.number)])
+            require_unfenced(
+                DeltaTable(leased.path("silver", "weather")), "", [Transaction(application("weather"), old.number)]
+            )
     with pytest.raises(LeaseLostError):
         sleeper.confirm(old)
 
