@@ -19,7 +19,8 @@ from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.settings import Settings, is_s3, is_url
+from lakehouse_assets.object_store import is_s3, is_url
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base, delta_rows
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.delta_history import Segment, TableHistory
