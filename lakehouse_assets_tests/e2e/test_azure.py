@@ -117,6 +117,7 @@ jvm = spark.sparkContext._jvm
 conf = spark.sparkContext._jsc.hadoopConfiguration()
 store = jvm.lakehouse.LeasedLogStore(conf)
 version = jvm.org.apache.hadoop.fs.Path(settings.root + "/own/_delta_log/%020d.json" % 0)
+version.getFileSystem(conf).mkdirs(version.getParent())
 for text in ("mine", "mine", "theirs"):
     actions = jvm.java.util.ArrayList()
     actions.add('{"commitInfo":{"txnId":"%s"}}' % text)
@@ -148,7 +149,7 @@ def test_a_late_commit_of_spark_is_refused_and_a_version_is_created_once(azure, 
     lines = output.stdout.splitlines()
     assert output.returncode == 0, output.stdout + output.stderr[-5000:]
     expected = ["REFUSED", "WRITTEN mine", "WRITTEN mine", "EXISTS theirs", "ROWS [0, 0, 1, 1, 2, 2] 6"]
-    assert [line for line in lines if line.split()[0] in ("REFUSED", "WRITTEN", "EXISTS", "ROWS")] == expected
+    assert [line for line in lines if line.split()[0] in ("REFUSED", "WRITTEN", "EXISTS", "ROWS")] == expected, output.stdout
     assert azure["AZURE_STORAGE_ACCOUNT_KEY"] not in output.stdout + output.stderr
 
 
