@@ -25,7 +25,7 @@ from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets_tests.e2e.servers import azure_server, azurite_program
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
-pytestmark = pytest.mark.exhaustive(seconds=90)
+pytestmark = pytest.mark.exhaustive(seconds=40)
 ACCOUNT, SECRET = "lakekeeper", b"a-key-that-nobody-may-see"
 ADDRESS = f"abfs://lake@{ACCOUNT}.dfs.core.windows.net"
 
