@@ -1,7 +1,7 @@
-"""The settings of this machine: the only reader of the environment, passed down as a frozen value.
+"""The settings of this machine: read from the environment, and passed down as a frozen value.
 
-Belongs here: paths, the Spark master, addresses of the object store, of Kafka and of databases, secrets by name. Does not: a
-table's contract, or an object store's credentials: its libraries find those themselves (`AWS_*`).
+Belongs here: paths, the Spark master, addresses of Kafka and of databases, secrets by name. Does not: a table's contract, or
+how a library reaches an object store (object_store, which reads the variables of the stores' own tools).
 """
 
 import os
@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import get_args
-from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import Field, SecretStr
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
+from lakehouse_assets.object_store import is_azure, is_gcs, is_s3, is_url, spark_location
 from lakehouse_assets.project import FrozenModel, Lock, locate_project, read_config
 
 SECRET_PREFIX = "LAKEHOUSE_SECRET_"  # noqa: S105 (the name of variables, not a secret)
@@ -25,16 +25,6 @@ JDBC_PREFIX = "LAKEHOUSE_JDBC_"
 AUDIT_PORT = 3070  # where `lakehouse audit-docs` serves the pages, unless it is told another
 _JDBC = re.compile(f"{JDBC_PREFIX}(\\w+)_URL")
 _SECRET = re.compile(r"\$\{" + SECRET_PREFIX + r"(\w+)\}")
-
-
-def is_url(location: str) -> bool:
-    """Whether a location is on an object store rather than on a disk."""
-    return "://" in location
-
-
-def is_s3(location: str) -> bool:
-    """Whether a location is on S3, in any spelling of its scheme."""
-    return re.match("s3[an]?://", location) is not None
 
 
 def project_folder(environ: Mapping[str, str] | None = None, start: Path | None = None) -> Path:
@@ -49,50 +39,6 @@ def template_variables(environ: Mapping[str, str] | None = None) -> dict[str, st
     """Return the values that a table's YAML may name, without ``LAKEHOUSE_VAR_``."""
     env = os.environ if environ is None else environ
     return {name.removeprefix(VARIABLE_PREFIX): value for name, value in env.items() if name.startswith(VARIABLE_PREFIX)}
-
-
-class ObjectStore(FrozenModel):
-    """The S3 server, if it is not Amazon's: a bucket's path does not name it. One for the whole process."""
-
-    endpoint: str | None = None
-    region: str | None = None
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str] | None = None) -> "ObjectStore":
-        """Read the variables of Amazon's own tools: ``AWS_ENDPOINT_URL`` and ``AWS_REGION``."""
-        env = os.environ if environ is None else environ
-        endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
-        region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None
-        # Requests are signed for a region: a server of one's own has none, but the libraries insist.
-        return cls(endpoint=endpoint, region=region or ("us-east-1" if endpoint else None))
-
-    def arrow_uri(self, location: str) -> str:
-        """Return the location for `pyarrow.fs.FileSystem.from_uri`."""
-        if not is_url(location):
-            return f"file://{quote(location)}"
-        if not is_s3(location):
-            return location
-        parameters = {"region": self.region} if self.region else {}
-        if self.endpoint:
-            parts = urlsplit(self.endpoint)
-            parameters |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
-        plain = re.sub("^s3[an]?://", "s3://", location)
-        return f"{plain}?{urlencode(parameters)}" if parameters else plain
-
-    def options(self, location: str) -> dict[str, str] | None:
-        """Return `deltalake`'s storage options for the location."""
-        if not is_s3(location):
-            return None
-        values = {"AWS_REGION": self.region, "AWS_ENDPOINT_URL": self.endpoint}
-        # An address that says http:// was typed by someone who means it.
-        values["AWS_ALLOW_HTTP"] = "true" if self.endpoint and self.endpoint.startswith("http://") else None
-        return {name: value for name, value in values.items() if value}
-
-    def hadoop(self) -> dict[str, str]:
-        """Return Spark's properties. A private server has buckets as folders, Amazon as host names."""
-        values = {"endpoint": self.endpoint, "endpoint.region": self.region}
-        values["path.style.access"] = "true" if self.endpoint else None
-        return {f"spark.hadoop.fs.s3a.{name}": value for name, value in values.items() if value}
 
 
 class Connection(FrozenModel):
@@ -151,8 +97,7 @@ class Settings(FrozenModel):
 
         def location(name: str, default: str) -> str:
             value = env.get(name) or default
-            # The one scheme of S3 that Spark knows.
-            return re.sub("^s3n?://", "s3a://", value) if is_url(value) else str(path(value))
+            return spark_location(value) if is_url(value) else str(path(value))
 
         def file(name: str, default: str | None = None) -> Path | None:
             value = env.get(name) or default
@@ -213,6 +158,16 @@ class Settings(FrozenModel):
     def on_s3(self) -> bool:
         """Whether the lake or the landing folder is on S3."""
         return is_s3(self.root) or is_s3(self.landing)
+
+    @property
+    def on_gcs(self) -> bool:
+        """Whether the lake or the landing folder is on Google Cloud Storage."""
+        return is_gcs(self.root) or is_gcs(self.landing)
+
+    @property
+    def on_azure(self) -> bool:
+        """Whether the lake or the landing folder is on Azure."""
+        return is_azure(self.root) or is_azure(self.landing)
 
     @property
     def locks(self) -> Path:

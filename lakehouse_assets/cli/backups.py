@@ -14,7 +14,8 @@ from rich.markup import escape
 
 from lakehouse_assets.cli.common import AsJson, err, out, show
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, RefusedError
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 
 Folder = Annotated[str, typer.Argument(help="The backups' folder, or its address on an object store.")]
 Name = Annotated[str | None, typer.Option(help="The backup's name (default: the time for a new one, else the newest).")]

@@ -13,7 +13,7 @@ import typer
 
 from lakehouse_assets.cli.common import AsJson, err, out, show
 from lakehouse_assets.errors import CheckFailedError, RefusedError
-from lakehouse_assets.settings import is_url
+from lakehouse_assets.object_store import is_url
 
 drift_app = typer.Typer(no_args_is_help=True, help="Compare the distributions of two files or Delta tables.")
 

@@ -11,7 +11,8 @@ from rich.markup import escape
 
 from lakehouse_assets.cli import common
 from lakehouse_assets.errors import CheckFailedError, LakehouseError, RefusedError
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 
 
 def check_table(

@@ -19,7 +19,8 @@ from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.lock import table_lock

@@ -3,7 +3,6 @@
 Belongs here: the clean table's address and its gap. Does not: writing it (clean_table).
 """
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,8 @@ from lakehouse_assets.decisions.guard import CleanTable
 from lakehouse_assets.decisions.guard_decision import rows_of
 from lakehouse_assets.decisions.guard_publication import last_publication, unpublished_gap
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url, spark_location
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ REWOUND = "the clean table was restored to an earlier version"
 def absolute_path(path: str, settings: Settings) -> str:
     """Return a path or URL of a guard's YAML as Spark reads it. A relative path starts at the project's folder."""
     if is_url(path):
-        return re.sub("^s3n?://", "s3a://", path.rstrip("/"))  # the one scheme of S3 that Spark knows
+        return spark_location(path.rstrip("/"))
     base = settings.project or Path(settings.root)
     return str((base / Path(path).expanduser()).resolve())
 

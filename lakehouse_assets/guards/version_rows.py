@@ -15,9 +15,10 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.guard import VersionBatch
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.settings import is_url
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.foreign_commit import FEED
 from lakehouse_assets.storage.foreign_iceberg import IcebergTable
 
@@ -103,7 +104,7 @@ def write_log_of_files(path: str, version: int, added: Sequence[Mapping[str, Any
     lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 0, "operation": "WRITE", "operationParameters": {}}}]
     lines += _protocol_and_metadata(path, version)
     lines += [{"add": {**add, "path": _address(path, add["path"])}} for add in added]
-    filesystem, base = delta.open_filesystem(f"{folder}/_delta_log")
+    filesystem, base = open_filesystem(f"{folder}/_delta_log")
     filesystem.create_dir(base, recursive=True)
     with filesystem.open_output_stream(f"{base}/{0:020d}.json") as file:
         file.write(("\n".join(json.dumps(line) for line in lines) + "\n").encode())
@@ -124,7 +125,7 @@ def added_row_count(guard: GuardSpec, path: str, batch: VersionBatch) -> int:
 
 
 def _read_commit(path: str, version: int) -> str:
-    filesystem, base = delta.open_filesystem(f"{path}/_delta_log")
+    filesystem, base = open_filesystem(f"{path}/_delta_log")
     try:
         with filesystem.open_input_stream(f"{base}/{version:020d}.json") as file:
             return file.read().decode()

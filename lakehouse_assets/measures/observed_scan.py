@@ -17,8 +17,8 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.scan import aggregates_of, fused_metrics, read_numbers
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 # Between the end of a write and its event.
 MOST_SECONDS = 2.0
@@ -79,6 +79,6 @@ def _row_of(observation: Observation) -> dict[str, Any] | None:
 
 def _count_stored_rows(path: str) -> int:
     """Return the rows of the Parquet files in a folder, by their footers."""
-    filesystem, base = delta.open_filesystem(path)
+    filesystem, base = open_filesystem(path)
     files = parquet.ParquetDataset(base, filesystem=filesystem).fragments
     return sum(file.count_rows() for file in files)

@@ -14,10 +14,10 @@ from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import EvidenceError, RefusedError
-from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.backup import state
 from lakehouse_assets.storage.backup.contents import CHUNK, Contents, copy_checked
 from lakehouse_assets.storage.backup.manifest import BackedUpFile, BackedUpTable, BackupFolder, Manifest, require_name
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 # A file that maintenance removes while it is copied makes the whole state be read again.
 ATTEMPTS = 3
@@ -126,7 +126,7 @@ def _back_up_table(
 ) -> BackedUpTable:
     try:
         table = state.read_table(root, path, version)
-        filesystem, base = delta.open_filesystem(f"{root.rstrip('/')}/{path}")
+        filesystem, base = open_filesystem(f"{root.rstrip('/')}/{path}")
 
         def keep(file: state.TableFile) -> BackedUpFile:
             checksum = checksums.get((table.table_id, file.path, file.bytes, file.modified))
@@ -180,7 +180,7 @@ def origin_of(
     if manifest.kind == "copy" and root is None:
         contents = Contents(folder.rstrip("/"))
         return lambda _, file: contents.open(file)
-    filesystem, base = delta.open_filesystem(root or manifest.root)
+    filesystem, base = open_filesystem(root or manifest.root)
     return lambda table, file: (filesystem, f"{base}/{table}/{file.path}")
 
 

@@ -13,11 +13,11 @@ from pyarrow import fs
 from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.operations.backup import origin_of
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.backup.contents import copy_checked
 from lakehouse_assets.storage.backup.manifest import BackedUpFile, BackedUpTable, Manifest
 from lakehouse_assets.storage.backup.restoring import begin_restoring, end_restoring, read_mark, restore_leases
 from lakehouse_assets.storage.backup.state import LOG, THREADS
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.lock import table_lock
 
 Progress = Callable[[str], None]
@@ -74,7 +74,7 @@ def restore_tables(
 
 def _refuse_other_files(root: str, tables: Sequence[BackedUpTable], *, entire_lake: bool) -> None:
     """Raise RefusedError if a table's folder, or the root, has files that are not the backup's, by name and size."""
-    filesystem, base = delta.open_filesystem(root)
+    filesystem, base = open_filesystem(root)
     sizes = {f"{base}/{table.path}/{file.path}": file.bytes for table in tables for file in table.files}
     is_begun = entire_lake and read_mark(root) is not None
     folders = [base] if entire_lake else [f"{base}/{table.path}" for table in tables]
@@ -102,7 +102,7 @@ def _write_tables(
     root: str, manifest: Manifest, tables: Sequence[BackedUpTable], folder: str, progress: Progress
 ) -> RestoreReport:
     locate = origin_of(manifest, folder)
-    filesystem, base = delta.open_filesystem(root)
+    filesystem, base = open_filesystem(root)
     on_disk = isinstance(filesystem, fs.LocalFileSystem)
 
     def write(table: BackedUpTable, file: BackedUpFile) -> int:

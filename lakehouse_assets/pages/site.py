@@ -27,6 +27,7 @@ from lakehouse_assets.pages.render import render, renderer_id, shared_files
 from lakehouse_assets.pages.table_site import Neighbours, facts_of, read_table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 WINDOWS = 1_000  # of each table, the newest, that have a page
 FAILURES = (LakehouseError, OSError, ArrowException, DeltaError, TemplateRuntimeError, *UNREADABLE)
@@ -73,7 +74,7 @@ def make_site(
 
 def _require_lake(settings: Settings) -> None:
     try:
-        filesystem, path = delta.open_filesystem(settings.root)
+        filesystem, path = open_filesystem(settings.root)
         is_there = filesystem.get_file_info(path).type is not fs.FileType.NotFound or delta.exists(
             settings.path("ops", "decisions")
         )

@@ -21,8 +21,9 @@ from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.schema.comparison import Comparison, compare
 from lakehouse_assets.decisions.schema.gate import NAMED, schema_outcome
 from lakehouse_assets.measures.typed import inside_calendar
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.pipeline.run import GoldRun
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.version_marks import was_rebuilt_since

@@ -19,7 +19,8 @@ from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.settings import Settings, is_s3, is_url
+from lakehouse_assets.object_store import is_azure, is_gcs, is_s3, is_url
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base, delta_rows
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.delta_history import Segment, TableHistory
@@ -77,13 +78,19 @@ class DeltaReader:
         fresh = self._history.unrecorded(self._history.ranges(windows)) if windows else {}
         return {window: range_to_text(versions) for window, versions in fresh.items()}
 
+    def _store_without_jars(self) -> str | None:
+        path, settings = self._table.path, self._settings
+        stores = {"S3": is_s3(path) and not settings.on_s3, "Azure": is_azure(path) and not settings.on_azure}
+        stores["Google Cloud Storage"] = is_gcs(path) and not settings.on_gcs
+        return next((name for name, lacks in stores.items() if lacks), None)
+
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
         """Return one lazy frame of these windows' rows. Raises SourceError for versions that are gone or cannot be told."""
         if unreadable:
             raise SourceError("; ".join(unreadable.values()))
-        if is_s3(self._table.path) and not self._settings.on_s3:
+        if store := self._store_without_jars():
             raise EnvironmentMissing(
-                f"{self._table.label}: Spark has S3's jars only if LAKEHOUSE_ROOT or LAKEHOUSE_LANDING is on S3"
+                f"{self._table.label}: Spark has {store}'s jars only if LAKEHOUSE_ROOT or LAKEHOUSE_LANDING is on {store}"
             )
         ranges = self._ranges(windows)
         try:

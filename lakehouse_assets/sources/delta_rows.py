@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.object_store import spark_location
 from lakehouse_assets.sources.base import small_frame
 from lakehouse_assets.sources.file_scans import SCAN_OPTIONS, SCHEME, file_key_column, list_files_on_driver
 from lakehouse_assets.storage.foreign_commit import AddedFile, Schema
@@ -99,7 +100,7 @@ def changed_rows(
 
 def spark_path(path: str) -> str:
     """Return the table's path for Spark, which knows S3 by one scheme."""
-    return re.sub("^s3n?://", "s3a://", path)
+    return spark_location(path)
 
 
 def _whole_path(table: ForeignTable, path: str) -> str:

@@ -19,7 +19,8 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.settings import ObjectStore
+from lakehouse_assets.object_store import spark_location
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 # A link whose target is missing, is below a file, or is the link itself; or a file that was just removed.
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -71,7 +72,7 @@ class Landing:
             self.root = self.location = os.path.abspath(folder)  # noqa: PTH100 (resolve() would follow links; Spark does not)
             return
         try:
-            self.filesystem, self.root = FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.location))
+            self.filesystem, self.root = open_filesystem(self.location)
         except (OSError, ValueError) as error:
             raise SourceError(f"LAKEHOUSE_LANDING is {folder}, which cannot be opened: {error}") from None
 
@@ -134,7 +135,7 @@ class Landing:
 
     def spark_path(self, path: str) -> str:
         """Return the file's path for Spark."""
-        return re.sub("^s3n?://", "s3a://", f"{self.location}/{path}")
+        return spark_location(f"{self.location}/{path}")
 
     def key(self, path: str) -> str:
         """Return the file's path as Spark reports it, decoded and without scheme and leading slashes."""

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.spark_table import SparkTableSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.settings import is_url
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.sources import base
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.poll_queue import PollQueue

@@ -17,9 +17,10 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
-from lakehouse_assets.settings import ObjectStore
+from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
 from lakehouse_assets.storage.delta_dataset import make_dataset
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_table, open_to_change
 
@@ -152,11 +153,6 @@ def as_expression(filters: Any) -> Any:
     from pyarrow.parquet import filters_to_expression  # noqa: PLC0415 (it loads pandas)
 
     return filters_to_expression(filters) if filters else None
-
-
-def open_filesystem(path: str) -> tuple[fs.FileSystem, str]:
-    """Return pyarrow's file system, and the path within it."""
-    return fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(path))
 
 
 def row_counts(path: str) -> pa.Table:

@@ -19,8 +19,9 @@ from pyarrow import fs
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.decisions.evidence.findings import TableState
-from lakehouse_assets.settings import is_url
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.guards import commit_properties
 from lakehouse_assets.storage.opened_tables import open_to_change
 
@@ -86,7 +87,7 @@ class TableFiles:
     @cached_property
     def folder(self) -> tuple[fs.FileSystem, str]:
         """The table's folder: pyarrow's file system, and the path within it."""
-        return delta.open_filesystem(self.path)
+        return open_filesystem(self.path)
 
     def _dataset(self, names: Sequence[str], schema: pa.Schema | None = None) -> "Dataset":
         from pyarrow.dataset import dataset  # noqa: PLC0415 (it loads pandas)

@@ -16,7 +16,8 @@ from pathlib import Path
 from deltalake.exceptions import DeltaError
 
 from lakehouse_assets.errors import DiskError, LakehouseError, java_causes
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 
 MESSAGES = {errno.ENOSPC: "No space left on device", errno.EDQUOT: "Disk quota exceeded", errno.EROFS: "Read-only file system"}
 MESSAGES |= {errno.EIO: "Input/output error", errno.EFBIG: "File too large"}

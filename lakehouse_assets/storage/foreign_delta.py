@@ -16,6 +16,7 @@ from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.foreign_commit import AddedFile, Commit, CommitFiles, Schema, parse_commit
 
 # Tables whose newest commits may be kept by a catalog, and not in the log.
@@ -130,7 +131,7 @@ class ForeignTable:
     @property
     def _folder(self) -> tuple[fs.FileSystem, str]:
         try:
-            return delta.open_filesystem(self.path)
+            return open_filesystem(self.path)
         except (OSError, ArrowException, ValueError) as error:
             raise SourceError(f"{self.label}: it cannot be reached: {_reason(error)}") from None
 

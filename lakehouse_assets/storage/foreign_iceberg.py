@@ -13,7 +13,7 @@ from typing import Any
 from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.foreign_commit import Commit, CommitFiles, Kind, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 
@@ -141,7 +141,7 @@ class IcebergTable(ForeignTable):
 
     def _read_file(self, name: str) -> bytes | None:
         try:
-            filesystem, base = delta.open_filesystem(self.path)
+            filesystem, base = open_filesystem(self.path)
             if filesystem.get_file_info(f"{base}/{name}").type is not fs.FileType.File:
                 return None
             with filesystem.open_input_stream(f"{base}/{name}") as file:

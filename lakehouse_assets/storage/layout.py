@@ -17,6 +17,7 @@ from pyspark.sql.readwriter import DataFrameWriter
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 # The domain of Delta's log that holds the columns of a clustering.
 CLUSTERING = "delta.clustering"
@@ -78,7 +79,7 @@ def read_clustering(path: str) -> tuple[str, ...]:
 
 def _newest_first(path: str, version: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the domain metadata of each commit from this version back to the last checkpoint, and that of the checkpoint."""
-    filesystem, base = delta.open_filesystem(f"{path}/_delta_log")
+    filesystem, base = open_filesystem(f"{path}/_delta_log")
     names = {info.base_name: info.path for info in filesystem.get_file_info(fs.FileSelector(base))}
     for number in range(version, -1, -1):
         if (commit := names.get(f"{number:020d}.json")) is not None:

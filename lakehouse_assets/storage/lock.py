@@ -10,7 +10,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.backup.restoring import refuse_restoring
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
 from lakehouse_assets.storage.leases import guards

@@ -9,7 +9,7 @@ import os
 
 from deltalake import DeltaTable
 
-from lakehouse_assets.settings import ObjectStore, is_url
+from lakehouse_assets.object_store import ObjectStore, is_url
 from lakehouse_assets.storage.leases.guards import require_unfenced, table_transactions
 from lakehouse_assets.storage.newest_values import NewestValues
 

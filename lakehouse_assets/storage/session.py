@@ -1,4 +1,4 @@
-"""The Spark session: its properties, its jars (Delta's; S3's, databases' and Kafka's if used), and the Java check.
+"""The Spark session: its properties, its jars (Delta's; a store's, databases' and Kafka's if used), and the Java check.
 
 Belongs here: how a JVM is configured. Does not: who starts one, what runs on it, or properties within a block
 (session_properties).
@@ -20,7 +20,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing
-from lakehouse_assets.settings import ObjectStore, Settings
+from lakehouse_assets.object_store import ObjectStore
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.jar_names import join_jars
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.log_store import JAR, log_store_properties
@@ -28,6 +29,7 @@ from lakehouse_assets.storage.sql_functions import register_functions
 
 JARS = Path(sys.prefix) / "share" / "lakehouse" / "jars"
 JARS_FOR_S3, JARS_FOR_LOCAL = JARS / "s3", JARS / "local"
+JARS_FOR_GCS, JARS_FOR_AZURE = JARS / "gcs", JARS / "azure"
 JARS_FOR_JDBC, JARS_FOR_KAFKA, JARS_FOR_AVRO = JARS / "jdbc", JARS / "kafka-source", JARS / "avro"
 
 
@@ -57,6 +59,14 @@ S3 = _JarSet(
         "org.wildfly.openssl:wildfly-openssl:2.1.4.Final",
     ],
     "software.amazon.awssdk:bundle",
+)
+AZURE = _JarSet(
+    JARS_FOR_AZURE,
+    r"(org\.apache\.hadoop_hadoop-azure|org\.wildfly)",
+    ["org.apache.hadoop:hadoop-azure:3.4.2", "org.wildfly.openssl:wildfly-openssl:2.1.4.Final"],
+    # Spark has Apache's client; the other two are for the older `wasb`.
+    "org.apache.httpcomponents:httpclient,org.apache.httpcomponents:httpcore,"
+    "com.microsoft.azure:azure-storage,com.microsoft.azure:azure-keyvault-core,org.apache.hadoop.thirdparty:hadoop-shaded-guava",
 )
 POSTGRESQL = _JarSet(JARS_FOR_JDBC, r"org\.postgresql_postgresql-", ["org.postgresql:postgresql:42.7.8"])
 MARIADB = _JarSet(JARS_FOR_JDBC, r"org\.mariadb\.jdbc_mariadb-java-client-", ["org.mariadb.jdbc:mariadb-java-client:3.5.10"])
@@ -127,7 +137,7 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.showConsoleProgress": "false",
         # Spark's own pattern, and the property of Kafka's client that holds a password.
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|account[.]key|jaas",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
@@ -141,17 +151,28 @@ def spark_properties(settings: Settings) -> dict[str, str]:
     else:
         properties["spark.jars.packages"] = DELTA.packages[0]
     properties |= _local_files(settings, own_properties)
-    if settings.on_s3:
-        properties |= ObjectStore.from_environment().hadoop()
-        for_s3 = _jars(JARS_FOR_S3)
-        if not for_s3 and not own_properties.keys() & {"spark.jars", "spark.jars.packages"}:
-            raise EnvironmentMissing(
-                f"{settings.root} or {settings.landing} is on S3, for which Spark lacks the jars: "
-                f"`{Path(sys.executable).name} -m lakehouse_assets.storage.session` fetches them, in this same environment"
-            )
-        if for_s3:
-            properties["spark.jars"] = ",".join([*jars, *for_s3])
+    properties |= ObjectStore.from_environment().hadoop(settings.root, settings.landing)
+    has_own_jars = bool(own_properties.keys() & {"spark.jars", "spark.jars.packages"})
+    if for_stores := _store_jars(settings, is_optional=has_own_jars):
+        properties["spark.jars"] = ",".join([*jars, *for_stores])
     return _with_own(_with_log_store(properties) if settings.is_leased else properties, own_properties)
+
+
+def _store_jars(settings: Settings, is_optional: bool) -> list[str]:
+    """Return the jars of the stores of the lake and of the landing folder. Raises EnvironmentMissing without them."""
+    fetched = f"`{Path(sys.executable).name} -m lakehouse_assets.storage.session` fetches them, in this same environment"
+    stores = [("S3", settings.on_s3, JARS_FOR_S3, fetched), ("Azure", settings.on_azure, JARS_FOR_AZURE, fetched)]
+    # Spark resolves no artifact by its classifier, and only the connector's shaded jar brings its libraries.
+    copied = f"copy gcs-connector-hadoop3-2.2.26-shaded.jar to {JARS_FOR_GCS}"
+    stores.append(("Google Cloud Storage", settings.on_gcs, JARS_FOR_GCS, copied))
+    jars: list[str] = []
+    for name, is_used, folder, remedy in stores:
+        if is_used and not _jars(folder) and not is_optional:
+            raise EnvironmentMissing(
+                f"{settings.root} or {settings.landing} is on {name}, for which Spark lacks the jars: {remedy}"
+            )
+        jars += _jars(folder) if is_used else []
+    return jars
 
 
 def _with_log_store(properties: Mapping[str, str]) -> dict[str, str]:
@@ -223,7 +244,8 @@ def fetch_jars(settings: Settings) -> None:
     """Resolve the jars that these settings need, once (by Spark's own Ivy), so that no run downloads."""
     addresses = [connection.url.get_secret_value() for connection in settings.jdbc.values() if not connection.jars]
     drivers = [jars for scheme, jars in DRIVERS.items() if any(address.startswith(scheme) for address in addresses)]
-    needed = [DELTA, LOCAL, AVRO, *([S3] if settings.on_s3 else []), *dict.fromkeys(drivers)]
+    stores = [(S3, settings.on_s3), (AZURE, settings.on_azure)]
+    needed = [DELTA, LOCAL, AVRO, *(jars for jars, is_used in stores if is_used), *dict.fromkeys(drivers)]
     needed += [KAFKA, KAFKA_TOKENS] if settings.kafka_bootstrap else []
     needed = [jars for jars in needed if not any(re.match(jars.ours, Path(jar).name) for jar in _jars(jars.folder))]
     if needed:

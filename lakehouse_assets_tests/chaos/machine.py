@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.leases import guards, process_identity
 from lakehouse_assets.storage.session import build_session
 from lakehouse_assets_tests.chaos import play

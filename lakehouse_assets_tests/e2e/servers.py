@@ -1,4 +1,4 @@
-"""Servers on loopback that a test starts and always stops: a Spark cluster, an S3 server, PostgreSQL, a Kafka broker.
+"""Servers on loopback that a test starts and always stops: a Spark cluster, an S3 server, Azure's, PostgreSQL, a Kafka broker.
 
 Belongs here: starting, waiting until ready, stopping. Does not: what is done with them.
 """
@@ -30,6 +30,8 @@ from lakehouse_assets.storage.session import JARS
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.1.2"
 JARS_OF_KAFKA = JARS / "kafka"
+AZURITE = "azurite@3.35.0"
+FOLDER_OF_AZURITE = JARS.parent / "azurite"
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
@@ -139,6 +141,40 @@ def s3_server(home: Path, bucket: str) -> Iterator[str]:
 
         wait_for(make_bucket, [server], log)
         yield address
+
+
+def azurite_program() -> Path:
+    """Azure's emulator, fetched once by npm into the environment. Raises RuntimeError where that fails."""
+    folder = FOLDER_OF_AZURITE
+    if not folder.is_dir():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise RuntimeError("npm is not installed (Debian: apt-get install npm)")
+        part = folder.with_suffix(f".{os.getpid()}.part")
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(part), AZURITE]
+        fetched = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        if fetched.returncode:
+            shutil.rmtree(part, ignore_errors=True)
+            raise RuntimeError(f"{AZURITE} could not be fetched: {fetched.stderr[-500:]}")
+        part.rename(folder)
+    return folder / "node_modules" / ".bin" / "azurite-blob"
+
+
+@contextmanager
+def azure_server(home: Path, account: str, key: str) -> Iterator[str]:
+    """The address of Azure's emulator for an account, with its objects in memory. It has blobs, and no folders of its own."""
+    program = azurite_program()
+    port, log = free_port(), home / "azure.log"
+    command = [str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
+    command += ["--disableTelemetry", "--skipApiVersionCheck", "--silent"]
+    with process(command, log, {"AZURITE_ACCOUNTS": f"{account}:{key}"}) as server:
+
+        def answers() -> bool:
+            with socket.create_connection(("127.0.0.1", port), 1):
+                return True
+
+        wait_for(answers, [server], log)
+        yield f"http://127.0.0.1:{port}/{account}"
 
 
 class Database:

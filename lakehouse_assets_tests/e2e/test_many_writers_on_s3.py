@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakehouse_assets.settings import ObjectStore
+from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets_tests.e2e.store_proxy import store_behind_proxy
 
 WRITERS, ROWS, ROWS_PER_COMMIT = 4, 2500, 10

@@ -20,8 +20,9 @@ import yaml
 from datasketches import kll_doubles_sketch
 from pyarrow import fs
 
-from lakehouse_assets.settings import ObjectStore, Settings
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
 from lakehouse_assets_tests.e2e.world import World
@@ -99,7 +100,7 @@ class Deployment:
             (Path(self.landing) / table).mkdir(parents=True, exist_ok=True)
             land(file, Path(self.landing) / table / file.name)
             return
-        filesystem, path = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(self.landing))
+        filesystem, path = open_filesystem(self.landing)
         with filesystem.open_output_stream(f"{path}/{table}/{file.name}") as target:
             target.write(file.read_bytes())
 
@@ -217,7 +218,7 @@ def test_2_a_cluster_with_an_object_store_gives_the_same_tables(here, store, tmp
     assert LeaseFiles(deployment.root).find_newest("weather") is not None
     assert not [path for name in ("_delta_log", "bronze", "staging") for path in home.rglob(name)]
     assert not (PROJECT_ROOT / "s3a:").exists()
-    filesystem, root = fs.FileSystem.from_uri(ObjectStore.from_environment().arrow_uri(deployment.root))
+    filesystem, root = open_filesystem(deployment.root)
     staged = filesystem.get_file_info(fs.FileSelector(f"{root}/staging", recursive=True, allow_not_found=True))
     assert not [info.path for info in staged if info.type is fs.FileType.File], "a run's scratch folder is removed"
     # Listings read the log on the store, without a JVM, and end in order.

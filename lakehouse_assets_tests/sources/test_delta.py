@@ -285,10 +285,18 @@ def test_ten_thousand_versions_between_two_polls(opener, path):
     assert datetime.now(UTC) - began < timedelta(seconds=20)
 
 
-def test_a_path_on_s3_needs_a_lake_on_s3(spark, opener, monkeypatch):
-    reader = opener(path="s3://bucket/orders")
+@pytest.mark.parametrize(
+    ("path", "store"),
+    [
+        ("s3://bucket/orders", "S3"),
+        ("gs://bucket/orders", "Google Cloud Storage"),
+        ("abfss://files@account.dfs.core.windows.net/orders", "Azure"),
+    ],
+)
+def test_a_path_on_a_store_needs_a_lake_there(spark, opener, monkeypatch, path, store):
+    reader = opener(path=path)
     monkeypatch.setattr(reader._history, "ranges", lambda windows: {})
-    with pytest.raises(EnvironmentMissing, match="Spark has S3's jars only if"):
+    with pytest.raises(EnvironmentMissing, match=f"Spark has {store}'s jars only if"):
         reader.read(spark, [day(1)])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.source_map import SourceMap
-from lakehouse_assets.settings import is_url
+from lakehouse_assets.object_store import is_url, spark_location
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,4 +91,4 @@ def _overlaps(one: str, other: str) -> bool:
 
 
 def _address(path: str, project: Path) -> str:
-    return path.rstrip("/").replace("s3://", "s3a://") if is_url(path) else str((project / Path(path).expanduser()).resolve())
+    return spark_location(path.rstrip("/")) if is_url(path) else str((project / Path(path).expanduser()).resolve())

@@ -13,8 +13,8 @@ from uuid import uuid4
 from pyarrow import fs
 
 from lakehouse_assets.errors import EvidenceError
-from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.backup.manifest import BackedUpFile
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 FOLDER = "contents"
 INCOMING = "incoming"
@@ -29,7 +29,7 @@ class Contents:
 
     @cached_property
     def _folder(self) -> tuple[fs.FileSystem, str]:
-        return delta.open_filesystem(self.path)
+        return open_filesystem(self.path)
 
     @cached_property
     def sizes(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.project import FrozenModel
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 FOLDER = "manifests"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -84,7 +84,7 @@ class BackupFolder:
 
     def names(self) -> list[str]:
         """Return the names of the complete backups, oldest first."""
-        filesystem, base = delta.open_filesystem(self.path)
+        filesystem, base = open_filesystem(self.path)
         infos = filesystem.get_file_info(fs.FileSelector(f"{base}/{FOLDER}", allow_not_found=True))
         names = [info.base_name.removesuffix(".json") for info in infos if info.base_name.endswith(".json")]
         return sorted(name for name in names if _NAME.fullmatch(name))
@@ -98,7 +98,7 @@ class BackupFolder:
             if not names:
                 raise RefusedError(f"{self.path} has no backup; make one with `lakehouse backup {self.path}`")
             return max(map(self.read, names[-2:]), key=lambda each: each.made_at) if len(names) > 1 else self.read(names[0])
-        filesystem, base = delta.open_filesystem(self.path)
+        filesystem, base = open_filesystem(self.path)
         path = f"{base}/{FOLDER}/{require_name(name)}.json"
         if filesystem.get_file_info(path).type is not fs.FileType.File:
             raise RefusedError(f"{self.path} has no backup {name!r}; there are {', '.join(self.names()) or 'none'}")
@@ -117,7 +117,7 @@ class BackupFolder:
 
     def write(self, manifest: Manifest) -> None:
         """Write a manifest, whole or not at all. Raises RefusedError if its name exists."""
-        filesystem, base = delta.open_filesystem(self.path)
+        filesystem, base = open_filesystem(self.path)
         path = f"{base}/{FOLDER}/{require_name(manifest.name)}.json"
         if filesystem.get_file_info(path).type is not fs.FileType.NotFound:
             raise RefusedError(f"{self.path} already has a backup {manifest.name!r}; choose another --name")
@@ -126,7 +126,7 @@ class BackupFolder:
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove manifests. The contents that no other one names stay until they are removed as well."""
-        filesystem, base = delta.open_filesystem(self.path)
+        filesystem, base = open_filesystem(self.path)
         for name in names:
             filesystem.delete_file(f"{base}/{FOLDER}/{require_name(name)}.json")
 

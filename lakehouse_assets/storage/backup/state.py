@@ -24,8 +24,8 @@ from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from lakehouse_assets.errors import LockedError
-from lakehouse_assets.settings import ObjectStore, is_url
-from lakehouse_assets.storage import delta
+from lakehouse_assets.object_store import ObjectStore, is_url
+from lakehouse_assets.storage.file_systems import open_filesystem
 
 LOG = "_delta_log"
 THREADS = 8
@@ -116,7 +116,7 @@ def versions_at(commits: Commits, at: int) -> dict[str, int]:
 
 def _read_commits(root: str) -> dict[str, tuple[Commit, ...]]:
     """Return each table's commits that are still in its log, oldest first."""
-    filesystem, base = delta.open_filesystem(root)
+    filesystem, base = open_filesystem(root)
 
     def subfolders(path: str) -> list[str]:
         infos = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
@@ -136,7 +136,7 @@ def _read_commits(root: str) -> dict[str, tuple[Commit, ...]]:
 
 
 def _read_leases(root: str) -> dict[str, int]:
-    filesystem, base = delta.open_filesystem(f"{root.rstrip('/')}/_leases")
+    filesystem, base = open_filesystem(f"{root.rstrip('/')}/_leases")
     infos = filesystem.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
     numbers: dict[str, int] = {}
     for info in infos:
@@ -159,7 +159,7 @@ def read_table(root: str, path: str, version: int) -> TableVersion:
         raise DeltaError(f"a file of it is outside its folder ({outside}): it is a shallow clone")
     counts = actions["num_records"].to_pylist()
     rows = None if any(count is None for count in counts) else sum(counts)
-    filesystem, base = delta.open_filesystem(address)
+    filesystem, base = open_filesystem(address)
     data = _data_files(filesystem, base, {unquote(name): size for name, size in sizes.items()}, address)
     if "deletionVectors" in (table.protocol().reader_features or ()):
         data += _deletion_vectors(filesystem, base)

@@ -17,7 +17,8 @@ from deltalake.exceptions import DeltaError
 from obstore.exceptions import AlreadyExistsError
 
 from lakehouse_assets.errors import LeaseLostError
-from lakehouse_assets.settings import ObjectStore, Settings
+from lakehouse_assets.object_store import ObjectStore
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.delta_files import is_corrupt_log
 from lakehouse_assets.storage.leases import FENCE
 from lakehouse_assets.storage.leases.files import LeaseFiles

@@ -16,7 +16,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.settings import ObjectStore, is_url
+from lakehouse_assets.object_store import ObjectStore, is_url
 
 FOLDER = "_leases"
 # Of each name so many files stay: the highest number must never be free again.
@@ -45,7 +45,7 @@ class LeaseFiles:
         if not is_url(self.root):
             return LocalStore(prefix=self.root, mkdir=True)
         config = {name.lower(): value for name, value in (ObjectStore.from_environment().options(self.root) or {}).items()}
-        http = {"allow_http": True} if config.pop("aws_allow_http", None) else {}
+        http = {"allow_http": True} if config.pop("allow_http", None) else {}
         url = self.root.replace("s3a://", "s3://", 1)
         seconds = timedelta(seconds=SECONDS)
         options: dict[str, Any] = {"client_options": {"timeout": seconds, **http}, "retry_config": {"retry_timeout": seconds}}

@@ -16,7 +16,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from lakehouse_assets.errors import LeaseLostError, LockedError, java_causes
-from lakehouse_assets.settings import Settings, is_url
+from lakehouse_assets.object_store import is_url
+from lakehouse_assets.settings import Settings
 
 if TYPE_CHECKING:
     from lakehouse_assets.storage.leases.holding import Lease
