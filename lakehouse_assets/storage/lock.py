@@ -19,6 +19,7 @@ from lakehouse_assets.storage.leases.process_identity import host_name
 
 HOST_FILE = "host"
 FENCED = "the lake's own tables"
+_complete_lakes: set[str] = set()
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def _file_lock(settings: Settings, table: str, wait_seconds: float) -> Iterator[
         with raise_disk_errors(settings):
             settings.locks.mkdir(parents=True, exist_ok=True)
             refuse_other_host(settings)
-            refuse_restoring(settings.root)
+            _refuse_restoring_once(settings.root)
             lock = FileLock(settings.locks / f"{table}.lock", is_singleton=True)
             with lock.acquire(timeout=wait_seconds):
                 yield
@@ -111,6 +112,14 @@ def refuse_other_host(settings: Settings) -> None:
             f"{settings.root} is written under leases, and this process would use lock files: {advice}."
             f" If only this machine writes it from now on, delete {leases} while nothing runs"
         )
+
+
+def _refuse_restoring_once(root: str) -> None:
+    """Raise RefusedError for a lake that is being restored. A store is asked at the first lock of a process."""
+    if root not in _complete_lakes:
+        refuse_restoring(root)
+        if is_url(root):
+            _complete_lakes.add(root)
 
 
 def _read_host(path: Path) -> str:

@@ -52,7 +52,7 @@ def main(
     operations: Annotated[list[str] | None, typer.Option("--operation", help=f"Only these, of {', '.join(POINTS)}.")] = None,
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
-    stories: Annotated[int, typer.Option(help="Random stories of three machines on one lake.")] = 200,
+    stories: Annotated[int, typer.Option(help="Random stories of three machines on one lake.")] = 20,
     changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
     every_file: Annotated[bool, typer.Option(help="Also kill each operation at every file that it writes.")] = True,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,

@@ -98,5 +98,13 @@ def play_story(machines: Sequence[Machine], home: Path, seed: int) -> Counter[st
 
 
 def comparable(lake: Settings) -> dict[str, Any]:
-    """Return what does not depend on the order of a release and of what arrives beside it."""
-    return {name: rows for name, rows in tables(lake).items() if name not in ("decide_done", "results")}
+    """Return what does not depend on the order of a release and of what arrives beside it, nor on how often one is repeated:
+    each release is a decision of its own, with its rows of quarantine and its profiles.
+    """
+    rows = {name: rows for name, rows in tables(lake).items() if name not in ("decide_done", "results")}
+    return rows | {name: _count_releases_once(rows[name]) for name in ("held", "profiles")}
+
+
+def _count_releases_once(rows: Sequence[Any]) -> list[Any]:
+    released = {row for row in rows if "'released'" in str(row)}
+    return sorted([*released, *(row for row in rows if "'released'" not in str(row))])

@@ -13,7 +13,6 @@ import pytest
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos.machine import Machine, leased_settings, machines
 from lakehouse_assets_tests.chaos.play import POINTS, check_oracle, tables
-from lakehouse_assets_tests.chaos.stories import play_story
 from lakehouse_assets_tests.support import copy_lake
 
 pytestmark = pytest.mark.timeout(600)
@@ -90,12 +89,3 @@ def test_another_machine_completes_what_a_killed_one_left(
     hosts[1].run("run", lake)
     assert_same(lake, clean, f"killed at {point}")
     check_oracle(lake, SEED)
-
-
-@pytest.mark.exhaustive(seconds=150)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_random_story_of_three_machines_ends_as_one_machine_does(seed: int, tmp_path: Path) -> None:
-    """`make chaos` plays more of them."""
-    with machines(tmp_path / "machines", "host-a", "host-b", "host-c") as running:
-        outcomes = play_story(running, tmp_path, seed)
-    assert outcomes["slept"], outcomes
