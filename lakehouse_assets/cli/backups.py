@@ -27,7 +27,7 @@ def backup(
     reference: Annotated[
         bool, typer.Option("--reference", help="Record versions and checksums only; the files stay in the lake.")
     ] = False,
-    keep: Annotated[int | None, typer.Option(min=1, help="Then remove all but so many complete backups.")] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Then remove all but so many whole copies of this lake.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the backups, and make none.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Read a backup's files and compare their checksums.")] = False,
     lake: Annotated[bool, typer.Option("--lake", help="With --check: read the lake's files in place of the copies.")] = False,
@@ -131,6 +131,7 @@ def _as_row(manifest: Any) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "made_at": manifest.made_at,
+        "root": manifest.root,
         "kind": manifest.kind,
         "tables": len(manifest.tables),
         "files": sum(len(table.files) for table in manifest.tables),

@@ -59,8 +59,8 @@ def make_backup(
     """Back up the lake at ``root`` into a folder, without a lock and without a JVM. Killed at any moment, it leaves no backup;
     the next one uses what was copied.
 
-    ``keep``: so many complete backups stay, older ones are removed. A table that cannot be read is left out and named in the
-    manifest. Raises RefusedError, and LockedError as `read_state` has it.
+    ``keep``: so many whole copies of this lake stay, older ones are removed. A table that cannot be read is left out and named
+    in the manifest. Raises RefusedError, and LockedError as `read_state` has it.
     """
     _require_apart(root, folder)
     made_at = clock()
@@ -85,7 +85,7 @@ def make_backup(
     )
     backups.write(manifest)
     copied = sum(contents.sizes.values()) - kept_before
-    removed = remove_old_backups(folder, keep) if keep is not None else ()
+    removed = remove_old_backups(folder, root, keep) if keep is not None else ()
     return BackupReport(manifest, copied, removed)
 
 
@@ -97,7 +97,8 @@ def _require_apart(root: str, folder: str) -> None:
 
 def _known_checksums(backups: BackupFolder, root: str, contents: Contents) -> Checksums:
     """Return the checksums of the newest backup of this lake, of contents that are still there."""
-    for manifest in reversed(backups.manifests()):
+    for name in reversed(backups.names()):
+        manifest = backups.read(name)
         if manifest.root == root and manifest.kind == "copy":
             return {
                 (table.table_id, file.path, file.bytes, file.modified): file.sha256
@@ -155,22 +156,23 @@ def _checksum(filesystem: fs.FileSystem, path: str) -> str:
     return digest.hexdigest()
 
 
-def remove_old_backups(folder: str, keep: int) -> tuple[str, ...]:
-    """Remove all but the newest ``keep`` backups, and contents that no other one names. Returns their names, oldest first.
+def remove_old_backups(folder: str, root: str, keep: int) -> tuple[str, ...]:
+    """Remove all but the newest ``keep`` copies of a lake, and contents that no other backup names. Returns the names that are
+    gone, oldest first.
 
-    A backup with damaged tables counts for nothing: it never makes an older, complete one go.
+    A backup with damaged tables, a reference or one of another lake counts for nothing: it never makes a whole copy go.
     """
     backups = BackupFolder(folder.rstrip("/"))
     manifests = backups.manifests()
-    complete = [each for each in manifests if not each.damaged]
-    if len(complete) <= keep:
+    copies = [each for each in manifests if each.root == root and each.kind == "copy" and not each.damaged]
+    if len(copies) <= keep:
         return ()
-    oldest = complete[-keep]
-    old = [each for each in manifests if each.made_at < oldest.made_at]
-    backups.remove([each.name for each in old])
-    remaining = [each for each in manifests if each.made_at >= oldest.made_at]
+    old = [each for each in manifests if each.root == root and each.made_at < copies[-keep].made_at]
+    names = [each.name for each in old]
+    backups.remove(names)
+    remaining = [each for each in manifests if each.name not in names]
     Contents(backups.path).remove_except({file.sha256 for each in remaining for table in each.tables for file in table.files})
-    return tuple(each.name for each in old)
+    return tuple(names)
 
 
 def origin_of(

@@ -37,6 +37,8 @@ EXCEPTIONS = {
     "suggested_checks": "writes nothing",
     "try_proposals": "writes nothing",
     "rehearse": "writes nothing",
+    "replay": "writes nothing but staging",
+    "find_other_verdicts": "`replay`, of several decisions",
     "maintain_gold": "the steps of `maintain`, on another table",
     "apply_once": "a part of `pin`, `unpin`, `reset` and `seed`",
     "forget": "`reset`, of a guard",

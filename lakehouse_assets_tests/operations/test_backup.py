@@ -274,6 +274,20 @@ def test_old_backups_go_with_what_only_they_had(lake, folder):
     assert content_of(restored(lake, folder, second.name)) == content_of(lake)
 
 
+def test_no_whole_copy_goes_for_a_reference_or_for_another_lake(lake, folder):
+    first = make_backup(lake.root, folder, at(0), name="z").manifest
+    other = empty(lake, "other")
+    append(other, "silver/weather", 1)
+    assert make_backup(other.root, folder, at(1), keep=1).removed == ()
+    assert make_backup(lake.root, folder, at(2), kind="reference", keep=1).removed == ()
+    assert BackupFolder(folder).read().kind == "reference"
+    second = make_backup(lake.root, folder, at(3), name="a", keep=1)
+    assert second.removed == (first.name, "2026-01-01T12-02-00Z")
+    assert BackupFolder(folder).read().name == "a", "the newest, whatever its name"
+    for manifest in BackupFolder(folder).manifests():
+        assert not check_contents(manifest, folder).mistakes
+
+
 def test_a_content_that_rots_is_found_and_not_restored(lake, folder):
     manifest = make_backup(lake.root, folder, at(0)).manifest
     victim = next(file for file in manifest.tables[0].files if file.path.endswith(".parquet"))
@@ -416,9 +430,11 @@ def test_from_a_store_to_a_disk_and_from_a_disk_to_a_store(settings, folder, tmp
             second = make_backup(remote.root, folder, at(1)).manifest
         assert second.leases == {"weather": 1}
         assert not check_contents(second, folder).mistakes
-        third = make_backup(remote.root, "s3a://lake/backups", at(2), keep=1)
-        assert third.removed == (first.name,)
-        assert not check_contents(third.manifest, "s3a://lake/backups").mistakes
+        third = make_backup(remote.root, "s3a://lake/backups", at(2)).manifest
+        fourth = make_backup(remote.root, "s3a://lake/backups", at(3), keep=1)
+        assert fourth.removed == (third.name,)
+        for manifest in (first, fourth.manifest):
+            assert not check_contents(manifest, "s3a://lake/backups").mistakes
         here = restored(lake, folder)
         versions = {name: each[0] for name, each in content_of(here).items()}
         assert versions == {**dict.fromkeys(TABLES, 1), "silver/weather": 2}

@@ -13,7 +13,7 @@ from uuid import uuid4
 from pyarrow import fs
 
 from lakehouse_assets.errors import EvidenceError
-from lakehouse_assets.storage.backup.manifest import BackedUpFile
+from lakehouse_assets.storage.backup.manifest import BackedUpFile, move_within
 from lakehouse_assets.storage.file_systems import open_filesystem
 
 FOLDER = "contents"
@@ -65,9 +65,7 @@ class Contents:
             filesystem.delete_file(incoming)
             return
         target = f"{base}/{FOLDER}/{name[:2]}/{name}"
-        if isinstance(filesystem, fs.LocalFileSystem):
-            filesystem.create_dir(target.rpartition("/")[0], recursive=True)
-        filesystem.move(incoming, target)
+        move_within(filesystem, incoming, target)
         self.sizes[name] = size
 
     def open(self, file: BackedUpFile) -> tuple[fs.FileSystem, str]:

@@ -94,10 +94,9 @@ class BackupFolder:
         cannot be read.
         """
         if name is None:
-            names = self.names()
-            if not names:
+            if not self.names():
                 raise RefusedError(f"{self.path} has no backup; make one with `lakehouse backup {self.path}`")
-            return max(map(self.read, names[-2:]), key=lambda each: each.made_at) if len(names) > 1 else self.read(names[0])
+            return self.manifests()[-1]
         filesystem, base = open_filesystem(self.path)
         path = f"{base}/{FOLDER}/{require_name(name)}.json"
         if filesystem.get_file_info(path).type is not fs.FileType.File:
@@ -151,3 +150,13 @@ def write_whole(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
     with filesystem.open_output_stream(temporary) as file:
         file.write(content)
     filesystem.move(temporary, path)
+
+
+def move_within(filesystem: fs.FileSystem, path: str, target: str) -> None:
+    """Move a file within a disk or a store. Not each store can rename: a copy is made there, and the other one removed."""
+    if isinstance(filesystem, fs.LocalFileSystem):
+        filesystem.create_dir(target.rpartition("/")[0], recursive=True)
+        filesystem.move(path, target)
+    else:
+        filesystem.copy_file(path, target)
+        filesystem.delete_file(path)
