@@ -27,7 +27,7 @@ dev: setup ## Dagster's UI on port 3000 of this machine, with the daemon, everyt
 check: lint ## lint, types, import rules, the tests without Spark and one story: three minutes
 	@$(PYTEST) $(QUICK)
 
-test: lint ## lint, types, import rules, the tests: about 25 minutes
+test: lint ## lint, types, import rules, the tests: 15 to 25 minutes
 	@$(PYTEST) --durations=20
 
 test-slice: setup ## about ten minutes of the exhaustive tests, drawn by SEED (default: the commit)
