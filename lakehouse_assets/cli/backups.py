@@ -54,11 +54,13 @@ def backup(
 @contextmanager
 def _reachable(folder: str) -> Iterator[None]:
     """Raise EnvironmentMissing for an error of a file system or a store, but for that of a disk, which the command explains."""
+    from deltalake.exceptions import DeltaError
+
     from lakehouse_assets.storage.disk_errors import find_disk_fault
 
     try:
         yield
-    except OSError as error:
+    except (OSError, DeltaError) as error:
         if find_disk_fault(error):
             raise
         line = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -3,7 +3,6 @@
 Belongs here: making a backup, removing old ones, comparing one with its contents. Does not: restoring (restore_backup).
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.storage.backup import state
-from lakehouse_assets.storage.backup.contents import CHUNK, Contents, copy_checked
+from lakehouse_assets.storage.backup.contents import Contents, copy_checked, copy_content
 from lakehouse_assets.storage.backup.manifest import BackedUpFile, BackedUpTable, BackupFolder, Manifest, require_name
+from lakehouse_assets.storage.delta_files import is_corrupt_log
 from lakehouse_assets.storage.file_systems import open_filesystem
 
 # A file that maintenance removes while it is copied makes the whole state be read again.
@@ -134,7 +134,7 @@ def _back_up_table(
             if checksum is None and kind == "copy":
                 checksum, size = contents.add(filesystem, f"{base}/{file.path}")
             elif checksum is None:
-                checksum, size = _checksum(filesystem, f"{base}/{file.path}"), file.bytes
+                checksum, size = copy_content((filesystem, f"{base}/{file.path}"), None)
             else:
                 size = file.bytes
             if size != file.bytes:
@@ -143,17 +143,11 @@ def _back_up_table(
 
         files = tuple(pool.map(keep, table.files))
     except (FileNotFoundError, DeltaError, ArrowException, ValueError) as error:
+        if isinstance(error, DeltaError) and not is_corrupt_log(error):
+            raise  # a store that throttles is no damage
         line = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise _TableDamaged(line) from error
     return BackedUpTable(path=path, version=version, table_id=table.table_id, rows=table.rows, files=files)
-
-
-def _checksum(filesystem: fs.FileSystem, path: str) -> str:
-    digest = hashlib.sha256()
-    with filesystem.open_input_stream(path) as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def remove_old_backups(folder: str, root: str, keep: int) -> tuple[str, ...]:

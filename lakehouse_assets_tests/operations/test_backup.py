@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from lakehouse_assets.errors import EvidenceError, LeaseLostError, LockedError, RefusedError
@@ -302,6 +303,32 @@ def test_a_content_that_rots_is_found_and_not_restored(lake, folder):
         restored(lake, folder)
     assert make_backup(lake.root, folder, at(1)).copied_bytes > 0, "what is gone is copied again"
     assert content_of(restored(lake, folder, root="another")) == content_of(lake)
+
+
+def test_after_an_error_there_is_no_part_of_a_copy(tmp_path, monkeypatch):
+    """A store creates an object with what was written, which a repeated restore would take for a file of somebody else."""
+    disk, source, target = fs.LocalFileSystem(), tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"x" * 10)
+
+    def chunks(stream):
+        yield stream.read(5)
+        raise OSError("the connection was reset")
+
+    monkeypatch.setattr(contents, "_chunks", chunks)
+    with pytest.raises(OSError, match="reset"):
+        contents.copy_content((disk, str(source)), (disk, str(target)))
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("error", ["Generic S3 error: 503 Slow Down", "Object at location x not found: error sending request"])
+def test_a_store_that_throttles_is_no_damage(lake, folder, monkeypatch, error):
+    def throttled(*_):
+        raise DeltaError(error)
+
+    monkeypatch.setattr(state, "read_table", throttled)
+    with pytest.raises(DeltaError):
+        make_backup(lake.root, folder, at(0))
+    assert BackupFolder(folder).names() == []
 
 
 def test_the_lakes_own_files_are_compared_with_a_backup(lake, folder):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from pyarrow import fs
+from pyarrow import NativeFile, fs
 
 from lakehouse_assets.errors import EvidenceError
 from lakehouse_assets.storage.backup.manifest import BackedUpFile, move_within
@@ -44,20 +44,9 @@ class Contents:
         incoming = f"{base}/{INCOMING}/{uuid4().hex}"
         if isinstance(filesystem, fs.LocalFileSystem):
             filesystem.create_dir(f"{base}/{INCOMING}", recursive=True)
-        digest, size = hashlib.sha256(), 0
-        with source.open_input_stream(path) as reading:
-            try:
-                with filesystem.open_output_stream(incoming) as writing:
-                    for chunk in _chunks(reading):
-                        digest.update(chunk)
-                        size += len(chunk)
-                        writing.write(chunk)
-                self._keep(incoming, digest.hexdigest(), size)
-            except BaseException:
-                if filesystem.get_file_info(incoming).type is fs.FileType.File:
-                    filesystem.delete_file(incoming)
-                raise
-        return digest.hexdigest(), size
+        checksum, size = copy_content((source, path), (filesystem, incoming))
+        self._keep(incoming, checksum, size)
+        return checksum, size
 
     def _keep(self, incoming: str, name: str, size: int) -> None:
         filesystem, base = self._folder
@@ -91,25 +80,36 @@ def copy_checked(
     the target does not exist then.
     """
     try:
-        checksum = _copy(source, target)
+        checksum, _ = copy_content(source, target)
     except FileNotFoundError:
-        _delete(target)
         raise EvidenceError(f"{origin}: the content of {file.path} is missing ({source[1]})") from None
     if checksum != file.sha256:
         _delete(target)
         raise EvidenceError(f"{origin}: the content of {file.path} has another checksum than on record ({source[1]})")
 
 
-def _copy(source: tuple[fs.FileSystem, str], target: tuple[fs.FileSystem, str] | None) -> str:
-    digest = hashlib.sha256()
-    with source[0].open_input_stream(source[1]) as reading:
-        writing = target[0].open_output_stream(target[1]) if target else nullcontext()
-        with writing as stream:
-            for chunk in _chunks(reading):
-                digest.update(chunk)
-                if stream is not None:
-                    stream.write(chunk)
-    return digest.hexdigest()
+def copy_content(source: tuple[fs.FileSystem, str], target: tuple[fs.FileSystem, str] | None) -> tuple[str, int]:
+    """Copy a file to a target (None: only read it); return its checksum and size. After an error there is no target: a store
+    creates it with what was written until then.
+    """
+    try:
+        with source[0].open_input_stream(source[1]) as reading:
+            writing = target[0].open_output_stream(target[1]) if target else nullcontext()
+            with writing as stream:
+                return _copy_chunks(reading, stream)
+    except BaseException:
+        _delete(target)
+        raise
+
+
+def _copy_chunks(reading: object, writing: NativeFile | None) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for chunk in _chunks(reading):
+        digest.update(chunk)
+        size += len(chunk)
+        if writing is not None:
+            writing.write(chunk)
+    return digest.hexdigest(), size
 
 
 def _delete(target: tuple[fs.FileSystem, str] | None) -> None:

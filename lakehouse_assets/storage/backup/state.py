@@ -20,7 +20,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from lakehouse_assets.errors import LockedError
@@ -156,7 +155,7 @@ def read_table(root: str, path: str, version: int) -> TableVersion:
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
     if outside := next((name for name in sizes if "://" in name or name[:1] == "/"), None):
-        raise DeltaError(f"a file of it is outside its folder ({outside}): it is a shallow clone")
+        raise ValueError(f"a file of it is outside its folder ({outside}): it is a shallow clone")
     counts = actions["num_records"].to_pylist()
     rows = None if any(count is None for count in counts) else sum(counts)
     filesystem, base = open_filesystem(address)
