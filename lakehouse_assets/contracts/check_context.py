@@ -10,9 +10,10 @@ from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.table_contract import TableContract
-from lakehouse_assets.contracts.windows import window_at
 
-STEP = {"hourly": "INTERVAL 1 HOUR", "daily": "INTERVAL 1 DAY", "weekly": "INTERVAL 7 DAY", "monthly": "INTERVAL 1 MONTH"}
+STEP = {"1min": "INTERVAL 1 MINUTE", "5min": "INTERVAL 5 MINUTE", "15min": "INTERVAL 15 MINUTE"}
+STEP |= {"moment": "INTERVAL '0.001' SECOND"}
+STEP |= {"hourly": "INTERVAL 1 HOUR", "daily": "INTERVAL 1 DAY", "weekly": "INTERVAL 7 DAY", "monthly": "INTERVAL 1 MONTH"}
 
 
 def check_context(spec: TableContract) -> CheckContext:
@@ -20,7 +21,7 @@ def check_context(spec: TableContract) -> CheckContext:
     return CheckContext(
         key=spec.key,
         window_start_sql="p_extracted_at",
-        window_end_sql=f"(p_extracted_at + {STEP[spec.extraction.cadence]})",
+        window_end_sql=f"(p_extracted_at + {STEP[spec.extraction.window_cadence]})",
         batch_view="batch",
         last_modified=spec.last_modified,
     )
@@ -28,7 +29,7 @@ def check_context(spec: TableContract) -> CheckContext:
 
 def window_context(spec: TableContract, start: datetime, control: ControlTotals | None = None) -> CheckContext:
     """Return the context of one window, with its bounds as literals: a window to be judged may have no rows."""
-    window = window_at(start, spec.extraction.cadence)
+    window = spec.extraction.window_at(start)
     bounds = {"window_start_sql": literal(window.start), "window_end_sql": literal(window.end)}
     return replace(check_context(spec), **bounds, control=control)
 

@@ -11,21 +11,56 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from lakehouse_assets.checks.parameters import Duration, duration
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
-from lakehouse_assets.contracts.windows import Cadence, Window, as_utc, calendar, parse_key, window_at
+from lakehouse_assets.contracts.windows import (
+    MINUTES,
+    PARTITIONS,
+    Cadence,
+    Window,
+    WindowCadence,
+    as_utc,
+    calendar,
+    parse_key,
+    partition_of,
+    window_at,
+    window_start,
+)
 
 Moment = Annotated[
     datetime, BeforeValidator(lambda v: as_utc(v) if isinstance(v, date | datetime) else v), AfterValidator(as_utc)
 ]
 
 
+class StreamSpec(StrictModel):
+    """A table that `lakehouse stream` fills: whatever has arrived since the last window becomes the next one."""
+
+    trigger: Duration = "5s"
+    """The least time between the beginnings of two windows, from 5s on. A window that takes longer is followed at once."""
+    max_rows: int = Field(default=100_000, ge=1, le=100_000_000)
+    """No window has more messages; of files, none has more files than this (the rows of a file stay together)."""
+    lost_messages: Literal["stop", "continue"] = "stop"
+    """What happens when the source has deleted messages that were never read. `stop`: the table's stream stops with an error.
+    `continue`: the gap is recorded, the check `no_message_lost` fails, and the stream goes on behind it."""
+
+    @field_validator("trigger")
+    @classmethod
+    def _long_enough(cls, value: str) -> str:
+        if duration(value) < timedelta(seconds=5):
+            raise ValueError(f"{value!r} is less than 5s")
+        return value
+
+
 class ExtractionSpec(StrictModel):
     """A window exists once it has ended. Its key is `2024-05-01`, of an hourly table `2024-05-01-13:00` (UTC)."""
 
     cadence: Cadence
-    """How long a window is."""
+    """How long a window is. Windows shorter than an hour share a partition in Dagster: the hour of `1min` and `5min`, the day
+    of `15min`. Of a stream: `hourly` or `daily`, the partition of its windows."""
     start: Moment
-    """Start of the first window, UTC: on the hour; a midnight, except for hourly; the first of a month for monthly. Weekly
-    windows begin on its weekday."""
+    """Start of the first window, UTC: on the hour; a midnight, except for hourly and shorter; the first of a month for monthly.
+    Weekly windows begin on its weekday."""
+    stream: StreamSpec | None = Field(default=None, exclude_if=lambda stream: stream is None)
+    """Windows follow the arrival of data instead of the calendar, and `lakehouse stream` makes them: of messages, of files that
+    keep arriving, or of a Delta table's changes. A window is named by its own millisecond, `2024-05-01-13:00:05.123`."""
     end: Moment | None = None
     """No window ends after it."""
     mode: Literal["append", "upsert", "snapshot"] = "upsert"
@@ -56,17 +91,54 @@ class ExtractionSpec(StrictModel):
             raise ValueError(f"end: {self.end:%Y-%m-%d} is not after start {self.start:%Y-%m-%d}")
         if self.start.minute or self.start.second or self.start.microsecond:
             raise ValueError("start: a window starts on the full hour")
-        if self.cadence != "hourly" and self.start.hour:
+        if self.cadence not in (*MINUTES, "hourly") and self.start.hour:
             raise ValueError(f"start: the windows of a {self.cadence} table start at midnight (UTC)")
         if self.cadence == "monthly" and self.start.day != 1:
             raise ValueError("start: the windows of a monthly table start on the first of a month")
+        if PARTITIONS.get(self.cadence) == "daily" and (self.start.hour or (self.end and as_utc(self.end).hour)):
+            raise ValueError(f"start: {self.cadence} windows share the partition of a day; start at midnight (UTC)")
+        if self.stream and self.cadence not in ("hourly", "daily"):
+            raise ValueError("cadence: a stream's windows share the partition of an hour or a day; use hourly or daily")
+        if self.stream and self.mode == "snapshot":
+            raise ValueError("mode: a window of a stream has only what arrived; use upsert or append")
+        if self.stream and self.end is not None:
+            raise ValueError("end: does not apply to a stream; stop it instead")
         if self.delete_when and self.mode != "upsert":
             raise ValueError(f"delete_when: does not apply in {self.mode} mode; use mode: upsert")
         return self
 
+    @property
+    def window_cadence(self) -> WindowCadence:
+        """What a window's length and key follow from: `cadence`, or `moment` for a stream."""
+        return "moment" if self.stream else self.cadence
+
+    @property
+    def partition_cadence(self) -> Cadence:
+        """How long a partition in Dagster is."""
+        return PARTITIONS.get(self.cadence, self.cadence)
+
+    @property
+    def shares_partitions(self) -> bool:
+        """Whether several windows share a partition in Dagster."""
+        return self.window_cadence != self.partition_cadence
+
     def windows(self, now: datetime) -> list[Window]:
-        """Every window that has ended by ``now`` (UTC), oldest first."""
-        return list(calendar(self.start, min(self.end or now, now), self.cadence))
+        """Every window of the calendar that has ended by ``now`` (UTC), oldest first. None of a stream: those are recorded."""
+        return [] if self.stream else list(calendar(self.start, min(self.end or now, now), self.cadence))
+
+    def window_at(self, start: datetime) -> Window:
+        """The window that starts then."""
+        return window_at(start, self.window_cadence)
+
+    def partition(self, window: Window) -> Window:
+        """The partition in Dagster that a window lies in."""
+        if self.stream:
+            return window_at(window_start(window.start, self.cadence), self.cadence)
+        return partition_of(window.start, self.cadence)
+
+    def partition_window(self, key: str) -> Window:
+        """The bounds of a partition in Dagster. Raises ValueError for another form of key."""
+        return parse_key(key, self.partition_cadence)
 
     @property
     def allowed_delay(self) -> timedelta | None:
@@ -81,8 +153,8 @@ class ExtractionSpec(StrictModel):
     @property
     def first(self) -> Window:
         """The oldest window."""
-        return window_at(self.start, self.cadence)
+        return window_at(self.start, self.window_cadence)
 
     def window(self, key: str) -> Window:
-        """The window of a partition key. Raises ValueError for another form of key."""
-        return parse_key(key, self.cadence)
+        """The window of a key. Raises ValueError for another form of key."""
+        return parse_key(key, self.window_cadence)

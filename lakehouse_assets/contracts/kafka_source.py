@@ -75,6 +75,9 @@ class KafkaSource(SourceKind):
                 " {from: kafka_tombstone, type: boolean} and name it here"
             )
 
+    def refuse_stream(self) -> None:
+        """A topic can be a stream."""
+
     @property
     def medium(self) -> str:
         """The kind of storage, in one word."""

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from lakehouse_assets.contracts.windows import Cadence
+from lakehouse_assets.contracts.windows import MINUTES, Cadence
 
 PLACEHOLDER = re.compile(r"\{window:([^{}]*)\}")
 DIRECTIVES = {"Y": 4, "m": 2, "d": 2, "j": 3, "H": 2, "M": 2, "S": 2}
-NEEDS: dict[str, str] = {"hourly": "%H", "daily": "%d or %j", "weekly": "%d or %j", "monthly": "%m"}
+NEEDS: dict[str, str] = {
+    **dict.fromkeys(MINUTES, "%M"),
+    "hourly": "%H",
+    "daily": "%d or %j",
+    "weekly": "%d or %j",
+    "monthly": "%m",
+}
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class PathPattern:
     def separates_windows(self, cadence: Cadence) -> bool:
         """Whether two windows of this cadence never have the same path."""
         names = self._directives
-        return {"hourly": "H" in names, "monthly": True}.get(cadence, bool(names & {"d", "j"}))
+        needed = dict.fromkeys(MINUTES, "M" in names) | {"hourly": "H" in names, "monthly": True}
+        return needed.get(cadence, bool(names & {"d", "j"}))
 
     def folders(self, starts: Iterable[datetime]) -> set[str]:
         """Return the folders of these windows' paths, globs included; one for all if a folder names no window."""

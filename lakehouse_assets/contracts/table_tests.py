@@ -17,7 +17,6 @@ from lakehouse_assets.contracts.mistakes import Keys
 from lakehouse_assets.contracts.silver import silver_types
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import window_at
 
 Verdict = Literal["published", "published_with_warnings", "quarantined"]
 Row = dict[str, str | None]
@@ -100,7 +99,7 @@ def window_keys(test: TableTest, spec: TableSpec) -> list[str]:
         if batch.window is not None:
             window = spec.extraction.window(batch.window)
         elif keys:
-            window = window_at(window.end, spec.extraction.cadence)
+            window = spec.extraction.window_at(window.end)
         keys.append(window.key)
     return keys
 

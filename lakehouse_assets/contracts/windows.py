@@ -7,10 +7,20 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, NamedTuple
 
-Cadence = Literal["hourly", "daily", "weekly", "monthly"]
+Cadence = Literal["1min", "5min", "15min", "hourly", "daily", "weekly", "monthly"]
+# Of windows: `moment` is that of a stream, whose windows are milliseconds that no calendar has.
+WindowCadence = Cadence | Literal["moment"]
 
-KEY_FORMATS: dict[str, str] = dict.fromkeys(("daily", "weekly", "monthly"), "%Y-%m-%d") | {"hourly": "%Y-%m-%d-%H:%M"}
-LENGTHS = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7)}
+MINUTES = {"1min": 1, "5min": 5, "15min": 15}
+LENGTHS: dict[str, timedelta] = {cadence: timedelta(minutes=minutes) for cadence, minutes in MINUTES.items()}
+LENGTHS |= {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7)}
+LENGTHS["moment"] = timedelta(milliseconds=1)
+# Dagster's partitions stay few where windows are many: at most 96 windows of a calendar share one.
+PARTITIONS: dict[str, Cadence] = {"1min": "hourly", "5min": "hourly", "15min": "daily"}
+# Characters of a key. Keys sort as their windows do.
+KEY_LENGTHS = {"daily": 10, "weekly": 10, "monthly": 10, "moment": 23}
+KEY_FORMATS: dict[str, str] = dict.fromkeys(("daily", "weekly", "monthly"), "%Y-%m-%d")
+KEY_FORMATS |= dict.fromkeys((*MINUTES, "hourly"), "%Y-%m-%d-%H:%M") | {"moment": "%Y-%m-%d-%H:%M:%S.%f"}
 
 
 class Window(NamedTuple):
@@ -28,20 +38,24 @@ def as_utc(moment: datetime | date) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def next_start(start: datetime, cadence: Cadence) -> datetime:
+def next_start(start: datetime, cadence: WindowCadence) -> datetime:
     """Return the start of the window after the one that starts at ``start``."""
     if cadence in LENGTHS:
         return start + LENGTHS[cadence]
     return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
 
 
-def window_start(moment: datetime, cadence: Cadence) -> datetime:
+def window_start(moment: datetime, cadence: WindowCadence) -> datetime:
     """Return the start of the window that a moment (UTC) lies in. Weeks begin on Monday.
 
     >>> window_start(datetime(2024, 5, 2, 7, 30, tzinfo=UTC), "weekly").isoformat()
     '2024-04-29T00:00:00+00:00'
     """
+    if cadence == "moment":
+        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     hour = moment.replace(minute=0, second=0, microsecond=0)
+    if cadence in MINUTES:
+        return hour.replace(minute=moment.minute // MINUTES[cadence] * MINUTES[cadence])
     if cadence == "hourly":
         return hour
     day = hour.replace(hour=0)
@@ -50,19 +64,25 @@ def window_start(moment: datetime, cadence: Cadence) -> datetime:
     return day.replace(day=1) if cadence == "monthly" else day
 
 
-def window_at(start: datetime, cadence: Cadence) -> Window:
+def window_at(start: datetime, cadence: WindowCadence) -> Window:
     """Return the window that starts at ``start`` (UTC)."""
     return _window(as_utc(start), cadence)
 
 
-def _window(start: datetime, cadence: Cadence) -> Window:
+def _window(start: datetime, cadence: WindowCadence) -> Window:
     # The same key as by KEY_FORMATS, ten times as fast: every poll of the sources makes the windows of years.
-    text = start.isoformat("-", "minutes")
-    return Window(start, next_start(start, cadence), text[:16] if cadence == "hourly" else text[:10])
+    text = start.isoformat("-", "milliseconds" if cadence == "moment" else "minutes")
+    return Window(start, next_start(start, cadence), text[: KEY_LENGTHS.get(cadence, 16)])
 
 
-def parse_key(key: str, cadence: Cadence) -> Window:
-    """Return the window of a partition key. Raises ValueError for a key of another form."""
+def partition_of(start: datetime, cadence: WindowCadence) -> Window:
+    """Return the partition in Dagster that a calendar's window lies in: its own, or of short windows their hour or day."""
+    whole = PARTITIONS.get(cadence)
+    return window_at(start, cadence) if whole is None else window_at(window_start(as_utc(start), whole), whole)
+
+
+def parse_key(key: str, cadence: WindowCadence) -> Window:
+    """Return the window of a key. Raises ValueError for a key of another form."""
     return window_at(datetime.strptime(key, KEY_FORMATS[cadence]).replace(tzinfo=UTC), cadence)
 
 

@@ -21,7 +21,7 @@ from lakehouse_assets.contracts.check_context import check_context, window_conte
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.schema.gate import lacking_columns, without
@@ -198,7 +198,7 @@ class _DryRun(SilverTarget):
             lacking = self.lacking.get(start, ())
             numbers = self.numbers[batch]
             outcomes = gate.judge_checks(wanted, context, numbers, spec.pii_columns, before=before, lacking=lacking)
-            window, old, rows = window_at(start, spec.extraction.cadence), current.get(start), self.numbers[batch].rows_in
+            window, old, rows = spec.extraction.window_at(start), current.get(start), self.numbers[batch].rows_in
             self.outcomes += [DryRunOutcome(window, rows, o, old) for o in outcomes if o.check in self.names]
             if old and old.accepted and not any(outcome.effect == "batch" for outcome in outcomes):
                 history.learn(replace(old, checks=tuple(outcome.as_dict() for outcome in outcomes), waived=()))

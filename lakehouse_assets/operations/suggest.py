@@ -18,7 +18,6 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.sharing import CHECK
-from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.proposals import NUMBERS, Proposal, propose_for_column, propose_for_rows
 from lakehouse_assets.decisions.shapes import FROM, TO, pattern_of
@@ -63,9 +62,7 @@ def try_proposals(run: Run, proposals: Sequence[Proposal]) -> list[Proposal]:
     accepted = ledger.accepted_decisions(logs.decisions(run.settings, run.table))
     newest = ledger.latest_extractions(logs.extractions(run.settings, run.table))
     # Of a window whose newest extraction is quarantined, bronze's newest rows are not what was accepted.
-    accepted_windows = [
-        window_at(start, run.spec.extraction.cadence) for start, record in newest.items() if record.batch in accepted
-    ]
+    accepted_windows = [run.spec.extraction.window_at(start) for start, record in newest.items() if record.batch in accepted]
     windows = sorted(window for window in accepted_windows if window.start in newest)[-TRIED:]
     if not proposals or not windows:
         return list(proposals)

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from pyspark.sql import functions as F
 
-from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS
 from lakehouse_assets.decisions.schema import evolution
@@ -108,7 +107,7 @@ def mend_bronze(run: Run) -> int:
         return 0
     damage = {(f.window, f.seq) for f in findings_of(run.settings, run.spec) if f.layer == "bronze" and f.window}
     newest = ledger.latest_extractions(logs.extractions(run.settings, run.table)).values()
-    targets = {window_at(r.p_extracted_at, run.spec.extraction.cadence): r for r in newest if r.batch in damage}
+    targets = {run.spec.extraction.window_at(r.p_extracted_at): r for r in newest if r.batch in damage}
     if not damage and files.absent:
         forget_lost_files(files)  # nothing needs their rows
     if not targets or only_in_bronze(run.spec):

@@ -10,7 +10,6 @@ import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
@@ -35,7 +34,7 @@ def quarantine_check_result(spec: TableSpec, settings: Settings) -> dg.AssetChec
 
 def result_over(spec: TableSpec, quarantined: Sequence[Decision]) -> dg.AssetCheckResult:
     """Return the result while these decisions have rows in quarantine, oldest window first."""
-    by_key = [(window_at(d.p_extracted_at, spec.extraction.cadence).key, d) for d in quarantined if d.p_extracted_at]
+    by_key = [(spec.extraction.window_at(d.p_extracted_at).key, d) for d in quarantined if d.p_extracted_at]
     keys = list(dict.fromkeys(key for key, _ in reversed(by_key)))
     metadata: dict[str, Any] = {"windows_quarantined": len(keys)}
     if by_key:

@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
@@ -199,8 +199,6 @@ def _advice(spec: TableSpec, check: str, window: Window, is_quarantined: bool) -
 def every_window(spec: TableSpec, settings: Settings, reported: Sequence[str]) -> Iterator[list[Window]]:
     """Yield the windows with a decision, and those whose partitions are ``reported``, some at a time, oldest first."""
     starts = {d.p_extracted_at for d in logs.decisions(settings, spec.name) if d.p_extracted_at}
-    windows = {window_at(start, spec.extraction.cadence) for start in starts} | {
-        spec.extraction.window(key) for key in reported
-    }
+    windows = {spec.extraction.window_at(start) for start in starts} | {spec.extraction.window(key) for key in reported}
     in_order = sorted(windows)
     yield from (in_order[first : first + 100] for first in range(0, len(in_order), 100))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
 from lakehouse_assets.orchestration import dagster_internals as internals
@@ -150,7 +150,7 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     if any(storage_id > materialized.get(key, -1) for key, storage_id in reported.items()):
         return True
     newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
-    extracted = {window_at(start, spec.extraction.cadence).key: record.fingerprint for start, record in newest.items()}
+    extracted = {spec.extraction.window_at(start).key: record.fingerprint for start, record in newest.items()}
     for key, fingerprint in recorded_versions(instance, spec).items():
         # A window of silver without a record is judged by `read_statuses`, which knows today's calendar.
         if (key in materialized) if key not in extracted else fingerprint != extracted[key]:

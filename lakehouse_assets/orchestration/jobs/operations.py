@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations import baseline, baseline_request, release
@@ -199,7 +199,7 @@ def _migrate_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
         accepted = [start for start, _ in ledger.accepted_decisions(logs.decisions(settings, spec.name)) if start]
         if steps and accepted:
             # Silver changed, though no window did: reported on the last window, so that gold follows.
-            window = window_at(max(accepted), spec.extraction.cadence)
+            window = spec.extraction.window_at(max(accepted))
             context.log_event(dg.AssetMaterialization(silver, partition=show.partition_key(window), metadata=values))
             report_window_checks(context, settings, spec, [window])
         result = silver_schema_result(settings, spec, jobs.readers.get(spec.name, {}))
