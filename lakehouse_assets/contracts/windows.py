@@ -77,8 +77,8 @@ def _window(start: datetime, cadence: WindowCadence) -> Window:
 
 def partition_of(start: datetime, cadence: WindowCadence) -> Window:
     """Return the partition in Dagster that a calendar's window lies in: its own, or of short windows their hour or day."""
-    whole = PARTITIONS.get(cadence)
-    return window_at(start, cadence) if whole is None else window_at(window_start(as_utc(start), whole), whole)
+    longer = PARTITIONS.get(cadence)
+    return window_at(start, cadence) if longer is None else window_at(window_start(as_utc(start), longer), longer)
 
 
 def parse_key(key: str, cadence: WindowCadence) -> Window:
