@@ -25,6 +25,7 @@ from lakehouse_assets.cli.on_worker import execute_elsewhere
 from lakehouse_assets.cli.quality_pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
 from lakehouse_assets.cli.schema import schema_app
+from lakehouse_assets.cli.stream import stream
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
 from lakehouse_assets.cli.verify import verify
@@ -52,6 +53,7 @@ app.command()(backup)
 app.command()(new)
 app.command()(pages)
 app.command()(restore)
+app.command()(stream)
 app.command("test")(run_tests)
 app.command()(verify)
 

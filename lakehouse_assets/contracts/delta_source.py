@@ -62,6 +62,10 @@ class DeltaSource(SourceKind):
                 " column {from: delta_change, type: string} and compare it with 'delete' here"
             )
 
+    def refuse_stream(self, mode: str, delete_when: str | None) -> None:
+        """Raise ValueError if the changes cannot be read in this mode."""
+        self.refuse_extraction("hourly", mode, delete_when)
+
     @property
     def medium(self) -> str:
         """The kind of storage, in one word."""

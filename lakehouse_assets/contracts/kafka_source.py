@@ -75,8 +75,9 @@ class KafkaSource(SourceKind):
                 " {from: kafka_tombstone, type: boolean} and name it here"
             )
 
-    def refuse_stream(self) -> None:
-        """A topic can be a stream."""
+    def refuse_stream(self, mode: str, delete_when: str | None) -> None:
+        """Raise ValueError if messages cannot be read in this mode."""
+        self.refuse_extraction("hourly", mode, delete_when)
 
     @property
     def medium(self) -> str:

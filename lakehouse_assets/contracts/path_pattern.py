@@ -36,8 +36,6 @@ class PathPattern:
         segments = PLACEHOLDER.sub("0", value).split("/")
         if ".." in segments:
             raise ValueError(f"{value!r} leaves the landing folder by `..`")
-        if not PLACEHOLDER.search(value):
-            raise ValueError(f"{value!r} has no {{window:...}} placeholder, such as {{window:%Y-%m-%d}}")
         if "" in segments or "." in segments:
             raise ValueError(f"{value!r} has an empty segment, or `.` as one")
         if re.search(r"[\[\]{}\\\0]|\*\*", "/".join(segments)):
@@ -47,8 +45,20 @@ class PathPattern:
         if segments[-1].startswith(("_", ".")):
             raise ValueError(f"{value!r}: Spark takes files whose name begins with _ or . for hidden, and skips them")
 
+    @property
+    def has_window(self) -> bool:
+        """Whether it names a window at all."""
+        return PLACEHOLDER.search(self.text) is not None
+
+    def refuse_without_window(self, key: str) -> None:
+        """Raise ValueError, which names this key, if it has no placeholder for the window."""
+        if not self.has_window:
+            raise ValueError(f"{key}: {self.text!r} has no {{window:...}} placeholder, such as {{window:%Y-%m-%d}}")
+
     def refuse_ambiguous(self, key: str) -> None:
-        """Raise ValueError, which names this key, if its paths cannot be read back as one window."""
+        """Raise ValueError, which names this key, if its paths cannot be read back as one window. A path without one can."""
+        if not self.has_window:
+            return
         for text in PLACEHOLDER.findall(self.text):
             unknown = [d for d in re.findall(r"%(.?)", text) if d not in DIRECTIVES]
             if unknown or "%" not in text or "*" in text or "?" in text:
@@ -81,6 +91,10 @@ class PathPattern:
     def glob(self, start: datetime) -> str:
         """Return the path of one window, globs included."""
         return PLACEHOLDER.sub(lambda match: start.strftime(match[1]), self.text)
+
+    def matches(self, path: str) -> bool:
+        """Whether a path is one of the pattern's, which has no window."""
+        return _compile_pattern(self.text).fullmatch(path) is not None
 
     def window_start(self, path: str) -> datetime | None:
         """Return the start of a path's window; None if the pattern does not match."""

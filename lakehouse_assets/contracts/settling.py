@@ -88,6 +88,7 @@ class Settling(StrictModel):
             PathPattern("/".join([*([folder] if folder else []), name.lstrip("_.")])).refuse_unreadable()
         except ValueError as error:
             raise ValueError(f"settled: the marker: {error}") from None
+        pattern.refuse_without_window("settled: the marker")
         pattern.refuse_ambiguous("settled")
         example = PathPattern(re.sub("[*?]", "x", pattern.text)).glob(datetime(2026, 10, 5, 7, tzinfo=UTC))
         if not name.startswith(("_", ".")) and files.window_start(example) is not None:

@@ -77,7 +77,7 @@ class FilesSource(SourceKind):
     path: str
     """Relative to the landing folder. `{window:…}` is the window's start in UTC, of `%Y %m %d %j %H %M %S`. It may occur
     several times. `*` and `?` match within one segment. The path must identify one window: hourly needs `%H`, daily and weekly
-    a day, monthly a month."""
+    a day, monthly a month. With `extraction.stream` it has no `{window:…}`: each file that matches is read once."""
     format: Literal["csv", "json", "parquet", "avro", "fixed"]
     """`csv` (with a header), `json` (one object per line, or with `multiline` one document; UTF-8), `parquet` or `avro`
     (times become UTC, binary base64, nested values JSON), or `fixed` (lines of fixed width, without a header)."""
@@ -124,7 +124,20 @@ class FilesSource(SourceKind):
             self.settled.refuse_path(self.path)
         return self
 
+    def refuse_stream(self, mode: str, delete_when: str | None) -> None:
+        """Raise ValueError for what only files of a calendar's windows have."""
+        if self.pattern.has_window:
+            raise ValueError(
+                f"source.path: {self.path!r} names windows, and a stream's files belong to the window in which they arrive;"
+                " write * in place of {window:…}"
+            )
+        if self.control is not None:
+            raise ValueError("source.control: does not apply to a stream, whose windows have no control file; remove it")
+        if self.settled is not None and self.settled.marker is not None:
+            raise ValueError("source.settled: a marker is of a calendar's window; of a stream use rename or {seconds: 5}")
+
     def _refuse_control(self, control: str) -> None:
+        PathPattern(control).refuse_without_window("control")
         if re.search(r"[*?]", control):
             raise ValueError(f"control: {control!r} has a glob; a window has one control file")
         any_window = datetime(2026, 10, 5, 7, tzinfo=UTC)
@@ -168,6 +181,7 @@ class FilesSource(SourceKind):
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError if two windows of this cadence would have the same files."""
         for key, pattern in self._patterns.items():
+            pattern.refuse_without_window(f"source.{key}")
             if not pattern.separates_windows(cadence):
                 raise ValueError(
                     f"source.{key}: {pattern.text!r} has no {NEEDS[cadence]}, so that {cadence} windows would share their files"

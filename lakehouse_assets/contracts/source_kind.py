@@ -79,8 +79,8 @@ class SourceKind(StrictModel):
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError for windows or a mode that the source cannot have."""
 
-    def refuse_stream(self) -> None:
-        """Raise ValueError for a source that cannot be read as a stream."""
+    def refuse_stream(self, mode: str, delete_when: str | None) -> None:
+        """Raise ValueError for a source that cannot be read as a stream, or not in this mode."""
         raise ValueError("extraction.stream: only sources of kind kafka, files or delta can be streams")
 
     def open_source(self, opening: SourceOpening) -> Any:

@@ -45,8 +45,9 @@ class TableSpec(TableContract):
         if self.extraction.mode == "append" and self.key:
             raise ValueError("key: does not apply in append mode, where each row is its own; remove it or use mode: upsert")
         if self.extraction.stream:
-            self.source.refuse_stream()
-        self.source.refuse_extraction(self.extraction.cadence, self.extraction.mode, self.extraction.delete_when)
+            self.source.refuse_stream(self.extraction.mode, self.extraction.delete_when)
+        else:
+            self.source.refuse_extraction(self.extraction.cadence, self.extraction.mode, self.extraction.delete_when)
         refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
         refuse_duplicates("gold", [gold.name for gold in self.gold])

@@ -46,8 +46,7 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         arrived = source.fingerprints(settled)
         records = logs.extractions(run.settings, run.table)
         newest = ledger.latest_extractions(records)
-        read_before = {start: record.fingerprint for start, record in newest.items()}
-        todo = {window: text for window, text in sorted(arrived.items()) if read_before.get(window.start) != text}
+        todo = {window: text for window, text in sorted(arrived.items()) if _is_news(run.spec, newest.get(window.start), text)}
         if todo:
             undecided = {
                 r.p_extracted_at for r in ledger.undecided_extractions(records, logs.decisions(run.settings, run.table))
@@ -59,6 +58,13 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
             newest |= {record.p_extracted_at: record for record in new}
             read_windows.refuse_windows(failures)
         return {window: newest[window.start] for window in windows if window.start in newest}
+
+
+def _is_news(spec: TableSpec, newest: ExtractionRecord | None, fingerprint: str) -> bool:
+    """Whether a window must be read: it was not, or has changed since. A stream's window is read once: what changes at its
+    source comes again in a later window.
+    """
+    return newest is None or (not spec.extraction.stream and newest.fingerprint != fingerprint)
 
 
 def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:

@@ -19,7 +19,7 @@ from lakehouse_assets.storage.source_positions import read_positions, record_pos
 
 def remembers(spec: TableSpec) -> bool:
     """Whether the offsets of a window are recorded before the read, since the source cannot repeat them."""
-    return spec.source.records_positions
+    return spec.source.records_positions or spec.extraction.stream is not None
 
 
 def only_in_bronze(spec: TableSpec) -> bool:
@@ -29,7 +29,7 @@ def only_in_bronze(spec: TableSpec) -> bool:
 
 def source_of(spec: TableSpec, settings: Settings, seconds: int | None = None) -> Source:
     """The source as of now. Needs no JVM, and opens no connection yet. ``seconds``: as `open_source`."""
-    if isinstance(spec.source, FilesSource):
+    if isinstance(spec.source, FilesSource) and not spec.extraction.stream:
         return open_source(spec, settings, {})
     fingerprints = _last_fingerprints(spec, settings)
     recorded = recorded_positions(spec, settings) if remembers(spec) else dict.fromkeys(fingerprints, "")
@@ -53,8 +53,20 @@ def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Wi
     spec, settings = run.spec, run.settings
     if not remembers(spec):
         return source_of(spec, settings), list(windows)
+    if spec.extraction.stream:
+        return _stream_source(spec, settings, windows)
     if fresh := source_of(spec, settings).positions(windows):
         record_positions(settings, spec.name, fresh, run.run_id, run.clock())
         run.step("positions_recorded")
     recorded = recorded_positions(spec, settings)
     return source_of(spec, settings), [window for window in windows if window.start in recorded]
+
+
+def _stream_source(spec: TableSpec, settings: Settings, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
+    """The source of a stream, opened for these windows, whose positions are on record; it knows no others."""
+    recorded, fingerprints = recorded_positions(spec, settings), _last_fingerprints(spec, settings)
+    known = [window for window in windows if window.start in recorded]
+    positions = {window.start: recorded[window.start] for window in known}
+    return open_source(
+        spec, settings, positions, {start: fingerprints[start] for start in positions if start in fingerprints}
+    ), known

@@ -23,6 +23,13 @@ from lakehouse_assets.errors import java_causes
 # What an action on an extraction's frame may raise. A failed scan is a Py4JJavaError in PySpark 4.1, and no PySparkException.
 SCAN_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 MOMENT = pa.timestamp("us", "UTC")
+# The columns of an extraction before those of the source.
+OWN: dict[str, pa.DataType] = {
+    "p_extracted_at": MOMENT,
+    "_source_file": pa.string(),
+    "_columns": pa.list_(pa.string()),
+    "_corrupt_record": pa.string(),
+}
 MAX_COLUMNS = 5_000
 FETCH_JARS = "python -m lakehouse_assets.storage.session"
 

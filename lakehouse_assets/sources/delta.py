@@ -19,15 +19,15 @@ from lakehouse_assets.contracts.spark_types import common_type
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.object_store import is_azure, is_gcs, is_s3, is_url
+from lakehouse_assets.object_store import is_azure, is_gcs, is_s3
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base, delta_rows
 from lakehouse_assets.sources.base import Extraction
+from lakehouse_assets.sources.delta_feed import foreign_table
 from lakehouse_assets.sources.delta_history import Segment, TableHistory
 from lakehouse_assets.sources.parquet_files import value_text
 from lakehouse_assets.sources.version_ranges import VersionRange, range_from_text, range_to_text
 from lakehouse_assets.storage.foreign_commit import Schema
-from lakehouse_assets.storage.foreign_delta import ForeignTable
 
 OF_CHANGES = {CHANGE: "string", VERSION: "bigint", TIMESTAMP: "timestamp", ORDER: "bigint"}
 FILE_IS_GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "FileNotFound", "DELTA_CHANGE_DATA_FILE_NOT_FOUND", "does not exist")
@@ -58,9 +58,8 @@ class DeltaReader:
         snapshots: bool = False,
         personal: bool = False,
     ) -> None:
-        path = source.path if is_url(source.path) or source.path.startswith("/") else f"{settings.landing}/{source.path}"
         self._source, self._settings, self._declared, self._key = source, settings, tuple(declared), tuple(key)
-        self._snapshots, self._personal, self._table = snapshots, personal, ForeignTable(path, f"Delta table {source.path}")
+        self._snapshots, self._personal, self._table = snapshots, personal, foreign_table(source, settings)
         ranges = {start: range_from_text(text) for start, text in (recorded or {}).items()}
         self._history = TableHistory(self._table, source.restart, calendar, ranges)
 

@@ -33,12 +33,6 @@ from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint_fi
 from lakehouse_assets.sources.observation import Observation, observe_files, without_temporary
 from lakehouse_assets.sources.parquet_files import read_parquet_rows, read_schema, spark_types
 
-OWN = {
-    "p_extracted_at": base.MOMENT,
-    "_source_file": pa.string(),
-    "_columns": pa.list_(pa.string()),
-    "_corrupt_record": pa.string(),
-}
 BYTES_PER_TASK = 64 * 1024 * 1024
 # What a file shows of its columns before a scan. JSON lines show nothing.
 Head = Header | pa.Schema | AvroHead
@@ -165,7 +159,7 @@ class FilesReader:
         order = list(dict.fromkeys(bound.values()))
         texts = {path: f"unreadable file {path}: {why}" for path, why in survey.reasons.items()}
         problems = [(file.window.start, file.path, [], texts[file.path]) for file in files if file.path in texts]
-        frame = base.small_frame(spark, OWN, problems)
+        frame = base.small_frame(spark, base.OWN, problems)
         if scans:
             readable = [file for file in files if file.path in columns]
             rows = reduce(DataFrame.union, [_with_columns(scan, order) for scan in scans])
@@ -194,14 +188,14 @@ class FilesReader:
     ) -> DataFrame:
         """Join rows with their file's window, path and columns: a broadcast join, as Spark searches map literals row by row."""
         cells = [(file.window.start, file.path, columns[file.path], self._landing.key(file.path)) for file in files]
-        locations = base.small_frame(spark, {**dict(list(OWN.items())[:3]), "_key": pa.string()}, cells)
+        locations = base.small_frame(spark, {**dict(list(base.OWN.items())[:3]), "_key": pa.string()}, cells)
         joined = rows.withColumn("_key", file_scans.file_key_column(F.col("_file"))).join(
             F.broadcast(locations), "_key", "left"
         )
         stray = F.raise_error(F.concat(F.lit("a row of a file that was not asked for: "), F.col("_file"))).cast("timestamp")
         return joined.select(
             F.coalesce("p_extracted_at", stray).alias("p_extracted_at"),
-            *[name for name in OWN if name != "p_extracted_at"],
+            *[name for name in base.OWN if name != "p_extracted_at"],
             *[identifier(name) for name in rows.columns if name not in ("_file", "_corrupt_record")],
         )
 

@@ -6,7 +6,7 @@ to brokers (kafka_client), or parsing values (json_files, avro_messages).
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lakehouse_assets.sources.avro_messages import parse_avro
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.json_files import field_text, parse_objects, sorted_keys
 from lakehouse_assets.sources.kafka_client import Topic, open_topic, spark_options
+from lakehouse_assets.sources.kafka_lost import Gap, find_gaps, gaps_error, with_gap_rows, without_gaps
 from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_contiguous, range_from_text, range_to_text
 
 # Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
@@ -31,7 +32,8 @@ UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(
 
 class KafkaReader:
     """A topic's messages. ``calendar``: all of the table's windows up to a moment. ``recorded``: the ranges on record.
-    ``fingerprints``: the recorded fingerprints of windows that were read.
+    ``fingerprints``: the recorded fingerprints of windows that were read. ``passes_lost``: a gap of deleted messages becomes a
+    row that names it, instead of an error.
     """
 
     def __init__(
@@ -42,7 +44,10 @@ class KafkaReader:
         declared: Sequence[str] = (),
         recorded: Mapping[datetime, str] | None = None,
         fingerprints: Mapping[datetime, str] | None = None,
+        *,
+        passes_lost: bool = False,
     ) -> None:
+        self._passes_lost = passes_lost
         self._source, self._settings, self._calendar, self._declared = source, settings, calendar, tuple(declared)
         self._recorded = {start: range_from_text(text) for start, text in (recorded or {}).items()}
         self._fingerprints = dict(fingerprints or {})
@@ -65,12 +70,15 @@ class KafkaReader:
         if unreadable:
             raise SourceError("; ".join(unreadable.values()))
         ranges = self._ranges(windows)
-        self._refuse_lost(ranges)
+        gaps = self._find_gaps(ranges)
+        if gaps and not self._passes_lost:
+            raise gaps_error(self._source.location, gaps)
+        ranges = without_gaps(ranges, gaps)
         options = spark_options(self._settings)
         try:
             scans = [self._scan(spark, group, ranges, options) for group in group_contiguous(list(ranges), ranges)]
             rows = reduce(DataFrame.union, scans)
-            return self._extraction(spark, rows, list(ranges))
+            return with_gap_rows(spark, self._extraction(spark, rows, list(ranges)), self._source.topic, gaps)
         except base.SCAN_ERRORS as error:
             if "Failed to find" in str(error) and "kafka" in str(error):
                 text = f"Spark lacks Kafka's jars: `{base.FETCH_JARS}` fetches them, in this same environment"
@@ -124,19 +132,12 @@ class KafkaReader:
                 )
 
     def _refuse_lost(self, ranges: Mapping[Window, Range]) -> None:
+        if gaps := self._find_gaps(ranges):
+            raise gaps_error(self._source.location, gaps)
+
+    def _find_gaps(self, ranges: Mapping[Window, Range]) -> list[Gap]:
         with open_topic(self._settings, self._source.topic) as client:
-            low, _ = client.bounds()
-        deleted = [
-            f"partition {partition}, offsets {begin} to {min(low.get(partition, end), end) - 1} (window {window.key})"
-            for window, offsets in ranges.items()
-            for partition, (begin, end) in offsets.items()
-            if begin < end and low.get(partition, end) > begin
-        ]
-        if deleted:
-            raise SourceError(
-                f"{self._source.location}: messages were deleted by its retention before they were read: {'; '.join(deleted)}."
-                " They are lost to this table; to go on without them, set extraction.start after that window"
-            )
+            return find_gaps(ranges, client.bounds()[0])
 
     def _scan(
         self, spark: SparkSession, group: Sequence[Window], ranges: Mapping[Window, Range], options: Mapping[str, str]
@@ -217,8 +218,9 @@ class KafkaReader:
     def _find_keys(self, rows: DataFrame) -> dict[datetime, tuple[str, ...]]:
         """Return the sorted keys of each window's messages. One job. Raises SourceError for more keys than a table can have."""
         by_start = sorted_keys(rows, "p_extracted_at")
-        rows_by_start = by_start.select(F.unix_seconds("p_extracted_at").alias("at"), "keys").collect()
-        by_window = {datetime.fromtimestamp(row["at"], UTC): tuple(row["keys"]) for row in rows_by_start}
+        rows_by_start = by_start.select(F.unix_millis("p_extracted_at").alias("at"), "keys").collect()
+        epoch = datetime.fromtimestamp(0, UTC)
+        by_window = {epoch + timedelta(milliseconds=row["at"]): tuple(row["keys"]) for row in rows_by_start}
         for start, names in by_window.items():
             if len(names) > base.MAX_COLUMNS:
                 moment = f"{start:%Y-%m-%d %H:%M}"

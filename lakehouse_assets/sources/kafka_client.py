@@ -35,10 +35,15 @@ class Topic:
     def __init__(self, consumer: Consumer, name: str) -> None:
         self._consumer, self._name = consumer, name
         self._offsets_by_time: dict[datetime, Offsets] = {}
-        with _source_errors(name):
-            metadata = consumer.list_topics(name, timeout=SECONDS).topics[name]
+        self.partitions: list[int] = []
+        self.find_partitions()
+
+    def find_partitions(self) -> None:
+        """Ask which partitions the topic has by now."""
+        with _source_errors(self._name):
+            metadata = self._consumer.list_topics(self._name, timeout=SECONDS).topics[self._name]
         if metadata.error is not None:
-            raise SourceError(f"topic {name}: {metadata.error.str()}")
+            raise SourceError(f"topic {self._name}: {metadata.error.str()}")
         self.partitions = sorted(metadata.partitions)
 
     def bounds(self) -> tuple[Offsets, Offsets]:

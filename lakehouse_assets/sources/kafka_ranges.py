@@ -86,6 +86,28 @@ def _ends(
     return [ends_by_index[index] for index in range(len(windows))]
 
 
+def next_range(last: Mapping[int, tuple[int, int]], begin: Offsets, end: Offsets, most: int) -> Range | None:
+    """Return the range that follows ``last`` in a stream, with at most ``most`` offsets; None where no message waits.
+
+    ``begin``: where each partition begins that ``last`` does not have. Each partition gets its share of the bound, by how many
+    messages wait in it, so that all of them are equally late.
+
+    >>> next_range({0: (0, 10)}, {1: 0}, {0: 40, 1: 10}, 20)
+    {0: (10, 25), 1: (0, 5)}
+    """
+    low = {p: last[p][1] if p in last else begin[p] for p in sorted(end)}
+    waiting = {p: max(end[p] - low[p], 0) for p in low}
+    total = sum(waiting.values())
+    if not total:
+        return None
+    shares = {p: count if total <= most else count * most // total for p, count in waiting.items()}
+    rest = min(total, most) - sum(shares.values())
+    for partition, count in waiting.items():
+        if rest and shares[partition] < count:
+            shares[partition], rest = shares[partition] + 1, rest - 1
+    return {p: (low[p], low[p] + shares[p]) for p in low}
+
+
 def group_contiguous(windows: Sequence[Window], of: Mapping[Window, Range]) -> list[list[Window]]:
     """Return groups of windows whose messages follow each other without a gap, so that one read covers each group."""
     groups: list[list[Window]] = []

@@ -83,19 +83,33 @@ class Landing:
         matching name is refused, and so is a name that Spark cannot read. Raises SourceError if the landing folder is missing
         or a folder in it cannot be listed.
         """
-        self._require_folder()
         by_start = {window.start: window for window in windows}
+
+        def window_of(path: str) -> Window | None:
+            start = pattern.window_start(path)
+            return by_start.get(start) if start is not None else None
+
+        return sorted(self._listed(pattern.folders(by_start), window_of, hidden), key=lambda file: (file.window, file.path))
+
+    def matching_files(self, pattern: PathPattern, window: Window) -> list[LandedFile]:
+        """Return the files of a pattern without a window, by path, as those of this window. Raises as `files`."""
+        listed = self._listed(pattern.folders([]), lambda path: window if pattern.matches(path) else None, hidden=False)
+        return sorted(listed, key=lambda file: file.path)
+
+    def _listed(self, patterns: Iterable[str], window_of: Callable[[str], Window | None], hidden: bool) -> list[LandedFile]:
+        """Return the files in the folders of these patterns that belong to a window."""
+        self._require_folder()
         files: dict[str, LandedFile] = {}
-        for folders in pattern.folders(by_start):
+        for folders in patterns:
             for folder in self._folders(folders.split("/") if folders else []):
                 inside = not self.local or self._is_inside(folder)
                 for child in self._children(folder):
                     path = f"{folder}/{child.name}" if folder else child.name
-                    start = None if _hidden(child.name) and not hidden else pattern.window_start(path)
-                    if start is not None and start in by_start:
+                    window = None if _hidden(child.name) and not hidden else window_of(path)
+                    if window is not None:
                         refused = self._refusal(path, child, inside)
-                        files[path] = LandedFile(by_start[start], _escaped(path), child.size, child.mtime_ns, refused)
-        return sorted(files.values(), key=lambda file: (file.window, file.path))
+                        files[path] = LandedFile(window, _escaped(path), child.size, child.mtime_ns, refused)
+        return list(files.values())
 
     def open(self, path: str) -> NativeFile:
         """Open the decompressed bytes of a file. Raises OSError."""

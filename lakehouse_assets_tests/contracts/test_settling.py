@@ -64,7 +64,7 @@ def test_without_the_key_nothing_is_recorded():
         ({"marker": ".."}, BY_DAY, "must be the name"),
         ({"marker": "_SUCCESS"}, BY_FILE, "such as 't/{window:%Y-%m-%d}.done'"),
         ({"marker": "_SUCCESS"}, "{window:%Y-%m-%d}.csv", "such as '{window:%Y-%m-%d}.done'"),
-        ({"marker": "t/_SUCCESS"}, BY_FILE, "settled: the marker: 't/SUCCESS' has no {window:...}"),
+        ({"marker": "t/_SUCCESS"}, BY_FILE, "settled: the marker: 't/_SUCCESS' has no {window:...}"),
         ({"marker": "../{window:%Y-%m-%d}"}, BY_FILE, "leaves the landing folder"),
         ({"marker": "t/{window:%d}.done"}, BY_FILE, "does not name one window"),
         ({"marker": "ready.csv"}, BY_DAY, "is also one of `path`"),

@@ -23,8 +23,7 @@ AWKWARD = st.text(st.sampled_from("_xX2057f8 a,peP\t\né."), min_size=1, max_siz
         ("s3://bucket/{window:%Y-%m-%d}.csv", "absolute"),
         ("~/{window:%Y-%m-%d}.csv", "absolute"),
         ("a/../{window:%Y-%m-%d}.csv", "leaves the landing folder"),
-        ("weather.csv", "no {window:...} placeholder"),
-        ("{window}.csv", "no {window:...} placeholder"),
+        ("{window}.csv", "besides {window:...} only the globs"),
         ("a//{window:%Y-%m-%d}.csv", "empty segment"),
         ("{window:%Y-%m-%d}/**/x.csv", "only the globs"),
         ("{window:%Y-%m-%d}/[ab].csv", "only the globs"),
@@ -45,6 +44,13 @@ AWKWARD = st.text(st.sampled_from("_xX2057f8 a,peP\t\né."), min_size=1, max_siz
 def test_refused_paths(path: str, message: str) -> None:
     with pytest.raises(ValidationError, match=message.replace("{", r"\{").replace("}", r"\}")):
         csv_source(path=path)
+
+
+def test_only_a_stream_has_a_path_without_a_window() -> None:
+    source = csv_source(path="weather.csv")
+    with pytest.raises(ValueError, match=r"source\.path: 'weather\.csv' has no \{window:\.\.\.\} placeholder"):
+        source.refuse_extraction("daily", "append", None)
+    source.refuse_stream("append", None)
 
 
 @pytest.mark.parametrize(

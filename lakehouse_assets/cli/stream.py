@@ -1,0 +1,92 @@
+"""`lakehouse stream`: a window of what has arrived, every few seconds, until Ctrl-C.
+
+Belongs here: arguments → call → exit code. Does not: anything that another room could do.
+"""
+
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse_assets.cli import common
+from lakehouse_assets.errors import RefusedError, RunFailedError, SourceError
+from lakehouse_assets.settings import Settings
+
+
+def stream(
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Only these tables (default: all with extraction.stream).")
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="End with what waits now, then rewrite gold that is out of date.")
+    ] = False,
+) -> None:
+    """Make a window of what has arrived, every few seconds, and bring it through the gate; until Ctrl-C.
+
+    A window that is under way is finished first. A table whose source does not answer is tried again, and the others go on.
+    """
+    from lakehouse_assets.orchestration.streams.service import StreamService
+
+    settings = Settings.from_environment()
+    names = _streams(tables or [])
+    with common.stop_own_spark(), common.open_instance(settings) as instance:
+        service = StreamService(
+            settings,
+            instance,
+            load=lambda: common.load_all_tables().tables,
+            is_served=lambda spec: spec.extraction.stream is not None and (not tables or spec.name in names),
+            available_now=available_now,
+            say=lambda line: common.show_lines([line]),
+        )
+        _log_to_terminal()
+        before = {number: signal.signal(number, lambda *_: service.stopping.set()) for number in STOPPING}
+        try:
+            service.serve()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if available_now and not service.stopping.is_set():
+            _rewrite_gold(settings, instance, names)
+    if service.failures:
+        kinds = {type(error) for error in service.failures.values()}
+        kind = SourceError if kinds == {SourceError} else RunFailedError
+        raise kind("\n".join(f"{name}: {error}" for name, error in sorted(service.failures.items())))
+
+
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+def _streams(names: list[str]) -> list[str]:
+    """Return the names of the requested streams. Raises RefusedError for a table that is none, or if there is none at all."""
+    loaded = common.select_tables() if not names else [common.select_tables(name)[0] for name in names]
+    streams = [table.spec.name for table in loaded if table.spec.extraction.stream is not None]
+    others = [name for name in names if name not in streams]
+    if others:
+        raise RefusedError(f"{', '.join(others)}: no stream: add extraction.stream to its defs.yaml (docs/streams.md)")
+    if not streams:
+        raise RefusedError("no table is a stream: add extraction.stream to one (docs/streams.md)")
+    return streams
+
+
+def _rewrite_gold(settings: Settings, instance: Any, names: list[str]) -> None:
+    """Rewrite what is out of date of these tables' gold, and send what is to be sent, as `lakehouse run` does at its end."""
+    from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
+
+    tables = [table for table in common.select_tables() if table.spec.name in names]
+    definitions = common.definitions_of(settings)
+    datasets = common.project_datasets(settings)
+    report = ForegroundRun(definitions, instance, settings, tables, lambda _: False, lineage=datasets).run()
+    common.show_lines(f"{name}: rewritten" for name in report.gold)
+    common.err_lines(f"warning: {warning}" for warning in report.warnings)
+
+
+def _log_to_terminal() -> None:
+    """Show the service's warnings, with their time, on the standard error output."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log = logging.getLogger("lakehouse.stream")
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False

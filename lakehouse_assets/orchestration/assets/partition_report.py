@@ -1,0 +1,5 @@
+"""Stub."""
+
+
+def report_partitions(*_):
+    """Stub."""

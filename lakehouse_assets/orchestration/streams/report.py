@@ -1,0 +1,51 @@
+"""What Dagster is told of a stream: its windows' partitions and check results, and how far it is behind.
+
+Belongs here: what is new since the last report, which the instance remembers. Does not: when it is reported (service), or what
+a partition shows (assets/partition_report).
+"""
+
+from datetime import datetime
+
+import dagster as dg
+
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.assets.partition_report import report_partitions
+from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
+from lakehouse_assets.orchestration.streams.table_stream import TableStream
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.source_positions import read_positions
+
+
+def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: TableStream, now: datetime) -> int:
+    """Report the partitions whose windows were decided since the last report, and how much waits. Returns the number of those
+    windows. They are reported again if this process is killed before it is remembered.
+    """
+    spec, cursor = stream.spec, f"lakehouse_stream/{stream.spec.name}"
+    reported = int(read_cursor(instance, cursor) or 0)
+    new = [decision for decision in logs.decisions(settings, spec.name) if decision.number > reported]
+    windows = sorted({spec.extraction.window_at(d.p_extracted_at) for d in new if d.p_extracted_at})
+    if windows:
+        report_partitions(instance, settings, spec, windows)
+    instance.report_runless_asset_event(_progress(settings, stream, len(windows), now))
+    if windows:
+        write_cursors(instance, {cursor: str(max(decision.number for decision in new))})
+    return len(windows)
+
+
+def _progress(settings: Settings, stream: TableStream, windows: int, now: datetime) -> dg.AssetObservation:
+    """Return an observation of the source: what waits there. Dagster draws its numbers over time."""
+    spec = stream.spec
+    recorded = read_positions(settings, spec.name)
+    metadata: dict[str, dg.MetadataValue] = {"windows": dg.MetadataValue.int(windows)}
+    if recorded:
+        newest = max(recorded)
+        metadata["newest_window"] = dg.MetadataValue.text(spec.extraction.window_at(newest).key)
+        metadata["seconds_since_newest_window"] = dg.MetadataValue.float((now - newest).total_seconds())
+    try:
+        waiting = stream.feed.waiting(recorded, now)
+        metadata[f"{waiting.unit}_waiting"] = dg.MetadataValue.int(waiting.number)
+    except LakehouseError as error:
+        metadata["source"] = dg.MetadataValue.text(str(error))
+    return dg.AssetObservation(asset_key(spec, f"source_{spec.name}"), metadata=metadata)

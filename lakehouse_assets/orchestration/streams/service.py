@@ -1,0 +1,195 @@
+"""The process of the streams: its tables in turn, one Spark session for a while, then what is new is reported to Dagster.
+
+Belongs here: the loop, stopping, changed definitions, a new process. Does not: one table's turn (table_stream), what Dagster is
+told (report).
+"""
+
+import logging
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from lakehouse_assets.contracts.references import readers_of
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import EnvironmentMissing, LakehouseError
+from lakehouse_assets.measures.error_text import masked_text, plain_text
+from lakehouse_assets.orchestration.assets.described_table import golds_of
+from lakehouse_assets.orchestration.assets.evidence_check import report_findings
+from lakehouse_assets.orchestration.assets.written_table import WrittenTable
+from lakehouse_assets.orchestration.streams.report import report_windows
+from lakehouse_assets.orchestration.streams.table_stream import TableStream
+from lakehouse_assets.orchestration.workers.dependencies import Dependencies
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.session import build_session
+from lakehouse_assets.storage.session_reset import kill_java, session_of_one_run
+
+# What is new is reported to Dagster this often, and at once where a window is not plainly published. Gold follows it.
+REPORT = timedelta(seconds=60)
+# The longest wait between two looks at who is due.
+LOOK_SECONDS = 0.25
+log = logging.getLogger("lakehouse.stream")
+
+
+@dataclass
+class StreamService:
+    """``load``: the project's tables, read anew. ``is_served``: whether a table is one of these streams. ``available_now``: end
+    with what waits now. ``say``: receives what has been done, a line each.
+    """
+
+    settings: Settings
+    instance: dg.DagsterInstance
+    load: Callable[[], Sequence[WrittenTable]]
+    is_served: Callable[[TableSpec], bool]
+    available_now: bool = False
+    say: Callable[[str], Any] = log.info
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    streams: dict[str, TableStream] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def serve(self) -> None:
+        """Serve until `stopping` is set, or with ``available_now`` until what waited is taken. The window that is under way is
+        finished first. Raises EnvironmentMissing.
+        """
+        dependencies = Dependencies(self.settings)
+        base = build_session(self.settings)
+        self._load_streams()
+        while not self.stopping.is_set() and not self._is_done():
+            if not self.available_now and (dependencies.code_changed() or not _java_answers(base)):
+                self._close()
+                _become_new_process()
+            if dependencies.definitions_changed():
+                self._load_streams()
+            end = self.clock() + REPORT
+            with session_of_one_run(base) as session:
+                self._take_turns(session, end)
+            self._report(self.streams.values())
+        self._close()
+
+    def _take_turns(self, session: SparkSession, end: datetime) -> None:
+        """Let each table whose window is due have its turn, until ``end``."""
+        make_run = partial(self._make_run, session)
+        while not self.stopping.is_set() and not self._is_done() and (now := self.clock()) < end:
+            due = sorted((s for s in self._active() if s.due_at <= now), key=lambda stream: stream.due_at)
+            for stream in due:
+                if self.stopping.is_set():
+                    return
+                self._take_turn(stream, make_run)
+            if not due:
+                self.stopping.wait(LOOK_SECONDS)
+
+    def _take_turn(self, stream: TableStream, make_run: Callable[..., Run]) -> None:
+        began = self.clock()
+        try:
+            published = stream.take_turn(make_run, began)
+        except EnvironmentMissing:
+            raise
+        except Exception as error:
+            self._say_error(stream, error)
+            if self.available_now:
+                self.failures[stream.spec.name] = error
+            return
+        self.said.pop(stream.spec.name, None)
+        for window, decision in sorted(published.items(), key=lambda item: item[0]):
+            seconds = (self.clock() - began).total_seconds()
+            rows = f"{decision.verdict}, {decision.counts.rows_published:,} rows published"
+            self.say(f"{stream.spec.name} {window.key}: {rows} ({seconds:.1f} s)")
+        if stream.is_urgent:
+            self._report([stream])
+
+    def _say_error(self, stream: TableStream, error: Exception) -> None:
+        """Say an error once, until it is another one or is over. Personal values are masked."""
+        text = masked_text(error) if stream.spec.pii_columns else plain_text(error)
+        text = str(error) if isinstance(error, LakehouseError) else text
+        if self.said.get(stream.spec.name) != text:
+            self.said[stream.spec.name] = text
+            log.warning("%s: %s (tried again)", stream.spec.name, text)
+
+    def _make_run(self, session: SparkSession, spec: TableSpec, readers: Mapping[str, Sequence[str]]) -> Run:
+        context = SimpleNamespace(instance=self.instance, log=log)
+        return Run(
+            settings=self.settings,
+            spec=spec,
+            session=lambda: session,
+            run_id=str(uuid.uuid4()),
+            clock=self.clock,
+            readers=readers,
+            alarm=partial(report_findings, context, self.settings, spec),
+        )
+
+    def _load_streams(self) -> None:
+        """Read the tables. A stream whose contract has not changed goes on as it is."""
+        every = self.load()
+        tables = {table.spec.name: table for table in every if self.is_served(table.spec)}
+        golds = golds_of(every)
+        for name in self.streams.keys() - tables.keys():
+            self._report([self.streams[name]])
+            self.streams.pop(name).feed.close()
+        for name, table in tables.items():
+            before = self.streams.get(name)
+            if before is not None and before.spec == table.spec:
+                continue
+            stream = TableStream(table.spec, self.settings, readers_of(table.spec, golds), self.clock())
+            if before is not None:
+                before.feed.close()
+                stream.windows, stream.is_urgent = before.windows, before.is_urgent
+            if self.available_now:
+                self._limit(stream)
+            self.streams[name] = stream
+
+    def _limit(self, stream: TableStream) -> None:
+        try:
+            stream.limit_to_waiting(self.clock())
+        except LakehouseError as error:
+            self.failures[stream.spec.name] = error
+
+    def _active(self) -> list[TableStream]:
+        return [stream for stream in self.streams.values() if stream.spec.name not in self.failures and not _is_over(stream)]
+
+    def _is_done(self) -> bool:
+        return self.available_now and not self._active()
+
+    def _report(self, streams: Iterable[TableStream]) -> None:
+        """Report what is new. What cannot be reported now is reported the next time: the logs have it."""
+        for stream in streams:
+            try:
+                report_windows(self.instance, self.settings, stream, self.clock())
+                stream.is_urgent = False
+            except Exception as error:
+                log.warning("%s: Dagster cannot be told: %s", stream.spec.name, type(error).__name__)
+
+    def _close(self) -> None:
+        self._report(self.streams.values())
+        for stream in self.streams.values():
+            stream.feed.close()
+
+
+def _is_over(stream: TableStream) -> bool:
+    """Whether what waited at the beginning has been taken."""
+    return stream.left == 0 and stream.is_complete
+
+
+def _java_answers(session: SparkSession) -> bool:
+    try:
+        java: Any = session.sparkContext._jsc
+        return not java.sc().isStopped()
+    except Exception:
+        return False
+
+
+def _become_new_process() -> None:
+    """Start this command again: the code or the extensions have changed, or Java has died."""
+    kill_java()
+    os.execv(sys.executable, sys.orig_argv)  # noqa: S606

@@ -1,0 +1,102 @@
+"""One table's stream: when its next window is due, and taking that window through the gate.
+
+Belongs here: the trigger, what is tried again and when, what is new since the last report. Does not: the process (service), a
+window's way (pipeline), or Dagster (report).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from lakehouse_assets.checks.parameters import duration
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.extraction import StreamSpec
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.stream import publish_next, publish_windows, refuse_other_source, unfinished_windows
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_feed
+from lakehouse_assets.sources.feed import Feed
+from lakehouse_assets.storage.source_positions import read_positions
+
+# Between two looks at a source in which nothing has arrived.
+POLL = timedelta(seconds=0.5)
+FIRST_RETRY, LAST_RETRY = timedelta(seconds=1), timedelta(seconds=60)
+# Windows that a killed run left go through the gate together, at most so many at once.
+MOST_TOGETHER = 50
+MakeRun = Callable[[TableSpec, Mapping[str, Sequence[str]]], Run]
+
+
+@dataclass
+class TableStream:
+    """A stream while its process lives. ``readers``: what reads each column downstream. ``due_at``: when its source is asked
+    next (UTC). ``left``: how much is still to be taken of what waited when the stream began; None without a limit. ``windows``:
+    how many have passed the gate. ``is_urgent``: whether one of them, since the last report, is not plainly published.
+    ``failures``: tries since the last that succeeded. ``is_complete``: whether what a killed run left is finished.
+    """
+
+    spec: TableSpec
+    settings: Settings
+    readers: Mapping[str, Sequence[str]]
+    due_at: datetime
+    left: int | None = None
+    windows: int = 0
+    is_urgent: bool = False
+    failures: int = 0
+    is_complete: bool = False
+    feed: Feed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feed = open_feed(self.spec, self.settings)
+
+    @property
+    def stream(self) -> StreamSpec:
+        """`extraction.stream`."""
+        if self.spec.extraction.stream is None:
+            raise ValueError(f"{self.spec.name} is no stream")
+        return self.spec.extraction.stream
+
+    def limit_to_waiting(self, now: datetime) -> None:
+        """Let the stream end with what waits now: more may arrive faster than it is taken. Raises SourceError."""
+        self.left = self.feed.waiting(read_positions(self.settings, self.spec.name), now).number
+
+    def take_turn(self, make_run: MakeRun, now: datetime) -> dict[Window, Decision]:
+        """Finish what a killed run left, or take the next window if something has arrived. Returns the windows that passed the
+        gate, with their decisions.
+
+        Any error is raised again: the next try is due later each time, and finishes what is on record first.
+        """
+        run = make_run(self.spec, self.readers)
+        try:
+            published = self._take(run, now) if self.is_complete else self._finish(run)
+        except Exception:
+            self.is_complete, self.failures = False, self.failures + 1
+            self.due_at = run.clock() + min(FIRST_RETRY * 2 ** (self.failures - 1), LAST_RETRY)
+            self.feed.close()
+            raise
+        self.failures = 0
+        self.windows += len(published)
+        self.is_urgent |= any(decision.verdict != "published" for decision in published.values())
+        return published
+
+    def _finish(self, run: Run) -> dict[Window, Decision]:
+        refuse_other_source(run)
+        windows = unfinished_windows(self.settings, self.spec)[:MOST_TOGETHER]
+        published = publish_windows(run, windows).current if windows else {}
+        self.is_complete = len(windows) < MOST_TOGETHER
+        return published
+
+    def _take(self, run: Run, began: datetime) -> dict[Window, Decision]:
+        # Without the lock, which is nobody's between two windows.
+        recorded = read_positions(self.settings, self.spec.name)
+        waits = self.left != 0 and self.feed.next_position(recorded, began) is not None
+        taken = publish_next(run, self.feed) if waits else None
+        if taken is None:
+            self.due_at = began + POLL
+            self.left = None if self.left is None else 0
+            return {}
+        self.due_at = began + duration(self.stream.trigger)
+        if self.left is not None:
+            self.left = max(self.left - self.feed.size(taken.position), 0)
+        return taken.published.current

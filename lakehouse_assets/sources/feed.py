@@ -1,0 +1,37 @@
+"""The protocol of a source that is read as a stream: the position that the next window takes.
+
+Belongs here: the protocol, and how much waits. Does not: any one kind, or recording a position (pipeline).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+
+class Waiting(NamedTuple):
+    """How much has arrived and is in no window yet: a ``number`` of ``unit`` (messages, files, versions)."""
+
+    number: int
+    unit: str
+
+
+class Feed(Protocol):
+    """What a table's stream asks of its source between two windows. Needs no Spark. Its methods raise SourceError."""
+
+    def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
+        """Return what the next window takes, as text for the record: what has arrived since the newest recorded window, at most
+        as much as `extraction.stream.max_rows` says. None while nothing has arrived. ``recorded``: all windows' positions.
+        """
+        ...
+
+    def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
+        """Return how much has arrived since the newest recorded window."""
+        ...
+
+    def size(self, position: str) -> int:
+        """Return how much a position has, in the unit of `waiting`."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is open. A feed that was closed can be used again."""
+        ...

@@ -1,0 +1,111 @@
+"""Files that keep arriving, as a stream: which of them the next window takes, and reading those that a window took.
+
+Belongs here: which files are on record, which are whole, and a window's files as they are now. Does not: reading a format
+(files), or markers and control files, which only a calendar's windows have.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from lakehouse_assets.contracts.extraction import StreamSpec
+from lakehouse_assets.contracts.settling import settlement
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.sources.feed import Waiting
+from lakehouse_assets.sources.files import FilesReader
+from lakehouse_assets.sources.landing import LandedFile, Landing
+from lakehouse_assets.sources.observation import without_temporary
+
+# Without `settled`, a file must not have changed for so long.
+UNCHANGED = timedelta(seconds=1)
+REMOVED = "it was removed after it was recorded, before it was read"
+REWRITTEN = "it changed after it was recorded, before it was read; what it has now is in a later window"
+
+
+class FileState(NamedTuple):
+    """A file as it was recorded: another size or time makes it another file."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+def position_to_text(files: Iterable[FileState]) -> str:
+    """Return files as text for the record."""
+    return json.dumps({"files": [list(file) for file in files]})
+
+
+def position_from_text(text: str) -> list[FileState]:
+    """Return the files of a recorded text."""
+    return [FileState(*file) for file in json.loads(text)["files"]]
+
+
+class FilesFeed:
+    """A folder's files. It remembers every file on record, and since when a file is as it is."""
+
+    def __init__(self, source: FilesSource, stream: StreamSpec, landing: str) -> None:
+        self._source, self._stream, self._landing = source, stream, Landing(landing)
+        self._known: dict[datetime, None] = {}
+        self._recorded: set[FileState] = set()
+        self._seen: dict[FileState, datetime] = {}
+
+    def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
+        """As `Feed`. The oldest files come first."""
+        whole = [file for file in self._waiting(recorded, now) if self._is_whole(file, now)]
+        return position_to_text(whole[: self._stream.max_rows]) if whole else None
+
+    def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
+        """As `Feed`. Files that are not whole yet wait, too."""
+        return Waiting(len(self._waiting(recorded, now)), "files")
+
+    def size(self, position: str) -> int:
+        """As `Feed`."""
+        return len(position_from_text(position))
+
+    def close(self) -> None:
+        """As `Feed`. Nothing is open."""
+
+    def _waiting(self, recorded: Mapping[datetime, str], now: datetime) -> list[FileState]:
+        for start in recorded.keys() - self._known.keys():
+            self._recorded.update(position_from_text(recorded[start]))
+            self._known[start] = None
+        files = self._landing.matching_files(self._source.pattern, window_at(now, "moment"))
+        if self._source.settled is not None and self._source.settled.rename:
+            files = without_temporary(files)
+        states = [FileState(file.path, file.size, file.mtime_ns) for file in files]
+        waiting = [state for state in states if state not in self._recorded]
+        self._seen = {state: self._seen.get(state, now) for state in waiting}
+        return sorted(waiting, key=lambda state: (state.mtime_ns, state.path))
+
+    def _is_whole(self, file: FileState, now: datetime) -> bool:
+        if self._source.settled is None:
+            return now - self._seen[file] >= UNCHANGED
+        return settlement(self._source.settled, {file.path: file.mtime_ns}, {}, now)[0] == "whole"
+
+
+class RecordedFiles(FilesReader):
+    """The files that a stream's windows took. One that is another by now, or gone, is unreadable."""
+
+    def __init__(self, source: FilesSource, landing: str, declared: Sequence[str], recorded: Mapping[datetime, str]) -> None:
+        super().__init__(source, landing, declared)
+        self._recorded = dict(recorded)
+
+    def _files(self, windows: Iterable[Window]) -> list[LandedFile]:
+        windows = sorted(window for window in windows if window.start in self._recorded)
+        if not windows:
+            return []
+        present = {file.path: file for file in self._landing.matching_files(self._source.pattern, windows[0])}
+        return [
+            self._as_it_is(state, present.get(state.path), window)
+            for window in windows
+            for state in sorted(position_from_text(self._recorded[window.start]))
+        ]
+
+    def _as_it_is(self, state: FileState, now: LandedFile | None, window: Window) -> LandedFile:
+        if now is None:
+            return LandedFile(window, *state, refused=REMOVED)
+        if (now.size, now.mtime_ns) != (state.size, state.mtime_ns):
+            return LandedFile(window, *state, refused=REWRITTEN)
+        return now._replace(window=window)

@@ -1,0 +1,173 @@
+"""Streams of files and of a Delta table's versions: each file and each version in one window, whatever changes meanwhile.
+
+Belongs here: what these two kinds make of arriving data, on real Spark and Delta. Does not: messages (e2e/test_stream), what is
+the same for all kinds (e2e/test_stream, laws).
+"""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.errors import SourceError
+from lakehouse_assets.pipeline.stream import publish_next, publish_windows, unfinished_windows
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_feed
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.source_positions import read_positions
+from lakehouse_assets_tests.support import rows_of, runner
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def table(source: dict[str, Any], **changes: Any) -> TableSpec:
+    attributes = {
+        "name": "orders",
+        "source": source,
+        "extraction": {"cadence": "daily", "start": "2024-01-01", "mode": "append", "stream": {"max_rows": 2}},
+        "columns": {"id": "bigint", "state": "string"},
+    }
+    return TableSpec.model_validate(attributes | changes)
+
+
+def files(**changes: Any) -> TableSpec:
+    return table({"kind": "files", "path": "orders/*.csv", "format": "csv", **changes})
+
+
+def land(settings: Settings, name: str, *rows: str, second: int = 0) -> Path:
+    path = Path(settings.landing) / "orders" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["id,state", *rows]) + "\n")
+    os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
+    return path
+
+
+def silver(settings: Settings) -> list[tuple]:
+    return sorted((row["id"], row["state"]) for row in rows_of(settings.path("silver", "orders"), ["id", "state"]))
+
+
+def test_each_file_is_in_one_window_the_oldest_first_and_no_more_than_the_bound(spark, settings):
+    spec = files(settled="rename")
+    feed = open_feed(spec, settings)
+    for second, name in enumerate(["c.csv", "a.csv", "b.csv"]):
+        land(settings, name, f"{second},new", second=second)
+    land(settings, "d.csv.part", "9,half")
+    land(settings, "_e.csv", "9,hidden")
+    first = publish_next(runner(spark, settings, spec), feed)
+    assert first and feed.size(first.position) == 2
+    assert silver(settings) == [(0, "new"), (1, "new")]
+    assert feed.waiting(read_positions(settings, "orders"), NOW).number == 1
+    # Gone after they were read, as landing folders are cleaned: nothing is read again, nor missed.
+    (Path(settings.landing) / "orders" / "c.csv").unlink()
+    publish_next(runner(spark, settings, spec), feed)
+    assert publish_next(runner(spark, settings, spec), feed) is None
+    assert silver(settings) == [(0, "new"), (1, "new"), (2, "new")]
+    # A file with other content is another file.
+    land(settings, "b.csv", "7,again", second=50)
+    publish_next(runner(spark, settings, spec), open_feed(spec, settings))
+    assert silver(settings) == [(0, "new"), (1, "new"), (2, "new"), (7, "again")]
+    assert unfinished_windows(settings, spec) == []
+
+
+def test_without_settled_a_file_must_rest_for_a_second(settings):
+    spec = files()
+    feed = open_feed(spec, settings)
+    path = land(settings, "a.csv", "1,new")
+    assert feed.next_position({}, NOW) is None
+    path.write_text("id,state\n1,new\n2,more\n")
+    assert feed.next_position({}, NOW + timedelta(seconds=2)) is None
+    assert feed.next_position({}, NOW + timedelta(seconds=3)) is not None
+    quiet = open_feed(files(settled={"seconds": 5}), settings)
+    assert quiet.next_position({}, datetime.now(UTC)) is None
+    assert quiet.next_position({}, datetime.now(UTC) + timedelta(seconds=6)) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "later"),
+    [("rewrite", "it changed after it was recorded", [(1, "new"), (8, "other")]), ("remove", "it was removed", [(1, "new")])],
+)
+def test_a_file_that_changes_between_record_and_read_is_quarantined_and_comes_later(spark, settings, change, reason, later):
+    spec = files(settled="rename")
+    land(settings, "a.csv", "1,new", second=1)
+    feed = open_feed(spec, settings)
+    publish_next(runner(spark, settings, spec), feed)
+    path = land(settings, "b.csv", "2,new", second=2)
+
+    def meddle(step: str) -> None:
+        if step == "positions_recorded":
+            land(settings, "b.csv", "8,other", second=3) if change == "rewrite" else path.unlink()
+
+    taken = publish_next(runner(spark, settings, spec, meddle), feed)
+    assert taken and taken.published.new[0].verdict == "quarantined"
+    assert reason in str([row["_corrupt_record"] for row in rows_of(settings.path("bronze", "orders"), ["_corrupt_record"])])
+    publish_next(runner(spark, settings, spec), feed)
+    assert silver(settings) == later
+
+
+def test_what_died_after_the_record_is_read_by_it(spark, settings):
+    spec = files(settled="rename")
+    land(settings, "a.csv", "1,new")
+
+    def die(step: str) -> None:
+        if step == "positions_recorded":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        publish_next(runner(spark, settings, spec, die), open_feed(spec, settings))
+    land(settings, "b.csv", "2,new", second=1)
+    [window] = unfinished_windows(settings, spec)
+    publish_windows(runner(spark, settings, spec), [window])
+    assert silver(settings) == [(1, "new")]
+    publish_next(runner(spark, settings, spec), open_feed(spec, settings))
+    assert silver(settings) == [(1, "new"), (2, "new")]
+    assert len(logs.extractions(settings, "orders")) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"path": "orders/{window:%Y-%m-%d}.csv"}, r"names windows.*write \*"),
+        ({"settled": {"marker": "done/{window:%Y-%m-%d}"}}, "settled: a marker"),
+    ],
+)
+def test_what_only_a_calendar_has_is_refused(source, message):
+    with pytest.raises(ValidationError, match=message):
+        files(**source)
+
+
+def test_versions_of_a_delta_table_as_they_are_committed(spark, settings):
+    path = f"{settings.landing}/shop"
+    spec = table({"kind": "delta", "path": "shop"})
+    feed = open_feed(spec, settings)
+
+    def append(*ids: int) -> None:
+        spark.createDataFrame([(n, "new") for n in ids], "id bigint, state string").write.format("delta").mode("append").save(
+            path
+        )
+
+    with pytest.raises(SourceError, match="shop"):
+        feed.next_position({}, NOW)
+    append(1, 2, 3)
+    append(4)
+    first = publish_next(late(runner(spark, settings, spec)), feed)
+    assert first and feed.size(first.position) == 2  # the whole table
+    assert silver(settings) == [(n, "new") for n in (1, 2, 3, 4)]
+    for ids in ((5,), (6,), (7, 8, 9)):
+        append(*ids)
+    assert feed.waiting(read_positions(settings, "orders"), datetime.now(UTC) + timedelta(days=1)).number == 3
+    sizes = []
+    while (taken := publish_next(late(runner(spark, settings, spec)), feed)) is not None:
+        sizes.append(taken.published.new[0].counts.rows_in)
+    assert sizes == [2, 3]
+    assert silver(settings) == [(n, "new") for n in range(1, 10)]
+    assert unfinished_windows(settings, spec) == []
+
+
+def late(run):
+    """The run with a clock after all commits of the test."""
+    later = datetime.now(UTC) + timedelta(days=1)
+    return run.__class__(run.settings, run.spec, run.session, run.run_id, lambda: later, run.step)
