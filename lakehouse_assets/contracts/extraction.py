@@ -36,10 +36,12 @@ class StreamSpec(StrictModel):
     trigger: Duration = "5s"
     """The least time between the beginnings of two windows, from 5s on. A window that takes longer is followed at once."""
     max_rows: int = Field(default=100_000, ge=1, le=100_000_000)
-    """No window has more messages; of files, none has more files than this (the rows of a file stay together)."""
+    """No window has more messages, or more files (the rows of a file stay together). Of a Delta table, versions stay together:
+    a window takes the next version also if it has more rows than this, and the first window has the whole table."""
     lost_messages: Literal["stop", "continue"] = "stop"
-    """What happens when the source has deleted messages that were never read. `stop`: the table's stream stops with an error.
-    `continue`: the gap is recorded, the check `no_message_lost` fails, and the stream goes on behind it."""
+    """What happens when a topic has deleted messages that were never read. `stop`: the table's stream tries again and reads
+    nothing, until this is changed. `continue`: the stream goes on behind the gap, and a row of the next window, which is
+    quarantined, names the lost offsets."""
 
     @field_validator("trigger")
     @classmethod

@@ -64,8 +64,10 @@ class StreamService:
         finished first. Raises EnvironmentMissing.
         """
         dependencies = Dependencies(self.settings)
-        base = build_session(self.settings)
         self._load_streams()
+        if self._is_done():
+            return  # no source answers, or there is none: no Java is needed for that
+        base = build_session(self.settings)
         while not self.stopping.is_set() and not self._is_done():
             if not self.available_now and (dependencies.code_changed() or not _java_answers(base)):
                 self._close()
