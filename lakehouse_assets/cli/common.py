@@ -199,19 +199,30 @@ def _session() -> Any:
 
 def window_range(text: str, specs: Sequence[Any]) -> tuple[datetime, datetime]:
     """Return ``A`` or ``A..B``, which must be keys of one of the tables, as a half-open range of windows' starts. It ends with
-    the day (or with the hour, in an hourly table's key) that B names, so that it covers the last day of every table.
+    the day (or with the hour, in an hourly table's key) that B names, so that it covers the last day of every table. Where
+    windows share a partition, it ends with the window, or with the partition, that B names.
     """
     first, dots, last = text.partition("..")
     for spec in specs:
         try:
-            starts = [spec.extraction.window(key).start for key in (first, last if dots else first)]
+            begin, end = _named_window(spec.extraction, first), _named_window(spec.extraction, last if dots else first)
         except ValueError:
             continue
-        if starts[0] > starts[1]:
+        if begin.start > end.start:
             raise RefusedError(f"--window {text}: the first window is after the last")
-        return starts[0], starts[1] + timedelta(hours=1 if spec.extraction.cadence == "hourly" else 24)
+        if spec.extraction.shares_partitions:
+            return begin.start, end.end
+        return begin.start, end.start + timedelta(hours=1 if spec.extraction.cadence == "hourly" else 24)
     keys = ", ".join(dict.fromkeys(spec.extraction.first.key for spec in specs))
     raise RefusedError(f"--window {text}: give a window's key, or two as A..B; keys look like {keys}")
+
+
+def _named_window(extraction: Any, key: str) -> Any:
+    """Return the window of a key, or the partition of one. Raises ValueError for another form of key."""
+    try:
+        return extraction.window(key)
+    except ValueError:
+        return extraction.partition_window(key)
 
 
 def author(by: str | None) -> str:

@@ -20,10 +20,12 @@ Layer = Literal["source", "bronze", "silver"]
 
 def try_on_windows(table: str, check: str, text: str | None, layer: Layer, *, newest_only: bool = False) -> tuple[Any, Any]:
     """Return the check and its result on the closed windows, or on those of ``text``."""
+    from lakehouse_assets.storage.table_windows import table_windows
+
     component = common.select_tables(table)[0]
     spec = component.spec
     one = _find_check(table, component.source_map, spec, check)
-    windows = spec.extraction.windows(datetime.now(UTC))
+    windows = table_windows(Settings.from_environment(), spec, datetime.now(UTC))
     if text is not None:
         start, end = common.window_range(text, [spec])
         windows = [window for window in windows if start <= window.start < end]

@@ -65,8 +65,10 @@ class SeedWindows:
 
     @classmethod
     def of_table(cls, spec: TableSpec, column: str | None) -> "SeedWindows":
-        """Return a table's own windows."""
-        return cls(column or "p_extracted_at", spec.extraction.cadence, spec.extraction.first)
+        """Return a table's own windows, or of a stream its hours or days."""
+        extraction = spec.extraction
+        # A stream has no windows of its own before it has read something: those of a seed are its partitions.
+        return cls(column or "p_extracted_at", extraction.cadence, extraction.partition(extraction.first))
 
 
 def read_baseline_version(settings: Settings, spec: TableSpec, version: int | None) -> BaselineVersion:

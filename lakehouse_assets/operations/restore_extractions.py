@@ -65,7 +65,7 @@ def restore_extractions(run: Run, decisions: Sequence[Decision]) -> int:
 def restore_positions(run: Run) -> int:
     """Restore positions of windows by their extractions. One of a window that was not read is assigned anew."""
     recorded = read_positions(run.settings, run.table)
-    cadence, positions = run.spec.extraction.cadence, {}
+    cadence, positions = run.spec.extraction.window_cadence, {}
     # A window's first position counts.
     for record in sorted(logs.extractions(run.settings, run.table), key=lambda r: r.extraction_seq, reverse=True):
         if record.position is not None and record.p_extracted_at not in recorded:

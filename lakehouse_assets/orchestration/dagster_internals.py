@@ -140,6 +140,29 @@ def store_partition_results(context: Any, results: Sequence[PartitionResult]) ->
                     storage.store_event(entry)
 
 
+def report_partition_results(instance: dg.DagsterInstance, results: Sequence[PartitionResult]) -> None:
+    """Report these results outside a run, one by one. Of a check that did not look, nothing is reported."""
+    keys = {each.check.asset_key: set[str]() for each in results}
+    for each in results:
+        keys[each.check.asset_key].add(each.partition)
+    targets = {asset: _last_materializations(instance, asset, partitions) for asset, partitions in keys.items()}
+    for each in results:
+        if each.result is not None:
+            target = targets[each.check.asset_key].get(each.partition)
+            instance.report_runless_asset_event(_evaluation(each, each.result, target))
+
+
+def _evaluation(each: PartitionResult, result: dg.AssetCheckResult, target: Any) -> dg.AssetCheckEvaluation:
+    values = {field: getattr(result, field) for field in ("passed", "metadata", "severity", "description")}
+    return dg.AssetCheckEvaluation(
+        asset_key=each.check.asset_key,
+        check_name=each.check.name,
+        partition=each.partition,
+        target_materialization_data=target,
+        **values,
+    )
+
+
 def partitions_with_results(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]) -> set[str]:
     """Return the partitions of which Dagster has a result of any of these checks."""
     records = instance.event_log_storage.get_asset_check_partition_info(checks)
@@ -173,10 +196,7 @@ def _entry(run: dg.DagsterRun, step: str, each: PartitionResult, target: Any) ->
         data: Any = AssetCheckEvaluationPlanned(asset_key=asset, check_name=name)
     else:
         kind, message = dg.DagsterEventType.ASSET_CHECK_EVALUATION, f"{name}, {each.partition}: {each.result.description}"
-        values = {field: getattr(each.result, field) for field in ("passed", "metadata", "severity", "description")}
-        data = dg.AssetCheckEvaluation(
-            asset_key=asset, check_name=name, partition=each.partition, target_materialization_data=target, **values
-        )
+        data = _evaluation(each, each.result, target)
     event = events.DagsterEvent(kind.value, run.job_name, step_key=step, event_specific_data=data, message=message)
     level = logging.DEBUG
     return EventLogEntry(None, level, "", run.run_id, time.time(), step_key=step, job_name=run.job_name, dagster_event=event)

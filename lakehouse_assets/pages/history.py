@@ -103,8 +103,8 @@ class History:
 
     @property
     def cadence(self) -> Any:
-        """The calendar's cadence."""
-        return self.extraction.cadence if self.extraction else None
+        """The cadence of the windows."""
+        return self.extraction.window_cadence if self.extraction else None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class History:
     def missing(self) -> list[Window]:
         """Closed windows of the calendar up to the newest judged one that nobody has extracted or judged, oldest first."""
         starts = {window.start for window in self.windows if window.start}
-        if self.extraction is None or not starts:
+        if self.extraction is None or self.extraction.stream or not starts:
             return []
         end = window_at(max(starts), self.cadence).end
         begin, length = self.extraction.start, LENGTHS.get(self.cadence)

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from urllib.parse import quote
 
-from lakehouse_assets.contracts.windows import Cadence, window_at
+from lakehouse_assets.contracts.windows import WindowCadence, window_at
 
 PLAIN = re.compile(r"[a-z0-9_]{1,80}")
 # A file of one of these names, with any extension, cannot exist on Windows.
@@ -34,7 +34,7 @@ def table_path(table: str) -> str:
     return f"tables/{slug(table)}/index.html"
 
 
-def window_name(start: datetime | None, cadence: Cadence | None, seq: int) -> str:
+def window_name(start: datetime | None, cadence: WindowCadence | None, seq: int) -> str:
     """Return a window's key; of a table without windows, such as gold, the number of its version."""
     if start is None:
         return f"version {seq}"

@@ -97,8 +97,8 @@ def _audit_of(table: str, audits: Mapping[str, Any]) -> Any:
 
 
 def late_windows(row: Mapping[str, Any], now: datetime) -> int:
-    """Return how many closed windows after the newest judged one are not judged at a moment; 0 without a calendar."""
-    if not row["newest_start"] or not row["cadence"]:
+    """Return how many closed windows after the newest judged one are not judged at a moment; 0 of a guard or a stream."""
+    if not row["newest_start"] or row["cadence"] in (None, "moment"):
         return 0
     newest = window_at(datetime.fromisoformat(row["newest_start"]), row["cadence"])
     end = min(now, datetime.fromisoformat(row["end"])) if row["end"] else now

@@ -9,17 +9,21 @@ row. Databases and topics have no files: their errors name the window (SourceErr
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.measures.batches import evaluate
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
+from lakehouse_assets.pipeline.table_source import source_of
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import SCAN_ERRORS, Extraction, FilesReader, Source
 from lakehouse_assets.sources.file_scans import innermost_reason, is_environmental, spark_works
 
 # So often a window is read again at once whose files changed while it was read.
@@ -35,6 +39,17 @@ def fingerprint_of_unreadable(fingerprint: str) -> str:
     (32, False)
     """
     return hashlib.sha256(f"{fingerprint} unreadable".encode()).hexdigest()[:32]
+
+
+def whole_windows(settings: Settings, spec: TableSpec, windows: Sequence[Window], now: datetime) -> list[Window]:
+    """The windows without those whose files are not whole yet, as `source.settled` has it: of windows that share a partition,
+    one is read while another still arrives. All of them, where each has a partition of its own. Raises SourceError.
+    """
+    source = source_of(spec, settings) if spec.extraction.shares_partitions and not spec.extraction.stream else None
+    if not isinstance(source, FilesReader):
+        return list(windows)
+    settlements = source.observe(windows, now).settlements
+    return [window for window in windows if settlements.get(window) != "waits"]
 
 
 def changed_meanwhile(run: Run, source: Source, todo: Mapping[Window, str]) -> dict[Window, str | None]:

@@ -78,7 +78,7 @@ class Project:
         finally:
             process.kill()
 
-    def wait_for(self, expected: dict[int, float], seconds: float = 120) -> None:
+    def wait_for(self, expected: dict[int, float], seconds: float = 300) -> None:
         """Wait until silver is as expected."""
         deadline = time.monotonic() + seconds
         while (now := self.silver()) != expected:
@@ -111,7 +111,7 @@ def test_available_now_takes_what_waits_and_rewrites_gold(broker, tmp_path):
     assert gold == {"sensors": 7, "highest": 119.0}
 
 
-@pytest.mark.exhaustive(seconds=240)
+@pytest.mark.exhaustive(seconds=480)
 def test_killed_at_random_and_without_a_broker_each_message_is_in_silver_once(jars, tmp_path):
     """Ten kills while messages keep coming, then half a minute without the broker, then an end by SIGTERM."""
     rng = random.Random(7)
@@ -126,7 +126,7 @@ def test_killed_at_random_and_without_a_broker_each_message_is_in_silver_once(ja
             send(broker, topic, new)
             sent += new
             process = project.start()
-            time.sleep(rng.uniform(6, 20))
+            time.sleep(rng.uniform(10, 40))
             process.send_signal(signal.SIGKILL)
             process.wait()
         with project.streaming():

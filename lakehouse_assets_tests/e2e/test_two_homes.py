@@ -23,8 +23,9 @@ from lakehouse_assets_tests.e2e.hosts import Host, kill, wait_until
 from lakehouse_assets_tests.e2e.servers import postgres_server
 from lakehouse_assets_tests.orchestration.test_postgres_storage import variables
 from lakehouse_assets_tests.orchestration.workers.project import FINISHED, TABLE
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED, land, rows_of, window
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, SHORT_LIVED, land, readings, rows_of, window
 
+LAYERS = ("bronze", "silver", "baseline")
 TABLES = ("readings", "others")
 EXTRACTION = {**TABLE["extraction"], "end": "2024-01-10"}
 LOST = "the code server that started it was restarted"
@@ -118,7 +119,9 @@ def test_two_homes_share_a_history_and_a_lake(hosts: tuple[Host, Host]) -> None:
 
         # Runs that the second host requests wait in the queue of the first, one at a time for a table.
         requested = [
-            second.request([f"{layer}_{table}" for layer in ("bronze", "silver", "baseline")], range_tags([window(1)]))
+            second.request(
+                [f"{layer}_{table}" for layer in ("bronze", "silver", "baseline")], range_tags(readings(), [window(1)])
+            )
             for _ in range(2)
             for table in TABLES
         ]

@@ -20,7 +20,7 @@ from dagster_postgres import PostgresEventLogStorage
 
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.orchestration.assets.metadata import partitions_of
+from lakehouse_assets.orchestration.assets.partitions import partitions_of
 from lakehouse_assets.orchestration.postgres_storage import LakehousePostgresEventLogStorage, LakehousePostgresStorage
 from lakehouse_assets_tests.e2e.servers import Database, postgres_server
 from lakehouse_assets_tests.e2e.world import World

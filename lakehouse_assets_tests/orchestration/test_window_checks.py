@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.orchestration.assets.metadata import partitions_of
+from lakehouse_assets.orchestration.assets.partitions import partitions_of
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUARANTINED
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets_tests.e2e.world import World

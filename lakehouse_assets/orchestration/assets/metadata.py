@@ -1,6 +1,6 @@
-"""Partitions and metadata of assets in the UI: schemas with units, lineage, a window's verdict, markdown tables.
+"""Metadata of assets in the UI: schemas with units, lineage, a window's verdict, markdown tables.
 
-Belongs here: values → Dagster partitions, metadata and events. Does not: check results (checks), or plots (reports).
+Belongs here: values → Dagster's metadata and events. Does not: partitions, check results (checks), or plots (reports).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,34 +10,13 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
-from lakehouse_assets.contracts.windows import KEY_FORMATS, Window
 from lakehouse_assets.orchestration.asset_keys import input_key
 from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
-
-
-def partitions_of(extraction: ExtractionSpec) -> dg.TimeWindowPartitionsDefinition:
-    """Return the windows as partitions in UTC, with the keys of `contracts.windows`."""
-    weekday = (extraction.start.weekday() + 1) % 7
-    crons = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": f"0 0 * * {weekday}", "monthly": "0 0 1 * *"}
-    key_format = KEY_FORMATS[extraction.cadence]
-    return dg.TimeWindowPartitionsDefinition(
-        start=extraction.start.strftime(key_format),
-        end=extraction.end.strftime(key_format) if extraction.end else None,
-        fmt=key_format,
-        cron_schedule=crons[extraction.cadence],
-        timezone="UTC",
-    )
-
-
-def partition_key(window: Window) -> str:
-    """Return the partition that a window belongs to: its own. The only place that says so."""
-    return window.key
 
 
 def _column(

@@ -18,7 +18,8 @@ from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import evidence_check
-from lakehouse_assets.orchestration.assets.metadata import asset_labels, partitions_of
+from lakehouse_assets.orchestration.assets.metadata import asset_labels
+from lakehouse_assets.orchestration.assets.partitions import partitions_of
 from lakehouse_assets.orchestration.assets.window_steps import window_steps
 from lakehouse_assets.orchestration.healing.automation import gold_follows
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
@@ -60,7 +61,8 @@ def _source(spec: TableSpec) -> Any:
     return dg.AssetSpec(
         asset_key(spec, f"source_{spec.name}"),
         partitions_def=partitions_of(spec.extraction),
-        description=f"{spec.description} As it arrives at `{spec.source.location}`; `watch_sources` reports each window.",
+        description=f"{spec.description} As it arrives at `{spec.source.location}`; "
+        + ("`lakehouse stream` takes it." if spec.extraction.stream else "`watch_sources` reports each window."),
         metadata={"path": spec.source.location, "format": spec.source.medium},
         kinds={"source", spec.source.medium},
         **asset_labels(spec, "source"),

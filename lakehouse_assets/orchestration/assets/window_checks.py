@@ -16,7 +16,9 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.assets.metadata import drift_metadata, partition_key, partitions_of, samples_markdown
+from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
+from lakehouse_assets.orchestration.assets.partition_checks import looked_at, partition_result
+from lakehouse_assets.orchestration.assets.partitions import partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_spec
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
 from lakehouse_assets.orchestration.dagster_internals import PartitionResult, partitioned_check_spec
@@ -68,12 +70,15 @@ def silver_check_specs(spec: TableSpec) -> list[dg.AssetCheckSpec]:
 def window_results(
     spec: TableSpec, settings: Settings, windows: Sequence[Window], samples: Mapping[str, Sequence[str]]
 ) -> WindowResults:
-    """Return every check's result in each of these windows, from the decision on its newest extraction. ``samples``: failing
-    values of a run by check, each as ``window: value``.
+    """Return every check's result in each of these windows, from the decision on its newest extraction; by partition, where
+    several windows share one: then ``windows`` are all of these partitions. ``samples``: failing values of a run by check, each
+    as ``window: value``.
     """
     decisions = logs.decisions(settings, spec.name)
     newest = ledger.newest_by_window(ledger.current_decisions(decisions).values())
-    chosen = logs.with_evidence(settings, spec.name, [newest[w.start] for w in windows if w.start in newest])
+    by_partition = windows_by_partition(spec.extraction, windows)
+    wanted = [looked_at([newest[w.start] for w in some if w.start in newest]) for some in by_partition.values()]
+    chosen = logs.with_evidence(settings, spec.name, [decision for some in wanted for decision in some])
     by_start = {d.p_extracted_at: gate.masked_now(d, spec.checks, spec.pii_columns) for d in chosen}
     quarantined = {d.decision_id for d in ledger.quarantined_decisions(decisions)}
     values = failing_values(settings, spec, [d for d in chosen if d.decision_id in quarantined])
@@ -85,20 +90,29 @@ def window_results(
     checked, plots = WindowResults(), _plotted(settings, spec, by_start, quarantined)
     for declared in window_check_specs(spec):
         link = check_link(settings, spec.name, declared.name)
-        for window in sorted(windows):
+
+        def result_of(window: Window, declared: dg.AssetCheckSpec = declared) -> dg.AssetCheckResult | str:
             decision = by_start.get(window.start)
-            result = NOTHING_ARRIVED
-            if decision is not None:
-                advice = _advice(spec, declared.name, window, decision.decision_id in quarantined)
-                result = window_result(declared, window.key, decision, shown[window.key].of, advice)
-            part = partition_key(window)
+            if decision is None:
+                return NOTHING_ARRIVED
+            advice = _advice(spec, declared.name, window, decision.decision_id in quarantined)
+            result = window_result(declared, window.key, decision, shown[window.key].of, advice)
+            plot = plots.get(window.start) if declared.name == "drift" else None
+            if isinstance(result, str) or not plot:
+                return result
+            return result._replace(metadata={**result.metadata, "plot": dg.MetadataValue.md(plot)})
+
+        for part, some in by_partition.items():
+            if spec.extraction.shares_partitions:
+                of_windows = [(window, result_of(window)) for window in some if window.start in by_start]
+                result = partition_result(part, of_windows, sum(window.start in newest for window in some))
+            else:
+                result = result_of(some[0])
             if isinstance(result, str):
                 checked.not_checked.setdefault(part, []).append((declared.name, result))
                 checked.results.append(PartitionResult(declared.key, part, None))
                 continue
-            plot = plots.get(window.start) if declared.name == "drift" else None
-            more = {"plot": dg.MetadataValue.md(plot)} if plot else {}
-            result = result._replace(metadata={**result.metadata, **more, **link})
+            result = result._replace(metadata={**result.metadata, **link})
             checked.results.append(PartitionResult(declared.key, part, result))
     return checked
 
@@ -197,8 +211,13 @@ def _advice(spec: TableSpec, check: str, window: Window, is_quarantined: bool) -
 
 
 def every_window(spec: TableSpec, settings: Settings, reported: Sequence[str]) -> Iterator[list[Window]]:
-    """Yield the windows with a decision, and those whose partitions are ``reported``, some at a time, oldest first."""
+    """Yield the windows with a decision, and those whose partitions are ``reported``, some partitions at a time, oldest
+    first.
+    """
     starts = {d.p_extracted_at for d in logs.decisions(settings, spec.name) if d.p_extracted_at}
-    windows = {spec.extraction.window_at(start) for start in starts} | {spec.extraction.window(key) for key in reported}
-    in_order = sorted(windows)
-    yield from (in_order[first : first + 100] for first in range(0, len(in_order), 100))
+    windows = {spec.extraction.window_at(start) for start in starts}
+    if not spec.extraction.shares_partitions:
+        windows |= {spec.extraction.window(key) for key in reported}
+    partitions = list(windows_by_partition(spec.extraction, windows).values())
+    for first in range(0, len(partitions), 100):
+        yield [window for some in partitions[first : first + 100] for window in some]

@@ -4,6 +4,7 @@ Belongs here: @multi_asset and its call of the pipeline. Does not: any step of t
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,14 @@ from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets import schema_checks, window_checks
-from lakehouse_assets.orchestration.assets.metadata import asset_labels, partition_key, partitions_of
+from lakehouse_assets.orchestration.assets.metadata import asset_labels
+from lakehouse_assets.orchestration.assets.partition_metadata import bronze_partition, silver_partition
+from lakehouse_assets.orchestration.assets.partitions import (
+    partition_key,
+    partitions_of,
+    windows_by_partition,
+    windows_of_partitions,
+)
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUARANTINE_CHECK
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
 from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
@@ -24,6 +32,7 @@ from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.read_windows import whole_windows
 from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.queries.schema_status import effective_spec
 from lakehouse_assets.settings import Settings
@@ -89,17 +98,19 @@ def _bronze_spec(spec: TableSpec, settings: Settings) -> dg.AssetSpec:
 
 def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings) -> Events:
     bronze = asset_key(spec, f"bronze_{spec.name}")
-    windows = _windows(context, spec)
-    records = extract(table_run(spec, settings, context), windows)
+    run = table_run(spec, settings, context)
+    windows = whole_windows(settings, spec, _windows(context, spec, settings), run.clock())
+    records = extract(run, windows)
     if not records:
-        names = ", ".join(w.key for w in windows[:5]) + (", …" if len(windows) > 5 else "")
+        keys = [window.key for window in windows] or context.partition_keys
+        names = ", ".join(keys[:5]) + (", …" if len(keys) > 5 else "")
         raise SourceError(
             f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
         )
-    for window in windows:
-        context.add_asset_metadata(
-            show.extraction_metadata(records.get(window)), asset_key=bronze, partition_key=partition_key(window)
-        )
+    for key, some in windows_by_partition(spec.extraction, windows).items():
+        shared = spec.extraction.shares_partitions
+        metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
+        context.add_asset_metadata(metadata, asset_key=bronze, partition_key=key)
     yield dg.MaterializeResult(asset_key=bronze, metadata={"windows": len(windows), "arrived": len(records)})
 
 
@@ -146,7 +157,7 @@ def _silver_specs(spec: TableSpec, settings: Settings) -> list[dg.AssetSpec]:
 
 def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings, readers: Readers) -> Events:
     silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
-    windows = _windows(context, spec)
+    windows = _windows(context, spec, settings)
     published = publish(table_run(spec, settings, context, readers), windows)
     by_key = schema_checks.rejected_windows(spec, settings, published.current)
     checked = window_checks.window_results(spec, settings, windows, published.samples)
@@ -167,8 +178,8 @@ def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Setti
     yield from in_quarantine
 
 
-def _windows(context: dg.AssetExecutionContext, spec: TableSpec) -> list[Window]:
-    return sorted(spec.extraction.window(key) for key in context.partition_keys)
+def _windows(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings) -> list[Window]:
+    return windows_of_partitions(settings, spec, context.partition_keys, datetime.now(UTC))
 
 
 def _report_windows(
@@ -180,23 +191,35 @@ def _report_windows(
     by_key: Mapping[str, Any],
     not_checked: Mapping[str, Sequence[tuple[str, str]]],
 ) -> None:
-    """Report each window's decision: with the materialization, or, where the step is about to fail because of the windows in
-    ``by_key``, as a materialization of each other window. ``not_checked``: by partition, the checks that did not look at it.
+    """Report each partition's decisions: with the materialization, or, where the step is about to fail because of the windows
+    in ``by_key``, as a materialization of each partition without one. ``not_checked``: by partition, the checks that did not
+    look at it.
     """
-    for window in windows:
-        decision = published.current.get(window)
-        joins_baseline = bool(decision and decision.accepted and decision.teaches)
-        metadata = {
-            asset_key(spec, f"silver_{spec.name}"): {
+    refused = {partition_key(spec.extraction, window) for window in windows if window.key in by_key}
+    for part, some in windows_by_partition(spec.extraction, windows).items():
+        if spec.extraction.shares_partitions:
+            starts = {window.start: decision for window, decision in published.current.items()}
+            values, teaches = silver_partition(spec.extraction, some, starts), _count_teaching(published, some)
+        else:
+            decision = published.current.get(some[0])
+            teaches = bool(decision and decision.accepted and decision.teaches)
+            values = {
                 **show.decision_metadata(decision),
-                **window_checks.not_checked_metadata(not_checked.get(partition_key(window), ()) if decision else ()),
-                **window_link(settings, spec.name, decision, spec.extraction.cadence),
-            },
-            asset_key(spec, f"baseline_{spec.name}"): {"teaches": joins_baseline},
-        }
-        for asset, values in metadata.items():
+                **window_checks.not_checked_metadata(not_checked.get(part, ()) if decision else ()),
+                **window_link(settings, spec.name, decision, spec.extraction.window_cadence),
+            }
+        by_asset = {
+            asset_key(spec, f"silver_{spec.name}"): values, asset_key(spec, f"baseline_{spec.name}"): {"teaches": teaches}
+        }  # fmt: skip
+        for asset, metadata in by_asset.items():
             if not by_key and asset in context.selected_asset_keys:
-                context.add_asset_metadata(values, asset_key=asset, partition_key=partition_key(window))
-            elif window.key not in by_key:
+                context.add_asset_metadata(metadata, asset_key=asset, partition_key=part)
+            elif part not in refused:
                 # Of a step that fails, or of the asset that was not selected: one commit writes both.
-                context.log_event(dg.AssetMaterialization(asset, partition=partition_key(window), metadata=values))
+                context.log_event(dg.AssetMaterialization(asset, partition=part, metadata=metadata))
+
+
+def _count_teaching(published: Published, windows: Sequence[Window]) -> int:
+    """Return how many of these windows are in the baseline."""
+    decisions = [published.current[window] for window in windows if window in published.current]
+    return sum(decision.accepted and decision.teaches for decision in decisions)

@@ -12,6 +12,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import LENGTHS
 from lakehouse_assets.decisions.retry_policy import GOLD_RETRY_CRON
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, replace_requests, resume_from, write_cursors
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
@@ -22,13 +23,14 @@ from lakehouse_assets.settings import Settings
 HEALS = "heal_and_follow"
 # Dagster evaluates at most this many conditions in a tick of a user-code sensor.
 MAX_CONDITIONS = 500
-_STEP = {"hourly": timedelta(hours=1), "daily": timedelta(days=1), "weekly": timedelta(days=7), "monthly": timedelta(days=31)}
+MONTH = timedelta(days=31)
 
 
 def heal_windows(
     extraction: ExtractionSpec, referenced: Sequence[str] = (), prefix: Sequence[str] = ()
-) -> dg.AutomationCondition:
+) -> dg.AutomationCondition | None:
     """Return the condition that requests a window once when it has arrived and is missing, or its source (or bronze) changed.
+    None where windows share a partition (shared_partitions), and for a stream, whose own process takes its windows.
 
     `on_missing` and `eager` see the latest window only, so a gap would stay; bare `missing` requests a failed window at every
     tick. Here the sensor `retry_failed` requests failed windows, until their source changes, and windows whose request never
@@ -37,6 +39,8 @@ def heal_windows(
     ``referenced``: other tables that checks read (foreign keys). Their pending windows go first, unless they have failed. A
     change or a gap in them is no reason to judge anything again, or to wait. ``prefix``: of the assets' keys.
     """
+    if extraction.shares_partitions:
+        return None
     ac = dg.AutomationCondition
     others = dg.AssetSelection.assets(*(dg.AssetKey([*prefix, f"silver_{table}"]) for table in referenced))
     own = {"any_deps_updated": ac.any_deps_updated(), "any_deps_missing": ac.any_deps_missing()}
@@ -56,7 +60,7 @@ def heal_windows(
         ahead = pending & (~ac.any_deps_missing().allow(bronze) | ac.any_deps_match(arrived).allow(bronze))
         condition = condition & ~ac.any_deps_match(ahead).allow(silver)
     if extraction.lookback is not None:
-        condition = ac.in_latest_time_window(extraction.lookback * _STEP[extraction.cadence]) & condition
+        condition = ac.in_latest_time_window(extraction.lookback * LENGTHS.get(extraction.cadence, MONTH)) & condition
     return condition.with_label("heal_windows")
 
 

@@ -24,7 +24,7 @@ from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
-from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
 from lakehouse_assets.orchestration.healing.retries import gold_is_current, stopped_evaluation
 from lakehouse_assets.orchestration.healing.source_state import Fingerprints, poll_sources
 from lakehouse_assets.orchestration.healing.window_state import ONE_TRY, read_statuses, window_assets
@@ -121,15 +121,17 @@ class ForegroundRun:
             )
         to_run = [s for s in pending if s.window.key not in skipped]
         failures_before = len(self.failures)
-        for windows in plan_ranges(to_run, settled_windows(statuses, unsettled)):
-            first, last, count = windows[0].key, windows[-1].key, len({s.window for s in to_run} & set(windows))
+        planned = plan_ranges(to_run, settled_windows(statuses, unsettled))
+        partition = spec.extraction.partition
+        for windows in partitions_of_ranges(spec, planned):
+            first, last, count = windows[0].key, windows[-1].key, sum(partition(s.window) in windows for s in to_run)
             self.progress(f"{spec.name}: {first} to {last} ({count} windows)")
             failures = isolate_in_runs(
                 windows,
                 lambda some, tags: execute_assets(
-                    self.definitions, self.instance, window_assets(spec), range_tags(some) | tags
+                    self.definitions, self.instance, window_assets(spec), range_tags(spec, some) | tags
                 ),
-                lambda some: [s.window for s in self._statuses(spec) if s.is_pending and s.window in some],
+                lambda some: sorted({partition(s.window) for s in self._statuses(spec) if s.is_pending} & set(some)),
             )
             if not failures:
                 self.report.ranges.append((spec.name, first, last, count))

@@ -11,12 +11,23 @@ import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
+from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.dagster_internals import PARTITION_TAG, RANGE_END_TAG, RANGE_START_TAG
 
 
-def range_tags(windows: Sequence[Window]) -> dict[str, str]:
-    """Return the tags of a run of these windows, which must be unbroken."""
-    return {RANGE_START_TAG: windows[0].key, RANGE_END_TAG: windows[-1].key}
+def range_tags(spec: TableSpec, windows: Sequence[Window]) -> dict[str, str]:
+    """Return the tags of a run of these windows or partitions, which must be unbroken."""
+    first, last = (partition_key(spec.extraction, window) for window in (windows[0], windows[-1]))
+    return {RANGE_START_TAG: first, RANGE_END_TAG: last}
+
+
+def partitions_of_ranges(spec: TableSpec, ranges: Iterable[Sequence[Window]]) -> list[list[Window]]:
+    """Return the ranges of partitions that have these ranges of windows. Where windows share a partition, it is in one range
+    only: a run has all of its windows, and passes over those that are done.
+    """
+    if not spec.extraction.shares_partitions:
+        return [list(windows) for windows in ranges]
+    return contiguous({spec.extraction.partition(window) for windows in ranges for window in windows})
 
 
 def merge_windows(requests: Iterable[dg.RunRequest], tables: Mapping[dg.AssetKey, TableSpec]) -> list[dg.RunRequest]:
@@ -39,15 +50,17 @@ def merge_windows(requests: Iterable[dg.RunRequest], tables: Mapping[dg.AssetKey
                 checks = sorted((key for key in checks if key.asset_key in assets), key=str)
             of_table = request._replace(asset_selection=assets, asset_check_keys=checks)
             group = groups.setdefault((spec.name, str(assets), str(checks)), {})
-            group[spec.extraction.window(request.partition_key)] = of_table
+            group[spec.extraction.partition_window(request.partition_key)] = of_table
     for group in groups.values():
-        merged += [_request(windows, group[windows[0]]) for windows in contiguous(group)]
+        merged += [_request(partitions, group[partitions[0]]) for partitions in contiguous(group)]
     return merged
 
 
-def _request(windows: Sequence[Window], first: dg.RunRequest) -> dg.RunRequest:
-    """Return the request for these windows. ``first``: that for the first of them."""
-    if len(windows) == 1:
+def _request(partitions: Sequence[Window], first: dg.RunRequest) -> dg.RunRequest:
+    """Return the request for these partitions. ``first``: that for the first of them."""
+    if len(partitions) == 1:
         return first
     tags = {name: value for name, value in first.tags.items() if name != PARTITION_TAG}
-    return first._replace(partition_key=None, tags=tags | range_tags(windows))
+    return first._replace(
+        partition_key=None, tags=tags | {RANGE_START_TAG: partitions[0].key, RANGE_END_TAG: partitions[-1].key}
+    )

@@ -27,7 +27,7 @@ from lakehouse_assets.orchestration.dagster_internals import UNFINISHED
 from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
-from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
 from lakehouse_assets.pipeline.gold_rows import input_path
@@ -56,7 +56,7 @@ def run_request(spec: TableSpec, windows: Sequence[Window], why: str, tags: dict
         run_key=f"{spec.name} {windows[0].key}..{windows[-1].key} {why}",
         asset_selection=window_state.window_assets(spec),
         asset_check_keys=window_check_keys(spec),
-        tags={**range_tags(windows), **tags},
+        tags={**range_tags(spec, windows), **tags},
     )
 
 
@@ -99,7 +99,8 @@ def plan_retries(
         statuses = window_state.read_statuses(instance, settings, spec, now)
         failed = [s for s in statuses if s.failed_tries]
         stopped = [s.window.key for s in failed if s.next_step == "stopped"]
-        plan.requests += [_request(settings, spec, windows, statuses) for windows in due_ranges(statuses, now)]
+        due = partitions_of_ranges(spec, due_ranges(statuses, now))
+        plan.requests += [_request(settings, spec, windows, statuses) for windows in due]
         plan.waiting += len(failed) - len(stopped)
         if stopped != before["left"].get(name, []):
             plan.evaluations.append(stopped_evaluation(spec, statuses))
@@ -138,7 +139,8 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
 
 
 def _request(settings: Settings, spec: TableSpec, windows: Sequence[Window], statuses: Sequence[WindowStatus]) -> dg.RunRequest:
-    status = next(s for s in statuses if s.window == windows[0])
+    of_first = [s for s in statuses if spec.extraction.partition(s.window) == windows[0]]
+    status = max(of_first, key=lambda s: s.failed_tries)
     # The same try of the same windows is requested once, even if a tick is repeated.
     why = f"{status.failed_tries} {status.due_at}"
     if not status.failed_tries:

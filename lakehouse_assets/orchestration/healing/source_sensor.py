@@ -24,6 +24,7 @@ from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_
 from lakehouse_assets.orchestration.healing import source_state, source_versions
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.retries import run_request
+from lakehouse_assets.orchestration.healing.shared_partitions import partition_requests
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_asset_selection
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.orchestration.workers.configured import tick_seconds
@@ -70,7 +71,7 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
             context.log.warning(warning)
         cursor = json.dumps({"seen": poll.unsettled, "overdue": overdue, "next": poll.next_table}, sort_keys=True)
         requests = _gap_requests(context, settings, poll, now)
-        if not poll.events and not evaluations and cursor == context.cursor:
+        if not poll.events and not evaluations and not requests and cursor == context.cursor:
             settling = sum(map(len, poll.unsettled.values()))
             nothing = f"{settling} windows are settling" if settling else "nothing new at the sources"
             return dg.SkipReason("; ".join([*poll.warnings, *poll.waiting]) or nothing)
@@ -137,8 +138,14 @@ def _gap_requests(
     request its gaps one by one.
     """
     requests: list[dg.RunRequest] = []
-    if not poll.events or not automation_is_on(context.instance):
+    shared = [spec for spec in poll.tables if spec.extraction.shares_partitions and not spec.extraction.stream]
+    if not (poll.events or shared) or not automation_is_on(context.instance):
         return requests
+    for spec in shared:
+        try:
+            requests += partition_requests(context.instance, settings, spec, poll.events, now)
+        except Exception as error:
+            context.log.warning(f"{spec.name}: its partitions are requested by a later tick: {error}")
     for spec in poll.tables:
         try:
             unsettled = poll.unsettled.get(spec.name, {})
@@ -160,6 +167,8 @@ def gap_requests(
     ``unsettled`` window (keys). The conditions see these windows as in progress. None for a table that waits for others.
     """
     key = source_versions.source_key(spec)
+    if spec.extraction.shares_partitions:
+        return []  # `partition_requests`
     versions = {e.partition: (e.tags or {})[source_versions.VERSION_TAG] for e in events if e.asset_key == key}
     windows = spec.extraction.windows(now)
     in_lookback = windows[-spec.extraction.lookback :] if spec.extraction.lookback else windows

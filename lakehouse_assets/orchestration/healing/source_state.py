@@ -14,7 +14,8 @@ import dagster as dg
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
-from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, source_key
+from lakehouse_assets.orchestration.assets.partitions import partition_key
+from lakehouse_assets.orchestration.healing.source_versions import comparable, recorded_versions, source_key, version_tags
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import FilesReader, Source
@@ -73,6 +74,8 @@ def poll_sources(
             poll.next_table = spec.name
             break
         poll.tables.append(spec)
+        if spec.extraction.stream:
+            continue  # its own process reads it
         recorded, began = recorded_versions(instance, spec), time.monotonic()
         try:
             observed = _observe(spec, source_of(spec, settings, answer_seconds), now)
@@ -103,23 +106,38 @@ def _sort_windows(
 ) -> None:
     """Add this table's new fingerprints to the poll: reported, or unsettled."""
     reasons: dict[str, list[str]] = {}
+    fresh: dict[str, dict[str, str]] = {}
     for window, fingerprint in sorted(observed.fingerprints.items()):
         key = window.key
-        if recorded.get(key) == fingerprint:
+        if recorded.get(key) == comparable(spec, fingerprint):
             continue
         settled = observed.settlements.get(window, "unchanged")
         if settled == "whole" or (settled == "unchanged" and before.get(key) == fingerprint):
-            poll.events.append(_event(spec, key, fingerprint, is_change=key in recorded))
+            fresh.setdefault(partition_key(spec.extraction, window), {})[key] = fingerprint
         else:
             poll.unsettled.setdefault(spec.name, {})[key] = fingerprint
         if settled == "waits":
             reasons.setdefault(observed.reasons[window], []).append(key)
+    poll.events += _events(spec, fresh, recorded)
     poll.waiting += [f"{spec.name}: {first_of(keys, SHOWN)}: {reason}" for reason, keys in reasons.items()]
 
 
-def _event(spec: TableSpec, key: str, fingerprint: str, is_change: bool) -> dg.AssetMaterialization:
-    description = "changed at the source" if is_change else "arrived"
-    return dg.AssetMaterialization(source_key(spec), description=description, partition=key, tags={VERSION_TAG: fingerprint})
+def _events(
+    spec: TableSpec, fresh: Mapping[str, Mapping[str, str]], recorded: Mapping[str, str]
+) -> list[dg.AssetMaterialization]:
+    """Return an event for each partition with ``fresh`` fingerprints, by window key. Its other windows keep their own."""
+    beside: dict[str, dict[str, str]] = {}
+    if spec.extraction.shares_partitions and fresh:
+        for key, fingerprint in recorded.items():
+            beside.setdefault(partition_key(spec.extraction, spec.extraction.window(key)), {})[key] = fingerprint
+    events = []
+    for part, fingerprints in fresh.items():
+        description = "changed at the source" if fingerprints.keys() & recorded.keys() else "arrived"
+        tags = version_tags(spec, {**beside.get(part, {}), **fingerprints})
+        metadata = {"windows": len(fingerprints)} if spec.extraction.shares_partitions else {}
+        event = dg.AssetMaterialization(source_key(spec), description=description, partition=part, tags=tags, metadata=metadata)
+        events.append(event)
+    return events
 
 
 def time_budget(cpu_seconds: float = CPU_SECONDS, seconds: float = SECONDS) -> Callable[[], bool]:

@@ -1,6 +1,7 @@
 """The data versions of `source_<table>` that the instance has on record.
 
-Belongs here: reading them. Does not: polling a source (source_state), which loads every kind of source.
+Belongs here: what is stored for a partition, and reading it. Does not: polling a source (source_state), which loads every kind
+of source.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,9 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.orchestration.asset_keys import asset_key
 
 VERSION_TAG = "dagster/data_version"
+# Of a window that shares its partition: so many digits of its fingerprint are stored. A day of 15 minutes is 96 windows, and a
+# database's index takes 2,700 bytes.
+DIGITS = 12
 
 
 def source_key(spec: TableSpec) -> dg.AssetKey:
@@ -19,8 +23,31 @@ def source_key(spec: TableSpec) -> dg.AssetKey:
 
 
 def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[str, str]:
-    """Return the recorded data version of each of the source's partitions, in one query."""
+    """Return the recorded fingerprint (`comparable`) of each of the source's windows by its key, in one query."""
     tags = instance.event_log_storage.get_latest_tags_by_partition(
         source_key(spec), dg.DagsterEventType.ASSET_MATERIALIZATION, [VERSION_TAG]
     )
-    return {partition: own_tags[VERSION_TAG] for partition, own_tags in tags.items() if VERSION_TAG in own_tags}
+    versions = {partition: own_tags[VERSION_TAG] for partition, own_tags in tags.items() if VERSION_TAG in own_tags}
+    if not spec.extraction.shares_partitions:
+        return versions
+    return {
+        f"{partition[:10]}-{window[:2]}:{window[2:4]}": window[5:]
+        for partition, version in versions.items()
+        for window in version.split()
+    }
+
+
+def comparable(spec: TableSpec, fingerprint: str) -> str:
+    """Return a window's fingerprint as it is recorded."""
+    return fingerprint[:DIGITS] if spec.extraction.shares_partitions else fingerprint
+
+
+def version_tags(spec: TableSpec, fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags of a partition whose windows (keys) have these fingerprints. The data version names each window by its
+    hour and minute, and so changes with any of them.
+    """
+    if not spec.extraction.shares_partitions:
+        [fingerprint] = fingerprints.values()
+        return {VERSION_TAG: fingerprint}
+    windows = [f"{key[11:13]}{key[14:16]}:{comparable(spec, text)}" for key, text in sorted(fingerprints.items())]
+    return {VERSION_TAG: " ".join(windows)}

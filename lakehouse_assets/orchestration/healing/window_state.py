@@ -15,15 +15,19 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.healing.source_versions import recorded_versions, source_key
+from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
+from lakehouse_assets.orchestration.healing.source_versions import comparable, recorded_versions, source_key
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.table_windows import table_windows
 
 LAYERS = ("bronze", "silver", "baseline")
 # A cancelled run has not ingested its windows either.
 FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 # Runs in which one command tried windows in ever smaller ranges count as one try.
 ONE_TRY = "lakehouse/one_try"
+# Of a stream's window that is on record and not in bronze yet.
+UNREAD = "unread"
 PAGE_SIZE = 500  # partitions named in one query
 
 
@@ -45,7 +49,7 @@ def read_statuses(instance: dg.DagsterInstance, settings: Settings, spec: TableS
 
 def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowFacts]:
     """Return the recorded facts of each closed window of a table."""
-    arrived = recorded_versions(instance, spec)
+    arrived = {} if spec.extraction.stream else recorded_versions(instance, spec)
     records = logs.extractions(settings, spec.name)
     newest = ledger.latest_extractions(records)
     first: dict[datetime, datetime] = {}
@@ -62,15 +66,17 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
     materialized = instance.get_materialized_partitions(asset_key(spec, f"bronze_{spec.name}"))
     materialized = materialized & instance.get_materialized_partitions(asset_key(spec, f"silver_{spec.name}"))
     facts: dict[Window, WindowFacts] = {}
-    for window in spec.extraction.windows(now):
+    for window in table_windows(settings, spec, now):
         record, fingerprint = newest.get(window.start), arrived.get(window.key)
-        is_fresh = record is not None and record.fingerprint == fingerprint
+        if spec.extraction.stream:  # what it took is on record, and never changes
+            fingerprint = comparable(spec, record.fingerprint) if record is not None else UNREAD
+        is_fresh = record is not None and comparable(spec, record.fingerprint) == fingerprint
         is_applied = record is not None and (window.start, record.extraction_seq) in applied
         facts[window] = WindowFacts(
             window,
             has_arrived=fingerprint is not None,
             is_fresh=is_fresh,
-            is_current=is_fresh and is_applied and window.key in materialized,
+            is_current=is_fresh and is_applied and partition_key(spec.extraction, window) in materialized,
             first_extracted_at=first.get(window.start),
             rows_quarantined=quarantined.get(window.start),
         )
@@ -81,8 +87,8 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
 def _with_tries(
     instance: dg.DagsterInstance, spec: TableSpec, facts: dict[Window, WindowFacts], pending: Sequence[Window]
 ) -> dict[Window, WindowFacts]:
-    """Return the facts with the runs of the pending windows."""
-    by_key = {window.key: window for window in pending}
+    """Return the facts with the runs of the pending windows' partitions."""
+    by_key = windows_by_partition(spec.extraction, pending)
     reported_at = read_report_times(instance, spec, list(by_key))
     failed_at: dict[str, dict[str, datetime]] = {key: {} for key in by_key}
     failed_alone: set[str] = set()
@@ -110,7 +116,8 @@ def _with_tries(
             is_running=key in running,
             reported_at=reported_at.get(key),
         )
-        for key, window in by_key.items()
+        for key, windows in by_key.items()
+        for window in windows
     }
 
 
@@ -119,7 +126,7 @@ def _ended_at(record: dg.RunRecord) -> datetime:
 
 
 def windows_of_run(spec: TableSpec, run: dg.DagsterRun, keys: Collection[str]) -> Iterator[str]:
-    """Yield those of these windows that a run should materialize of this table."""
+    """Yield those of these partitions that a run should materialize of this table."""
     if not set(window_assets(spec)) & set(run.asset_selection or ()):
         return
     if internals.PARTITION_TAG in run.tags:
@@ -147,13 +154,17 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
         instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)
         for key in (source_key(spec), asset_key(spec, f"silver_{spec.name}"))
     )
+    if spec.extraction.stream:
+        return False  # its own process finishes what is on record
     if any(storage_id > materialized.get(key, -1) for key, storage_id in reported.items()):
         return True
     newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
-    extracted = {spec.extraction.window_at(start).key: record.fingerprint for start, record in newest.items()}
+    window_at = spec.extraction.window_at
+    extracted = {window_at(start).key: comparable(spec, record.fingerprint) for start, record in newest.items()}
     for key, fingerprint in recorded_versions(instance, spec).items():
         # A window of silver without a record is judged by `read_statuses`, which knows today's calendar.
-        if (key in materialized) if key not in extracted else fingerprint != extracted[key]:
+        part = partition_key(spec.extraction, spec.extraction.window(key)) if spec.extraction.shares_partitions else key
+        if (part in materialized) if key not in extracted else fingerprint != extracted[key]:
             return True
     decisions = logs.decisions(settings, spec.name)
     decided = {decision.batch for decision in decisions}
@@ -162,7 +173,7 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
 
 
 def read_report_times(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:
-    """Return when each of these windows was last reported with a new version, by key."""
+    """Return when each of these partitions was last reported with a new version, by key."""
     times: dict[str, datetime] = {}
     for index in range(0, len(keys), PAGE_SIZE):
         filters = dg.AssetRecordsFilter(asset_key=source_key(spec), asset_partitions=list(keys[index : index + PAGE_SIZE]))

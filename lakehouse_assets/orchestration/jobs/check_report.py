@@ -11,6 +11,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
+from lakehouse_assets.orchestration.assets.partition_report import windows_beside
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK, quarantine_check_result
 from lakehouse_assets.orchestration.assets.window_checks import every_window, window_check_specs, window_results
 from lakehouse_assets.orchestration.dagster_internals import partitions_with_results, store_partition_results
@@ -22,7 +23,8 @@ def report_window_checks(
     context: dg.OpExecutionContext, settings: Settings, spec: TableSpec, windows: Sequence[Window]
 ) -> None:
     """Report every check of silver in these windows, and what is in quarantine, as the log has it now."""
-    store_partition_results(context, window_results(spec, settings, windows, {}).results)
+    whole = windows_beside(settings, spec, windows)
+    store_partition_results(context, window_results(spec, settings, whole, {}).results)
     silver = asset_key(spec, f"silver_{spec.name}")
     context.instance.report_runless_asset_event(evaluation(silver, CHECK, quarantine_check_result(spec, settings)))
 

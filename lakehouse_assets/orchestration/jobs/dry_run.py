@@ -75,9 +75,8 @@ def dry_run_job(jobs: OperationJobs, tables: Sequence[DescribedTable]) -> dg.Job
             asset = asset_key(spec, f"silver_{spec.name}")
             default = [check for check in spec.checks if config.on != "silver" or not isinstance(check, HistoryCheck)]
             selected = _select(config, spec.checks, default)
-            tried = try_checks(
-                jobs.run(context, config.table), selected, find_windows(spec, config.first, config.last), config.on
-            )
+            windows = find_windows(jobs.settings, spec, config.first, config.last)
+            tried = try_checks(jobs.run(context, config.table), selected, windows, config.on)
         outcomes = [trial.outcome.status for trial in tried.outcomes]
         counts = {status: outcomes.count(status) for status in ("passed", "failed", "error", "skipped")}
         rows = [

@@ -17,6 +17,7 @@ from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import any_personal, step_of
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.table_windows import table_windows
 
 # The instance keeps each run's log; on the terminal it would hide the command's own output.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -73,11 +74,11 @@ def find_window(spec: TableSpec, key: str) -> Window:
         raise RefusedError(f"{spec.name}: {key!r} is no window's key; keys look like {spec.extraction.first.key}") from None
 
 
-def find_windows(spec: TableSpec, first: str, last: str) -> list[Window]:
+def find_windows(settings: Settings, spec: TableSpec, first: str, last: str) -> list[Window]:
     """Return the closed windows from the key ``first`` (empty: the beginning) to the key ``last`` (empty: now)."""
     start = find_window(spec, first).start if first else spec.extraction.start
     end = find_window(spec, last).start if last else datetime.now(UTC)
-    return [window for window in spec.extraction.windows(datetime.now(UTC)) if start <= window.start <= end]
+    return [window for window in table_windows(settings, spec, datetime.now(UTC)) if start <= window.start <= end]
 
 
 def run_job(definitions: dg.Definitions, instance: dg.DagsterInstance, name: str, config: Mapping[str, Any]) -> Any:

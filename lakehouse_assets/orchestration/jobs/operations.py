@@ -21,6 +21,8 @@ from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
+from lakehouse_assets.orchestration.assets.partition_report import partition_events
+from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.assets.schema_checks import CHECK as SCHEMA_CHECK
 from lakehouse_assets.orchestration.assets.schema_checks import silver_schema_result
 from lakehouse_assets.orchestration.jobs import operation_job
@@ -119,7 +121,7 @@ def _decision_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
     def judge_again(context: dg.OpExecutionContext, config: RejudgeRequest) -> dict[str, str]:
         """Judge windows again by today's rules and baseline, on the same bronze."""
         run, spec = jobs.run(context, config.table), jobs.spec(config.table)
-        windows = operation_job.find_windows(spec, config.first, config.last or config.first)
+        windows = operation_job.find_windows(jobs.settings, spec, config.first, config.last or config.first)
         decisions = {d.p_extracted_at: d for d in release.rejudge(run, windows, by=config.by, because=config.because)}
         by_window = {window: decisions[window.start] for window in windows if window.start in decisions}
         _report_decisions(context, run, by_window)
@@ -200,7 +202,9 @@ def _migrate_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
         if steps and accepted:
             # Silver changed, though no window did: reported on the last window, so that gold follows.
             window = spec.extraction.window_at(max(accepted))
-            context.log_event(dg.AssetMaterialization(silver, partition=show.partition_key(window), metadata=values))
+            context.log_event(
+                dg.AssetMaterialization(silver, partition=partition_key(spec.extraction, window), metadata=values)
+            )
             report_window_checks(context, settings, spec, [window])
         result = silver_schema_result(settings, spec, jobs.readers.get(spec.name, {}))
         context.instance.report_runless_asset_event(show.evaluation(silver, SCHEMA_CHECK, result))
@@ -223,10 +227,13 @@ def _report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mappi
     """Report windows' new decisions on their assets, so that gold follows: silver changed outside its asset's run."""
     spec = run.spec
     silver, baseline_key = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
-    reported = [window for window, decision in decisions.items() if _needs_report(context, run, window.key, decision)]
-    for window in reported:
-        decision, part = decisions[window], show.partition_key(window)
-        link = window_link(run.settings, spec.name, decision, spec.extraction.cadence)
+    reported = [window for window, decision in decisions.items() if _needs_report(context, run, window, decision)]
+    if spec.extraction.shares_partitions:
+        for event in partition_events(run.settings, spec, reported):
+            context.log_event(event)
+    for window in reported if not spec.extraction.shares_partitions else ():
+        decision, part = decisions[window], partition_key(spec.extraction, window)
+        link = window_link(run.settings, spec.name, decision, spec.extraction.window_cadence)
         context.log_event(
             dg.AssetMaterialization(silver, partition=part, metadata={**show.decision_metadata(decision), **link})
         )
@@ -235,13 +242,15 @@ def _report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mappi
         report_window_checks(context, run.settings, spec, reported)
 
 
-def _needs_report(context: dg.OpExecutionContext, run: Run, key: str, decision: Decision) -> bool:
+def _needs_report(context: dg.OpExecutionContext, run: Run, window: Window, decision: Decision) -> bool:
     """Whether the decision is of this run, or of one that was killed before it reported."""
     if decision.run_id == run.run_id:
         return True
-    earlier = f"{run.spec.name} {key} was {decision.kind} by decision {decision.number} of {decision.decided_at:%Y-%m-%d %H:%M}"
+    at = f"{decision.decided_at:%Y-%m-%d %H:%M}"
+    earlier = f"{run.spec.name} {window.key} was {decision.kind} by decision {decision.number} of {at}"
+    silver = asset_key(run.spec, f"silver_{run.spec.name}")
     records = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=asset_key(run.spec, f"silver_{run.spec.name}"), asset_partitions=[key]), limit=1
+        dg.AssetRecordsFilter(asset_key=silver, asset_partitions=[partition_key(run.spec.extraction, window)]), limit=1
     ).records
     if records and decision.applied_at is not None and records[0].timestamp > decision.applied_at.timestamp():
         context.log.info(f"{earlier}; nothing is done again. Another --because makes it another request")

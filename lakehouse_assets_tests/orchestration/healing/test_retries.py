@@ -81,7 +81,7 @@ class Shop(Clockwork):
         return execute_assets(self.definitions, self.instance, set(selection), tags) is None
 
     def run_days(self, first: int, last: int) -> bool:
-        return self.run(range_tags([window(day) for day in range(first, last + 1)]))
+        return self.run(range_tags(readings(), [window(day) for day in range(first, last + 1)]))
 
     def tick_retries(self) -> int:
         """One tick of the sensor, and the runs that it asks for. Returns how many."""
@@ -178,7 +178,7 @@ def test_a_run_that_has_the_window_is_waited_for_and_one_that_was_ended_counts(s
     shop.arrives([1, 2])
     job = shop.definitions.resolve_implicit_global_asset_job_def()
     selection = frozenset(dg.AssetKey(name) for name in OWN)
-    run = shop.instance.create_run_for_job(job, tags=range_tags([window(1)]), asset_selection=selection)
+    run = shop.instance.create_run_for_job(job, tags=range_tags(readings(), [window(1)]), asset_selection=selection)
     assert shop.next() == {1: "running", 2: "daemon"}
     shop.instance.report_run_canceled(run)
     assert shop.next() == {1: "retry", 2: "daemon"}

@@ -21,7 +21,7 @@ from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.workers.launcher import WorkerLauncher
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.orchestration.workers import jobs
-from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED, land, rows_of, window
+from lakehouse_assets_tests.support import FOR_THREE_ROWS, PROJECT_ROOT, SHORT_LIVED, land, readings, rows_of, window
 
 TABLE = {
     "source": {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]},
@@ -78,7 +78,8 @@ class Project:
         """Launch a run of one window, and return its id."""
         assets = {dg.AssetKey(f"{layer}_{table}") for layer in ("bronze", "silver", "baseline")}
         job = jobs.defs().resolve_implicit_global_asset_job_def()
-        return self._launch(job, job.get_subset(asset_selection=assets), tags=range_tags([window(day)]), asset_selection=assets)
+        tags = range_tags(readings(), [window(day)])
+        return self._launch(job, job.get_subset(asset_selection=assets), tags=tags, asset_selection=assets)
 
     def launch_job(self, op: str) -> str:
         """Launch the job of an op, and return the run's id."""

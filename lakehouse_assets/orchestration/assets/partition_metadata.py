@@ -1,0 +1,63 @@
+"""What a partition of several windows shows: how many windows with which verdict, their rows, and those that need a look.
+
+Belongs here: the windows of one partition as one partition's metadata. Does not: one window's metadata (metadata), or check
+results (partition_checks).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord
+from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.reports.markdown import table
+
+# Windows in a table: the newest, and those that are not plainly published.
+NEWEST, MOST_LISTED = 20, 50
+
+
+def bronze_partition(windows: Sequence[Window], records: Mapping[Window, ExtractionRecord]) -> dict[str, Any]:
+    """Return the metadata of bronze. ``windows``: of this partition."""
+    arrived = [records[window] for window in windows if window in records]
+    return {
+        "arrived": bool(arrived),
+        "windows": len(windows),
+        "windows_arrived": len(arrived),
+        "dagster/partition_row_count": sum(record.rows for record in arrived),
+    }
+
+
+def silver_partition(
+    extraction: ExtractionSpec, windows: Sequence[Window], decisions: Mapping[datetime, Decision]
+) -> dict[str, Any]:
+    """Return the metadata of silver. ``windows``: of this partition. ``decisions``: the current ones, by window start."""
+    decided = [decisions[window.start] for window in windows if window.start in decisions]
+    verdicts = Counter(decision.verdict for decision in decided)
+    counts = {field.name: sum(getattr(decision.counts, field.name) for decision in decided) for field in fields(Counts)}
+    metadata: dict[str, Any] = {
+        "verdicts": ", ".join(f"{number} {verdict}" for verdict, number in sorted(verdicts.items())) or "nothing arrived",
+        "windows": len(decided),
+        "dagster/partition_row_count": counts["rows_published"],
+        **counts,
+    }
+    special = [decision for decision in decided if decision.verdict != "published"]
+    if special:
+        metadata["not_plainly_published"] = _listing(extraction, special[-MOST_LISTED:])
+    metadata["newest_windows"] = _listing(extraction, decided[-NEWEST:])
+    return metadata
+
+
+def _listing(extraction: ExtractionSpec, decisions: Sequence[Decision]) -> dg.MetadataValue:
+    header = ("window", "verdict", "rows in", "published", "superseded", "quarantined", "discarded", "why")
+    rows = []
+    for decision in reversed(decisions):
+        if decision.p_extracted_at is not None:
+            key = extraction.window_at(decision.p_extracted_at).key
+            why = "; ".join(dict.fromkeys(f"{reason.check}: {reason.message}" for reason in decision.reasons))
+            rows.append((key, decision.verdict, *asdict(decision.counts).values(), why))
+    return dg.MetadataValue.md(table(header, rows))

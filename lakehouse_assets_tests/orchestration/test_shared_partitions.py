@@ -1,0 +1,236 @@
+"""Windows of five minutes and of a stream, which share the partition of an hour: arriving, healing, and what the hour shows.
+
+Belongs here: the mapping as a table of cases, and stories on a real instance. Does not: windows with a partition of their own.
+"""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.assets.partition_checks import partition_result
+from lakehouse_assets.orchestration.assets.partition_report import report_partitions
+from lakehouse_assets.orchestration.assets.partitions import partition_key, partitions_of, windows_by_partition
+from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
+from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.orchestration.healing.shared_partitions import partition_requests
+from lakehouse_assets.orchestration.healing.source_state import poll_sources
+from lakehouse_assets.orchestration.healing.source_versions import recorded_versions, version_tags
+from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
+from lakehouse_assets.pipeline.stream import publish_next
+from lakehouse_assets.sources import open_feed
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.e2e.world import World
+from lakehouse_assets_tests.support import runner
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+SILVER = dg.AssetKey("silver_readings")
+
+
+def spec(cadence: str = "5min", **changes: Any) -> TableSpec:
+    attributes = {
+        "name": "readings",
+        "source": {"kind": "files", "path": "readings/{window:%Y-%m-%dT%H%M}.csv", "format": "csv", "settled": "rename"},
+        "extraction": {"cadence": cadence, "start": START, "end": START + timedelta(hours=3), "mode": "upsert"},
+        "key": ["id"],
+        "last_modified": "at",
+        "columns": {"id": "bigint", "at": "timestamp", "value": "double"},
+        "checks": [{"check": "in_range", "name": "possible", "column": "value", "min": 0, "max": 100}],
+    }
+    return TableSpec.model_validate(attributes | changes)
+
+
+def minute(number: int) -> Window:
+    return spec().extraction.window_at(START + timedelta(minutes=number))
+
+
+def land(world: World, number: int, value: float, second: int = 0) -> None:
+    """The file of the window that starts at this minute."""
+    window = minute(number)
+    path = Path(world.settings.landing) / "readings" / f"{window.start:%Y-%m-%dT%H%M}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"id,at,value\n{number},{window.start.isoformat()},{value}\n")
+    os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
+
+
+@pytest.mark.parametrize(
+    ("cadence", "stream", "at", "expected"),
+    [
+        ("1min", None, "2024-05-01T13:59", "2024-05-01-13:00"),
+        ("5min", None, "2024-05-01T13:00", "2024-05-01-13:00"),
+        ("15min", None, "2024-05-01T23:45", "2024-05-01"),
+        ("hourly", {}, "2024-05-01T13:59:59.999", "2024-05-01-13:00"),
+        ("daily", {}, "2024-05-01T13:59:59.999", "2024-05-01"),
+        ("hourly", None, "2024-05-01T13:00", "2024-05-01-13:00"),
+        ("daily", None, "2024-05-01T00:00", "2024-05-01"),
+        ("monthly", None, "2024-05-01T00:00", "2024-05-01"),
+    ],
+)
+def test_the_partition_of_a_window(cadence, stream, at, expected):
+    extraction = ExtractionSpec.model_validate({"cadence": cadence, "start": "2024-01-01", "stream": stream})
+    window = extraction.window_at(datetime.fromisoformat(at).replace(tzinfo=UTC))
+    assert partition_key(extraction, window) == expected
+    partitions = partitions_of(extraction)
+    assert partitions.has_partition_key(expected)
+    assert extraction.partition_window(expected).start <= window.start < extraction.partition_window(expected).end
+
+
+@given(st.lists(st.integers(0, 59), min_size=1, unique=True))
+def test_windows_are_in_one_partition_each(minutes):
+    extraction = spec("1min", source={**spec().source.model_dump(), "path": "r/{window:%Y-%m-%dT%H%M}.csv"}).extraction
+    windows = [extraction.window_at(START + timedelta(minutes=n)) for n in minutes]
+    assert windows_by_partition(extraction, windows) == {"2024-05-01-00:00": sorted(windows)}
+
+
+def test_the_hour_exists_while_its_windows_arrive():
+    extraction = ExtractionSpec.model_validate({"cadence": "5min", "start": "2024-05-01"})
+    now = datetime(2024, 5, 1, 7, 20, tzinfo=UTC)
+    assert partitions_of(extraction).get_partition_keys(now)[-1] == "2024-05-01-07:00"
+    hourly = ExtractionSpec.model_validate({"cadence": "hourly", "start": "2024-05-01"})
+    assert partitions_of(hourly).get_partition_keys(now)[-1] == "2024-05-01-06:00"
+
+
+def test_a_partitions_version_changes_with_each_window_and_fits_into_an_index():
+    one, two = {minute(0).key: "a" * 32}, {minute(0).key: "a" * 32, minute(5).key: "b" * 32}
+    assert version_tags(spec(), one) != version_tags(spec(), two) == version_tags(spec(), dict(reversed(two.items())))
+    day = {spec("5min").extraction.window_at(START + timedelta(minutes=15 * n)).key: "f" * 32 for n in range(96)}
+    assert len(version_tags(spec(), day)["dagster/data_version"]) < 2000
+
+
+def test_a_check_of_a_partition_fails_if_it_fails_in_one_window():
+    def result(passed: bool, text: str) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=passed, check_name="c", asset_key=SILVER, description=text, metadata={})
+
+    good, bad = (minute(0), result(True, "passed")), (minute(5), result(False, "too large"))
+    failed = partition_result("p", [good, bad, (minute(10), "skipped")], 3)
+    assert isinstance(failed, dg.AssetCheckResult)
+    assert (failed.passed, failed.metadata["windows_failed"]) == (False, 1)
+    assert failed.description == "p: failed in 1 of 3 window(s); too large"
+    passed = partition_result("p", [good, (minute(10), "skipped")], 2)
+    assert isinstance(passed, dg.AssetCheckResult)
+    assert passed.passed
+    assert partition_result("p", [(minute(10), "skipped")], 1) == "skipped"
+    assert partition_result("p", [], 0) == "nothing arrived"
+
+
+def materialized(world: World, layer: str = "silver") -> dict[str, Any]:
+    """The last materialization's metadata by partition."""
+    records = world.instance.fetch_materializations(dg.AssetKey(f"{layer}_readings"), limit=100).records
+    newest: dict[str, Any] = {}
+    for record in records:
+        newest.setdefault(str(record.partition_key), record.asset_materialization.metadata)
+    return newest
+
+
+def check_of(world: World, check: str, partition: str) -> Any:
+    """The last evaluation of a partition."""
+    records = world.instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(SILVER, check), limit=50)
+    for record in records:
+        evaluation = record.event.asset_check_evaluation if record.event else None
+        if evaluation is not None and evaluation.partition == partition:
+            return evaluation
+    return None
+
+
+def test_files_of_five_minutes_arrive_over_an_hour_and_a_half(spark, tmp_path):
+    """One run for the hours that have something; then only for the hour that changed; each window once."""
+    world = World(spark, tmp_path, [LakehouseTable(spec(), tmp_path)])
+    for number in (0, 5, 60):
+        land(world, number, 10 + number / 10)
+    assert [r[1:] for r in world.run().ranges] == [("2024-05-01-00:00", "2024-05-01-01:00", 3)]
+    assert sorted(materialized(world)) == ["2024-05-01-00:00", "2024-05-01-01:00"]
+    assert materialized(world)["2024-05-01-00:00"]["rows_published"].value == 2
+    assert materialized(world, "bronze")["2024-05-01-00:00"]["windows_arrived"].value == 2
+    assert world.run().ranges == []
+    # A late window, a changed one, and one with an impossible value.
+    land(world, 10, 11)
+    land(world, 5, 12, second=9)
+    land(world, 15, 900)
+    assert [r[1:] for r in world.run().ranges] == [("2024-05-01-00:00", "2024-05-01-00:00", 3)]
+    first = materialized(world)["2024-05-01-00:00"]
+    assert (first["windows"].value, first["rows_quarantined"].value) == (4, 1)
+    assert "2024-05-01-00:15" in first["not_plainly_published"].value.replace("\\", "")
+    evaluation = check_of(world, "possible", "2024-05-01-00:00")
+    assert not evaluation.passed
+    assert evaluation.description.startswith("2024-05-01-00:00: failed in 1 of 4 window(s); 2024-05-01-00:15")
+    assert check_of(world, "possible", "2024-05-01-01:00").passed
+    assert [(r.p_extracted_at.minute, r.extraction_seq) for r in logs.extractions(world.settings, "readings")] == [
+        (0, 1), (5, 1), (5, 2), (10, 1), (15, 1), (0, 1),
+    ]  # fmt: skip
+    versions = recorded_versions(world.instance, spec())
+    assert sorted(versions) == [minute(n).key for n in (0, 5, 10, 15, 60)]
+    statuses = {s.window: s for s in read_statuses(world.instance, world.settings, spec(), datetime.now(UTC))}
+    assert len(statuses) == 36
+    assert not any(status.is_pending for status in statuses.values())
+    assert statuses[minute(15)].is_open or statuses[minute(15)].rows_quarantined
+
+
+def test_the_daemon_requests_an_hour_once_and_again_when_a_window_comes_while_it_runs(spark, tmp_path):
+    world = World(spark, tmp_path, [LakehouseTable(spec(), tmp_path)])
+
+    def tick() -> list[tuple[str, str]]:
+        """A poll of the sensor: its events are stored after its requests are made."""
+        now = datetime.now(UTC)
+        poll = poll_sources(world.instance, world.settings, [spec()], {}, now)
+        requests = partition_requests(world.instance, world.settings, spec(), poll.events, now)
+        for event in poll.events:
+            world.instance.report_runless_asset_event(event)
+        new = [request for request in requests if request.run_key not in requested]
+        requested.update(str(request.run_key) for request in new)
+        return [(request.tags[RANGE_START_TAG], request.tags[RANGE_END_TAG]) for request in new]
+
+    requested: set[str] = set()
+    assert tick() == []
+    for number in (0, 5, 65):
+        land(world, number, 1)
+    assert tick() == [("2024-05-01-00:00", "2024-05-01-01:00")]
+    assert tick() == []
+    world.run()
+    assert tick() == []
+    land(world, 10, 1)
+    assert tick() == [("2024-05-01-00:00", "2024-05-01-00:00")]
+    # While that run is there, another window comes: its hour is requested again once the run has ended.
+    job = world.definitions.resolve_implicit_global_asset_job_def()
+    tags = range_tags(spec(), [minute(10)])
+    selection = frozenset(window_assets(spec()))
+    run = world.instance.create_run_for_job(job, tags=tags, asset_selection=selection, status=dg.DagsterRunStatus.STARTED)
+    land(world, 15, 1)
+    assert tick() == []
+    world.instance.delete_run(run.run_id)
+    assert tick() == [("2024-05-01-00:00", "2024-05-01-00:00")]
+    assert world.tick().total_requested == 0
+
+
+def streamed() -> TableSpec:
+    source = {"kind": "files", "path": "readings/*.csv", "format": "csv", "settled": "rename"}
+    extraction = {"cadence": "hourly", "start": START, "mode": "upsert", "stream": {}}
+    return spec(source=source, extraction=extraction)
+
+
+def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source(spark, tmp_path):
+    world = World(spark, tmp_path, [LakehouseTable(streamed(), tmp_path)])
+    feed, windows = open_feed(streamed(), world.settings), []
+    for number, value in enumerate((1, 2, 500)):
+        land(world, 5 * number, value)
+        taken = publish_next(runner(spark, world.settings, streamed()), feed)
+        assert taken
+        windows.append(taken.window)
+    assert world.tick().total_requested == 0
+    report_partitions(world.instance, world.settings, streamed(), windows[-1:])
+    [(part, metadata)] = materialized(world).items()
+    assert part == "2024-06-01-00:00"
+    assert (metadata["windows"].value, metadata["rows_published"].value, metadata["rows_quarantined"].value) == (3, 2, 1)
+    assert not check_of(world, "possible", part).passed
+    assert [status.is_pending for status in read_statuses(world.instance, world.settings, streamed(), datetime.now(UTC))] == [
+        False, False, False,
+    ]  # fmt: skip
+    assert world.run().ranges == []
