@@ -3,8 +3,9 @@
 Belongs here: arguments → call → listing. Does not: anything that another room could do.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +21,9 @@ def heal_status(
     everything: Annotated[bool, typer.Option("--all", help="Also late windows that are in silver.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List windows that are missing, late, stale, failing or quarantined, with the next step and its time. Starts nothing."""
+    """List windows that are missing, late, stale, failing or quarantined, with the next step and its time; and how far each
+    stream is behind. Starts nothing.
+    """
     from lakehouse_assets.storage.arrow_alone import load_arrow_alone
 
     load_arrow_alone(numpy=False)
@@ -31,4 +34,16 @@ def heal_status(
     specs = [each.spec for each in select_tables(table)]
     with open_instance(settings) as instance:
         statuses = {spec.name: read_statuses(instance, settings, spec, now) for spec in specs}
-    show(status_rows(statuses, full=as_json, everything=everything), as_json, "every closed window is in silver and accepted")
+    rows = status_rows(statuses, full=as_json, everything=everything)
+    rows += stream_rows(settings, specs, now, full=as_json)
+    show(rows, as_json, "every closed window is in silver and accepted")
+
+
+def stream_rows(settings: Settings, specs: Sequence[Any], now: datetime, *, full: bool) -> list[dict[str, Any]]:
+    """Return a row for each stream."""
+    streams = [spec for spec in specs if spec.extraction.stream is not None]
+    if not streams:
+        return []
+    from lakehouse_assets.queries.stream_lag import lag_row, read_lag
+
+    return [lag_row(spec.name, read_lag(settings, spec, now), full=full) for spec in streams]

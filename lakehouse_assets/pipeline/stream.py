@@ -64,7 +64,7 @@ def publish_windows(run: Run, windows: Sequence[Window]) -> Published:
 
 
 @dataclass(frozen=True)
-class Taken:
+class StreamWindow:
     """A window that was recorded and passed the gate. ``position``: what it took, as text of its feed."""
 
     window: Window
@@ -72,7 +72,7 @@ class Taken:
     published: Published
 
 
-def publish_next(run: Run, feed: Feed) -> Taken | None:
+def publish_next(run: Run, feed: Feed) -> StreamWindow | None:
     """Record what has arrived as the next window, then bring it through the gate. None if nothing has arrived.
 
     The table's lock is held meanwhile, so that two processes never record the same messages. Raises SourceError if the source
@@ -86,4 +86,4 @@ def publish_next(run: Run, feed: Feed) -> Taken | None:
         window = name_next_window(run.spec, recorded, now)
         record_positions(run.settings, run.table, {window: position}, run.run_id, now)
         run.step("positions_recorded")
-        return Taken(window, position, publish_windows(run, [window]))
+        return StreamWindow(window, position, publish_windows(run, [window]))

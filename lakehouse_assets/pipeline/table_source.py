@@ -65,8 +65,8 @@ def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Wi
 def _stream_source(spec: TableSpec, settings: Settings, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
     """The source of a stream, opened for these windows, whose positions are on record; it knows no others."""
     recorded, fingerprints = recorded_positions(spec, settings), _last_fingerprints(spec, settings)
-    known = [window for window in windows if window.start in recorded]
-    positions = {window.start: recorded[window.start] for window in known}
+    on_record = [window for window in windows if window.start in recorded]
+    positions = {window.start: recorded[window.start] for window in on_record}
     return open_source(
         spec, settings, positions, {start: fingerprints[start] for start in positions if start in fingerprints}
-    ), known
+    ), on_record

@@ -47,14 +47,14 @@ class FilesFeed:
 
     def __init__(self, source: FilesSource, stream: StreamSpec, landing: str) -> None:
         self._source, self._stream, self._landing = source, stream, Landing(landing)
-        self._known: dict[datetime, None] = {}
+        self._starts: dict[datetime, None] = {}
         self._recorded: set[FileState] = set()
-        self._seen: dict[FileState, datetime] = {}
+        self._first_polls: dict[FileState, datetime] = {}
 
     def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
         """As `Feed`. The oldest files come first."""
-        whole = [file for file in self._waiting(recorded, now) if self._is_whole(file, now)]
-        return position_to_text(whole[: self._stream.max_rows]) if whole else None
+        settled_files = [file for file in self._waiting(recorded, now) if self._is_whole(file, now)]
+        return position_to_text(settled_files[: self._stream.max_rows]) if settled_files else None
 
     def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
         """As `Feed`. Files that are not whole yet wait, too."""
@@ -68,20 +68,20 @@ class FilesFeed:
         """As `Feed`. Nothing is open."""
 
     def _waiting(self, recorded: Mapping[datetime, str], now: datetime) -> list[FileState]:
-        for start in recorded.keys() - self._known.keys():
+        for start in recorded.keys() - self._starts.keys():
             self._recorded.update(position_from_text(recorded[start]))
-            self._known[start] = None
+            self._starts[start] = None
         files = self._landing.matching_files(self._source.pattern, window_at(now, "moment"))
         if self._source.settled is not None and self._source.settled.rename:
             files = without_temporary(files)
         states = [FileState(file.path, file.size, file.mtime_ns) for file in files]
         waiting = [state for state in states if state not in self._recorded]
-        self._seen = {state: self._seen.get(state, now) for state in waiting}
+        self._first_polls = {state: self._first_polls.get(state, now) for state in waiting}
         return sorted(waiting, key=lambda state: (state.mtime_ns, state.path))
 
     def _is_whole(self, file: FileState, now: datetime) -> bool:
         if self._source.settled is None:
-            return now - self._seen[file] >= UNCHANGED
+            return now - self._first_polls[file] >= UNCHANGED
         return settlement(self._source.settled, {file.path: file.mtime_ns}, {}, now)[0] == "whole"
 
 

@@ -52,10 +52,10 @@ def test_each_window_has_what_arrived_since_the_last(spark, broker, topic, on):
         new = some(30, seed=turn)
         send(broker, topic, new)
         sent += new
-        taken = take(spark, on, spec)
-        keys.append(taken.window.key)
-        [decision] = taken.published.new
-        assert (decision.counts.rows_in, decision.p_extracted_at) == (30, taken.window.start)
+        stream_window = take(spark, on, spec)
+        keys.append(stream_window.window.key)
+        [decision] = stream_window.published.new
+        assert (decision.counts.rows_in, decision.p_extracted_at) == (30, stream_window.window.start)
         assert streamed.silver(on) == streamed.oracle(sent)
     assert take(spark, on, spec) is None
     # The clock of the runs stands still within a millisecond: each window has the next one.
@@ -69,8 +69,8 @@ def test_a_window_is_bounded_and_the_partitions_are_equally_late(spark, broker, 
     spec = table(topic, {"max_rows": 40})
     send(broker, topic, [reading(0, n) for n in range(90)] + [reading(1, n) for n in range(30)])
     sizes = []
-    while (taken := take(spark, on, spec)) is not None:
-        sizes.append(taken.published.new[0].counts.rows_in)
+    while (stream_window := take(spark, on, spec)) is not None:
+        sizes.append(stream_window.published.new[0].counts.rows_in)
     assert sizes == [40, 40, 40]
     assert streamed.positions(on)[0] == {"0": [0, 30], "1": [0, 10]}
     assert streamed.silver(on) == {0: 89.0, 1: 29.0}
@@ -86,14 +86,14 @@ STEPS = (
 @pytest.mark.exhaustive(seconds=150)
 def test_dead_at_each_step_twice_each_message_is_in_silver_once(spark, broker, topic, on):
     """What dies is completed by the next turn, which dies at the same step; then by one that lives."""
-    spec, sent, seen = table(topic), [], set()
+    spec, sent, steps = table(topic), [], set()
     for number, name in enumerate(STEPS):
         new = some(20, seed=number)
         send(broker, topic, new)
         sent += new
 
         def die(step: str, name: str = name) -> None:
-            seen.add(step)
+            steps.add(step)
             if step == name:
                 raise KeyboardInterrupt
 
@@ -110,9 +110,9 @@ def test_dead_at_each_step_twice_each_message_is_in_silver_once(spark, broker, t
                 publish(with_death, windows)
             except KeyboardInterrupt:
                 pass
-        assert [taken.window for taken in drain(spark, on, spec)]
+        assert [stream_window.window for stream_window in drain(spark, on, spec)]
         assert streamed.silver(on) == streamed.oracle(sent), name
-    assert seen >= set(STEPS)
+    assert steps >= set(STEPS)
     assert streamed.bronze_offsets(on) == streamed.all_offsets(sent)
     counts = streamed.counted(on)
     assert counts["rows_in"] == len(sent) == counts["rows_published"] + counts["rows_superseded"]
@@ -125,10 +125,10 @@ def drain(spark, settings, spec) -> list:
     while not stream.is_complete:
         stream.take_turn(lambda *_: run, stream.due_at)
     stream.feed.close()
-    taken = []
+    stream_window = []
     while (one := take(spark, settings, spec)) is not None:
-        taken.append(one)
-    return taken
+        stream_window.append(one)
+    return stream_window
 
 
 def test_an_error_is_tried_again_later_and_what_is_on_record_first(spark, broker, topic, on):

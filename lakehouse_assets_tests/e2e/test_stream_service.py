@@ -169,7 +169,7 @@ def test_a_changed_contract_is_taken_up_between_two_windows(broker, tmp_path):
     ("arguments", "code", "message"),
     [(["weather"], 5, "there is no table 'weather'"), ([], 4, "does not answer|refused|resolve|Broker|broker|timed out")],
 )
-def test_what_cannot_be_streamed_is_said(tmp_path, arguments, code, message):
+def test_what_cannot_be_streamed_names_the_reason(tmp_path, arguments, code, message):
     class Nowhere:
         address = "127.0.0.1:9"
 

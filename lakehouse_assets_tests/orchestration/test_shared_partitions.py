@@ -221,9 +221,9 @@ def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source
     feed, windows = open_feed(streamed(), world.settings), []
     for number, value in enumerate((1, 2, 500)):
         land(world, 5 * number, value)
-        taken = publish_next(runner(spark, world.settings, streamed()), feed)
-        assert taken
-        windows.append(taken.window)
+        stream_window = publish_next(runner(spark, world.settings, streamed()), feed)
+        assert stream_window
+        windows.append(stream_window.window)
     assert world.tick().total_requested == 0
     report_partitions(world.instance, world.settings, streamed(), windows[-1:])
     [(part, metadata)] = materialized(world).items()

@@ -101,8 +101,8 @@ def test_a_file_that_changes_between_record_and_read_is_quarantined_and_comes_la
         if step == "positions_recorded":
             land(settings, "b.csv", "8,other", second=3) if change == "rewrite" else path.unlink()
 
-    taken = publish_next(runner(spark, settings, spec, meddle), feed)
-    assert taken and taken.published.new[0].verdict == "quarantined"
+    stream_window = publish_next(runner(spark, settings, spec, meddle), feed)
+    assert stream_window and stream_window.published.new[0].verdict == "quarantined"
     assert reason in str([row["_corrupt_record"] for row in rows_of(settings.path("bronze", "orders"), ["_corrupt_record"])])
     publish_next(runner(spark, settings, spec), feed)
     assert silver(settings) == later
@@ -160,8 +160,8 @@ def test_versions_of_a_delta_table_as_they_are_committed(spark, settings):
         append(*ids)
     assert feed.waiting(read_positions(settings, "orders"), datetime.now(UTC) + timedelta(days=1)).number == 3
     sizes = []
-    while (taken := publish_next(late(runner(spark, settings, spec)), feed)) is not None:
-        sizes.append(taken.published.new[0].counts.rows_in)
+    while (stream_window := publish_next(late(runner(spark, settings, spec)), feed)) is not None:
+        sizes.append(stream_window.published.new[0].counts.rows_in)
     assert sizes == [2, 3]
     assert silver(settings) == [(n, "new") for n in range(1, 10)]
     assert unfinished_windows(settings, spec) == []

@@ -1,37 +1,32 @@
 """The sensor `watch_sources`: reports windows that arrived or changed at the sources, and overdue windows. Windows that arrive
 scattered take few runs, which pass over unchanged windows between them.
 
-Belongs here: the sensor, the check `no_window_overdue`, and requests for ranges with more than one gap. Does not: polling
-(source_state), single gaps (automation: Dagster makes a run of each unbroken range), or failed windows (retries).
+Belongs here: the sensor, and requests for ranges with more than one gap. Does not: polling (source_state), what is overdue
+(overdue), single gaps (automation: Dagster makes a run of each unbroken range), or failed windows (retries).
 """
 
 import hashlib
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from lakehouse_assets.checks.dependencies import tables_read
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window, contiguous
-from lakehouse_assets.decisions.healing import bridge_gaps, overdue_windows, settled_windows
-from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.contracts.windows import contiguous
+from lakehouse_assets.decisions.healing import bridge_gaps, settled_windows
 from lakehouse_assets.decisions.retry_policy import MAX_SINGLE_GAPS
-from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
 from lakehouse_assets.orchestration.healing import source_state, source_versions
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
+from lakehouse_assets.orchestration.healing.overdue import report_overdue
 from lakehouse_assets.orchestration.healing.retries import run_request
 from lakehouse_assets.orchestration.healing.shared_partitions import partition_requests
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_asset_selection
-from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.orchestration.workers.configured import tick_seconds
 from lakehouse_assets.settings import Settings
-
-CHECK = "no_window_overdue"
-SHOWN = 10
 
 
 def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
@@ -66,7 +61,8 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
                 f"{slow}: its source took so long that Dagster ended the poll (after a minute): this poll leaves it out."
                 " Put fewer folders into its path, or let extraction.start be later"
             )
-        evaluations, overdue = _report_overdue(context.instance, specs, poll.tables, before.get("overdue", {}), now)
+        reported = before.get("overdue", {})
+        evaluations, overdue = report_overdue(context.instance, settings, specs, poll.tables, reported, now)
         for warning in poll.warnings:
             context.log.warning(warning)
         cursor = json.dumps({"seen": poll.unsettled, "overdue": overdue, "next": poll.next_table}, sort_keys=True)
@@ -78,57 +74,6 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
         return dg.SensorResult(asset_events=[*poll.events, *evaluations], run_requests=requests, cursor=cursor)
 
     return watch_sources
-
-
-def _report_overdue(
-    instance: dg.DagsterInstance,
-    specs: Sequence[TableSpec],
-    polled: Sequence[TableSpec],
-    before: Mapping[str, str],
-    now: datetime,
-) -> tuple[list[dg.AssetCheckEvaluation], Mapping[str, str]]:
-    """Return the results of ``polled`` tables that differ from those reported ``before``, and the windows that are now reported
-    as overdue, by table of all ``specs``.
-    """
-    limited = {spec.name for spec in specs if spec.extraction.overdue_after is not None}
-    reported = {name: text for name, text in before.items() if name in limited}
-    evaluations: list[dg.AssetCheckEvaluation] = []
-    for spec in polled:
-        if spec.name not in limited:
-            continue
-        windows = _read_overdue_windows(instance, spec, now)
-        reported[spec.name] = f"{windows[0].key}..{windows[-1].key}" if windows else ""
-        if reported[spec.name] != before.get(spec.name):
-            evaluations.append(evaluation(source_versions.source_key(spec), CHECK, _overdue_result(spec, windows)))
-    return evaluations, reported
-
-
-def _read_overdue_windows(instance: dg.DagsterInstance, spec: TableSpec, now: datetime) -> list[Window]:
-    """Return windows newer than all that have arrived and closed for longer than the table allows; none without a limit."""
-    allowed = spec.extraction.allowed_delay
-    arrived = source_versions.recorded_versions(instance, spec)
-    return overdue_windows(spec.extraction.windows(now), arrived, now, allowed) if allowed is not None else []
-
-
-def _overdue_result(spec: TableSpec, windows: Sequence[Window]) -> dg.AssetCheckResult:
-    names = first_of([window.key for window in windows], SHOWN)
-    late = f"{names}: not at the source {spec.extraction.overdue_after} after the end"
-    return dg.AssetCheckResult(
-        passed=not windows,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=late if windows else "every window that is due has arrived at the source",
-        metadata={"windows_overdue": len(windows)},
-    )
-
-
-def overdue_check(spec: TableSpec) -> dg.AssetChecksDefinition:
-    """Return `no_window_overdue` of the source. The sensor `watch_sources` reports it; it can run in the UI as well."""
-
-    def result(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        return _overdue_result(spec, _read_overdue_windows(context.instance, spec, datetime.now(UTC)))
-
-    description = f"The newest windows have arrived within {spec.extraction.overdue_after} after their end."
-    return masked_check(source_versions.source_key(spec), CHECK, description, bool(spec.pii_columns), result)
 
 
 def _gap_requests(

@@ -23,8 +23,8 @@ def report_window_checks(
     context: dg.OpExecutionContext, settings: Settings, spec: TableSpec, windows: Sequence[Window]
 ) -> None:
     """Report every check of silver in these windows, and what is in quarantine, as the log has it now."""
-    whole = windows_beside(settings, spec, windows)
-    store_partition_results(context, window_results(spec, settings, whole, {}).results)
+    beside = windows_beside(settings, spec, windows)
+    store_partition_results(context, window_results(spec, settings, beside, {}).results)
     silver = asset_key(spec, f"silver_{spec.name}")
     context.instance.report_runless_asset_event(evaluation(silver, CHECK, quarantine_check_result(spec, settings)))
 

@@ -8,14 +8,13 @@ from datetime import datetime
 
 import dagster as dg
 
-from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
+from lakehouse_assets.queries.stream_lag import read_lag
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
-from lakehouse_assets.storage.source_positions import read_positions
 
 
 def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: TableStream, now: datetime) -> int:
@@ -35,17 +34,13 @@ def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: Tab
 
 
 def _progress(settings: Settings, stream: TableStream, windows: int, now: datetime) -> dg.AssetObservation:
-    """Return an observation of the source: what waits there. Dagster draws its numbers over time."""
-    spec = stream.spec
-    recorded = read_positions(settings, spec.name)
-    metadata: dict[str, dg.MetadataValue] = {"windows": dg.MetadataValue.int(windows)}
-    if recorded:
-        newest = max(recorded)
-        metadata["newest_window"] = dg.MetadataValue.text(spec.extraction.window_at(newest).key)
-        metadata["seconds_since_newest_window"] = dg.MetadataValue.float((now - newest).total_seconds())
-    try:
-        waiting = stream.feed.waiting(recorded, now)
-        metadata[f"{waiting.unit}_waiting"] = dg.MetadataValue.int(waiting.number)
-    except LakehouseError as error:
-        metadata["source"] = dg.MetadataValue.text(str(error))
-    return dg.AssetObservation(asset_key(spec, f"source_{spec.name}"), metadata=metadata)
+    """Return an observation of bronze: what waits at the source. Dagster draws its numbers over time."""
+    lag = read_lag(settings, stream.spec, now, stream.feed)
+    metadata: dict[str, dg.MetadataValue] = {
+        "windows_reported": dg.MetadataValue.int(windows),
+        "seconds_since_newest_window": dg.MetadataValue.float(lag.since.total_seconds()),
+        "lag": dg.MetadataValue.text(lag.describe()),
+    }
+    if lag.waiting is not None:
+        metadata[f"{lag.unit}_waiting"] = dg.MetadataValue.int(lag.waiting)
+    return dg.AssetObservation(asset_key(stream.spec, f"bronze_{stream.spec.name}"), metadata=metadata)

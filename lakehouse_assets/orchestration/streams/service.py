@@ -57,7 +57,7 @@ class StreamService:
     stopping: threading.Event = field(default_factory=threading.Event)
     streams: dict[str, TableStream] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
+    last_errors: dict[str, str] = field(default_factory=dict)
 
     def serve(self) -> None:
         """Serve until `stopping` is set, or with ``available_now`` until what waited is taken. The window that is under way is
@@ -103,7 +103,7 @@ class StreamService:
             if self.available_now:
                 self.failures[stream.spec.name] = error
             return
-        self.said.pop(stream.spec.name, None)
+        self.last_errors.pop(stream.spec.name, None)
         for window, decision in sorted(published.items(), key=lambda item: item[0]):
             seconds = (self.clock() - began).total_seconds()
             rows = f"{decision.verdict}, {decision.counts.rows_published:,} rows published"
@@ -115,8 +115,8 @@ class StreamService:
         """Say an error once, until it is another one or is over. Personal values are masked."""
         text = masked_text(error) if stream.spec.pii_columns else plain_text(error)
         text = str(error) if isinstance(error, LakehouseError) else text
-        if self.said.get(stream.spec.name) != text:
-            self.said[stream.spec.name] = text
+        if self.last_errors.get(stream.spec.name) != text:
+            self.last_errors[stream.spec.name] = text
             log.warning("%s: %s (tried again)", stream.spec.name, text)
 
     def _make_run(self, session: SparkSession, spec: TableSpec, readers: Mapping[str, Sequence[str]]) -> Run:

@@ -58,7 +58,7 @@ class TableStream:
         return self.spec.extraction.stream
 
     def limit_to_waiting(self, now: datetime) -> None:
-        """Let the stream end with what waits now: more may arrive faster than it is taken. Raises SourceError."""
+        """Let the stream end with what waits now: more may arrive faster than it is published. Raises SourceError."""
         self.left = self.feed.waiting(read_positions(self.settings, self.spec.name), now).number
 
     def take_turn(self, make_run: MakeRun, now: datetime) -> dict[Window, Decision]:
@@ -91,12 +91,12 @@ class TableStream:
         # Without the lock, which is nobody's between two windows.
         recorded = read_positions(self.settings, self.spec.name)
         waits = self.left != 0 and self.feed.next_position(recorded, began) is not None
-        taken = publish_next(run, self.feed) if waits else None
-        if taken is None:
+        published = publish_next(run, self.feed) if waits else None
+        if published is None:
             self.due_at = began + POLL
             self.left = None if self.left is None else 0
             return {}
         self.due_at = began + duration(self.stream.trigger)
         if self.left is not None:
-            self.left = max(self.left - self.feed.size(taken.position), 0)
-        return taken.published.current
+            self.left = max(self.left - self.feed.size(published.position), 0)
+        return published.published.current

@@ -19,7 +19,7 @@ from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.healing import source_sensor as sensors
 from lakehouse_assets.orchestration.healing import source_state as polls
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
-from lakehouse_assets.orchestration.healing.source_sensor import CHECK
+from lakehouse_assets.orchestration.healing.overdue import CHECK
 from lakehouse_assets.orchestration.healing.source_state import poll_sources, time_budget
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.sources.base import AnswerPending

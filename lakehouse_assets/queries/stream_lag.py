@@ -1,0 +1,77 @@
+"""How far a stream is behind its source: what waits, and since when nothing was taken.
+
+Belongs here: reading it, without Spark. Does not: who is told (orchestration, cli).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_feed
+from lakehouse_assets.sources.feed import Feed
+from lakehouse_assets.storage.source_positions import read_positions
+
+
+@dataclass(frozen=True)
+class StreamLag:
+    """``newest``: the last recorded window. ``since``: the time since its beginning, or since `extraction.start` before the
+    first. ``waiting``: how much has arrived and is in no window, in ``unit``; None where the source does not say (``error``).
+    """
+
+    newest: Window | None
+    since: timedelta
+    waiting: int | None
+    unit: str = "messages"
+    error: str | None = None
+
+    def describe(self) -> str:
+        """Return one sentence."""
+        newest = f"the newest window is {self.newest.key}" if self.newest else "no window was taken yet"
+        waits = f"{self.waiting:,} {self.unit} wait" if self.waiting is not None else f"what waits is unknown: {self.error}"
+        return f"{waits}; {newest}, {_short(self.since)} ago" if self.newest else f"{waits}; {newest}"
+
+
+def read_lag(settings: Settings, spec: TableSpec, now: datetime, feed: Feed | None = None) -> StreamLag:
+    """Return how far a stream is behind. ``feed``: one that is open."""
+    recorded: Mapping[datetime, str] = read_positions(settings, spec.name)
+    newest = spec.extraction.window_at(max(recorded)) if recorded else None
+    since = max(now - (newest.start if newest else spec.extraction.start), timedelta(0))
+    own = feed or open_feed(spec, settings)
+    try:
+        waiting = own.waiting(recorded, now)
+    except (SourceError, EnvironmentMissing, ConfigError) as error:
+        return StreamLag(newest, since, None, error=str(error))
+    finally:
+        if feed is None:
+            own.close()
+    return StreamLag(newest, since, waiting.number, waiting.unit)
+
+
+def lag_row(table: str, lag: StreamLag, *, full: bool) -> dict[str, Any]:
+    """Return a stream's row for the listing of windows that need a step. ``full``: with its numbers, for a program."""
+    key = lag.newest.key if lag.newest else None
+    if not full:
+        return {"table": table, "windows": key or "", "count": 1, "is": "stream", "next": lag.describe()}
+    return {
+        "table": table,
+        "window": key,
+        "p_extracted_at": lag.newest.start if lag.newest else None,
+        "states": ["stream"],
+        "next": "stream",
+        "seconds_since_newest_window": lag.since.total_seconds(),
+        "waiting": lag.waiting,
+        "unit": lag.unit,
+        "says": lag.describe(),
+    }
+
+
+def _short(length: timedelta) -> str:
+    seconds = int(length.total_seconds())
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60:,} min" if seconds < 7200 else f"{seconds // 3600:,} h"
