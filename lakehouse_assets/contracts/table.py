@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.spark_types import parse_type
+from lakehouse_assets.contracts.stream_drift import refuse_keys
 from lakehouse_assets.contracts.surrogate_key import form_of
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import ConfigError
@@ -46,6 +47,8 @@ class TableSpec(TableContract):
             raise ValueError("key: does not apply in append mode, where each row is its own; remove it or use mode: upsert")
         if self.extraction.stream:
             self.source.refuse_stream()
+        if self.drift:
+            refuse_keys(self.drift, is_stream=self.extraction.stream is not None)
         self.source.refuse_extraction(self.extraction.cadence, self.extraction.mode, self.extraction.delete_when)
         refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
