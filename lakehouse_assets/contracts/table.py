@@ -116,8 +116,10 @@ class TableSpec(TableContract):
 
     def _refuse_check(self, where: str, check: Check) -> None:
         if isinstance(check, HistoryCheck):
-            if self.extraction.cadence in SEASONS.get(check.season or "", ()):
+            if self.extraction.window_cadence in SEASONS.get(check.season or "", ()):
                 raise ValueError(f"{where}: season: {check.season} has no effect in a {self.extraction.cadence} table")
+            if self.extraction.stream and check.season == "month":
+                raise ValueError(f"{where}: season: month does not apply to a stream; use hour or weekday")
             if personal := sorted(set(check.columns_used) & self.pii_columns):
                 raise ValueError(f"{where}: its figures are stored for later windows, and {', '.join(personal)} is pii")
         if isinstance(check, ControlTotal):

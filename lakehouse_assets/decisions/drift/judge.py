@@ -106,7 +106,8 @@ def _judge(
         action: Action = {"learn": "pass", "warn": "warn", "stop": "hold"}[spec.cold_start]  # type: ignore[assignment]
         return replace(verdict, action=action, message=messages.describe_cold_start(spec))
     if rest := _remaining_time(history, spec, window):
-        return replace(verdict, status="uncalibrated", message=messages.describe_learning_time(rest, spec))
+        message = messages.describe_learning_time(rest, str(spec.learn_for))
+        return replace(verdict, status="uncalibrated", message=message)
     if status == "uncalibrated":
         finding = compare_with_chance(measurements, results, baseline, spec, by_chance)
         finding = confirm_by_history(finding, results, past, spec)

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
-from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
 from lakehouse_assets.decisions.drift.baseline import BaselineShift
 from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, FeatureResult
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
@@ -22,9 +21,9 @@ from lakehouse_assets.decisions.naming import first_of
 MOST_NAMED = 5
 
 
-def describe_learning_time(rest: timedelta, spec: StreamDriftSpec) -> str:
+def describe_learning_time(rest: timedelta, learn_for: str) -> str:
     """What a verdict says while the baseline of a stream spans too short a time."""
-    return f"learning: drift is judged once the baseline spans {spec.learn_for} (learn_for), in {rest} of arriving windows"
+    return f"learning: drift is judged once the baseline spans {learn_for} (learn_for), in {rest} of arriving windows"
 
 
 def describe_cold_start(spec: DriftSpec) -> str:
