@@ -100,7 +100,7 @@ class DriftSpec(StrictModel):
     """Of a stream: how many days its baseline spans; 14 without it. It has at most `remember` windows, evenly over time."""
     learn_for: Duration | None = Field(default=None, exclude_if=lambda value: value is None)
     """Of a stream: nothing is reported or quarantined before its baseline spans this time; `3d` without it, so that each hour
-    of the day has recurred. Where traffic follows the week, `14d`."""
+    of the day has recurred; at most half of `remember_days`. Where traffic follows the week, `14d` and `remember_days: 28`."""
     # From 20 on a merged baseline is large enough to be compared with (twenty times the batch).
     warn_from: int = Field(default=20, ge=20, le=10_000)
     """Nothing is reported before this many windows are known."""

@@ -92,11 +92,19 @@ def refuse_keys(drift: DriftSpec, *, is_stream: bool) -> None:
         # Two slots become one, again and again: between half of them and all have a window.
         raise ValueError(f"drift.remember: {drift.remember} is below twice hold_from {drift.hold_from}, which a stream needs")
     resolved = StreamDriftSpec.of(drift, timedelta(seconds=5))
+    if 2 * resolved.learning_time > timedelta(days=resolved.remember_days or 0):
+        # A baseline of so many days hardly spans that time, and then no window would be judged.
+        raise ValueError(f"drift.learn_for: {resolved.learn_for} is more than half of remember_days {resolved.remember_days}")
     if (resolved.warnings_per_week or 0.0) < (resolved.quarantines_per_week or 0.0):
         raise ValueError(
             f"drift.warnings_per_week: {resolved.warnings_per_week:g} is below quarantines_per_week"
             f" {resolved.quarantines_per_week:g}; a warning must come first"
         )
+
+
+def without_rates(drift: DriftSpec) -> DriftSpec:
+    """Return a stream's `drift` for rows that are no stream's, as it is for any other table."""
+    return drift.model_copy(update=dict.fromkeys(ONLY_FOR_STREAMS))
 
 
 def left_out_of_rules(drift: DriftSpec | None) -> dict[str, Any]:

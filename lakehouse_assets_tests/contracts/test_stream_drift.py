@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.drift import DriftSpec, is_of_stream, warning_level
+from lakehouse_assets.contracts.frame_rules import FrameRules, rules_of_table
 from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets_tests.support import readings
@@ -32,6 +33,8 @@ def table(stream: bool = True, **drift) -> TableSpec:
         (True, "quarantines_per_week", 8, "warnings_per_week: 7 is below quarantines_per_week 8"),
         (True, "remember", 55, "remember: 55 is below twice hold_from 28"),
         (True, "quarantines_per_week", 0, "greater than 0"),
+        (True, "remember_days", 1, "learn_for: 3d is more than half of remember_days 1"),
+        (True, "learn_for", "8d", "learn_for: 8d is more than half of remember_days 14"),
         (False, "quarantines_per_week", 1, "applies to a stream only .*; use hold_at"),
         (False, "warnings_per_week", 1, "applies to a stream only .*; use warn_at"),
         (False, "remember_days", 7, "applies to a stream only"),
@@ -41,6 +44,13 @@ def table(stream: bool = True, **drift) -> TableSpec:
 def test_a_key_of_the_other_kind_of_table_is_refused(stream, key, value, message):
     with pytest.raises(ValidationError, match=message):
         table(stream, **{key: value})
+
+
+def test_a_frame_has_no_rates():
+    with pytest.raises(ValidationError, match="quarantines_per_week: applies to a stream only"):
+        FrameRules.model_validate({"drift": {"features": ["value"], "quarantines_per_week": 1}})
+    rules, _ = rules_of_table(table(quarantines_per_week=2, remember_days=7))
+    assert rules.drift == DriftSpec(features=("value",))
 
 
 def test_a_stream_is_judged_by_its_rates():
