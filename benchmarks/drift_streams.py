@@ -133,9 +133,9 @@ def run(
             runs = list(pool.map(partial(simulate, name, judged, faulty), range(baselines)))
             p_values = np.array([p for own, _, _ in runs for p in own])
             shares = [f"{(p_values <= level).mean() / level:.2f}" for level in LEVELS]
-            found = [_share([hit for _, own, _ in runs for hit in own.get(fault, [])]) for fault in FAULTS]
-            table.add_row(f"{name} ({p_values.size})", *shares, *found, f"{1000 * np.median([ms for _, _, ms in runs]):.0f}")
-            console.print(name, *shares, *found, np.sort(p_values)[:5])
+            power = [_share([hit for _, own, _ in runs for hit in own.get(fault, [])]) for fault in FAULTS]
+            table.add_row(f"{name} ({p_values.size})", *shares, *power, f"{1000 * np.median([ms for _, _, ms in runs]):.0f}")
+            console.print(name, *shares, *power, np.sort(p_values)[:5])
     console.print(table)
 
 
