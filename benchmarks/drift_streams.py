@@ -70,7 +70,7 @@ FAULTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "+1 sd": lambda rows: rows + 1.0,
     "unit × 1.8": lambda rows: (rows + 10) * 1.8 - 10,
 }
-SPEC = StreamDriftSpec.of(DriftSpec(features=("value",)), timedelta(seconds=TRIGGER))
+SPEC = StreamDriftSpec.of(DriftSpec.model_validate({"features": ["value"]}), timedelta(seconds=TRIGGER))
 
 
 class Levels:
