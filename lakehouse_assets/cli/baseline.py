@@ -44,7 +44,10 @@ def baseline_show(
     settings = Settings.from_environment()
     current = read_baseline_version(settings, select_with_guards(table)[0].spec, version)
     baseline = current.state.baseline
-    watches = find_next_watches(current.state.history, current.state.spec)
+    newest = max(current.state.history.windows, default=None)
+    # Of a stream: by the levels that its next window will have.
+    spec = current.state.spec if newest is None else current.state.spec_at(newest)
+    watches = find_next_watches(current.state.history, spec)
     rows = feature_rows(baseline, [entry.measured for entry in current.entries], watches)
     shifts = baseline.shifts()
     has_stopped = bool(shifts) and shifts[0].distance > current.state.spec.max_shift

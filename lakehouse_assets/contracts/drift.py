@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from lakehouse_assets.checks.parameters import Duration
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
@@ -87,9 +88,19 @@ class DriftSpec(StrictModel):
     features: tuple[Annotated[FeatureSpec, BeforeValidator(_bare_column)], ...] = Field(min_length=1)
     """Columns, or `{name, expr, by}`."""
     hold_at: float = Field(default=0.01, gt=0, lt=1)
-    """A p-value up to this quarantines the window."""
+    """A p-value up to this quarantines the window. A stream has `quarantines_per_week` instead."""
     warn_at: float = Field(default=0.05, gt=0, lt=1)
-    """A p-value up to this is reported."""
+    """A p-value up to this is reported. A stream has `warnings_per_week` instead."""
+    quarantines_per_week: float | None = Field(default=None, gt=0, le=1000, exclude_if=lambda value: value is None)
+    """Of a stream: how many clean windows are expected to be quarantined in a week; 1 without it. The level of one window
+    follows from the windows that the table has had in the last seven days."""
+    warnings_per_week: float | None = Field(default=None, gt=0, le=10_000, exclude_if=lambda value: value is None)
+    """Of a stream: how many clean windows are expected to be reported in a week; 7 without it."""
+    remember_days: int | None = Field(default=None, ge=1, le=3660, exclude_if=lambda value: value is None)
+    """Of a stream: how many days its baseline spans; 14 without it. It has at most `remember` windows, evenly over time."""
+    learn_for: Duration | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of a stream: nothing is reported or quarantined before its baseline spans this time; `3d` without it, so that each hour
+    of the day has recurred; at most half of `remember_days`. Where traffic follows the week, `14d` and `remember_days: 28`."""
     # From 20 on a merged baseline is large enough to be compared with (twenty times the batch).
     warn_from: int = Field(default=20, ge=20, le=10_000)
     """Nothing is reported before this many windows are known."""
@@ -226,6 +237,12 @@ def is_reserved(name: str) -> bool:
 def warning_level(ruleset: str) -> float:
     """Return `warn_at` of a rule set; 0 where it has no drift. ``ruleset``: `TableSpec.ruleset()`."""
     return float((json.loads(ruleset).get("drift") or {}).get("warn_at", 0.0))
+
+
+@lru_cache(maxsize=256)
+def is_of_stream(ruleset: str) -> bool:
+    """Return whether a rule set is a stream's. ``ruleset``: `TableSpec.ruleset()`."""
+    return bool((json.loads(ruleset).get("extraction") or {}).get("stream"))
 
 
 @lru_cache(maxsize=256)

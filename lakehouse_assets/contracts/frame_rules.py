@@ -20,6 +20,7 @@ from lakehouse_assets.contracts.columns import Columns
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.contracts.mistakes import Keys, TableName, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.spark_types import parse_type, reads_as
+from lakehouse_assets.contracts.stream_drift import refuse_keys, without_rates
 from lakehouse_assets.contracts.table import SEASONS, TableSpec
 from lakehouse_assets.contracts.windows import Cadence
 
@@ -57,6 +58,8 @@ class FrameRules(StrictModel, DriftRules):
             if why := self._unfit_reason(check) or check.unfit_reason(types):
                 raise ValueError(f"checks.{index} ({check.id}): {why}")
         self.refuse_personal_features()
+        if self.drift:
+            refuse_keys(self.drift, is_stream=False)
         return self
 
     def _unfit_reason(self, check: Check) -> str:
@@ -96,7 +99,7 @@ def rules_of_table(spec: TableSpec) -> tuple[FrameRules, dict[str, str]]:
         cadence=spec.extraction.cadence,
         columns=spec.columns,
         checks=tuple(check for check in spec.checks if check.id not in left_out),
-        drift=spec.drift,
+        drift=spec.drift and without_rates(spec.drift),
     )
     return rules, left_out
 

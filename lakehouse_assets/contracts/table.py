@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.spark_types import parse_type
+from lakehouse_assets.contracts.stream_drift import refuse_keys
 from lakehouse_assets.contracts.surrogate_key import form_of
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import ConfigError
@@ -48,6 +49,8 @@ class TableSpec(TableContract):
             self.source.refuse_stream(self.extraction.mode, self.extraction.delete_when)
         else:
             self.source.refuse_extraction(self.extraction.cadence, self.extraction.mode, self.extraction.delete_when)
+        if self.drift:
+            refuse_keys(self.drift, is_stream=self.extraction.stream is not None)
         refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
         refuse_duplicates("gold", [gold.name for gold in self.gold])
@@ -116,6 +119,8 @@ class TableSpec(TableContract):
         if isinstance(check, HistoryCheck):
             if self.extraction.window_cadence in SEASONS.get(check.season or "", ()):
                 raise ValueError(f"{where}: season: {check.season} has no effect in a {self.extraction.cadence} table")
+            if self.extraction.stream and check.season == "month":
+                raise ValueError(f"{where}: season: month does not apply to a stream; use hour or weekday")
             if personal := sorted(set(check.columns_used) & self.pii_columns):
                 raise ValueError(f"{where}: its figures are stored for later windows, and {', '.join(personal)} is pii")
         if isinstance(check, ControlTotal):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, create_model
 
+from lakehouse_assets.checks.parameters import duration
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.alert_channel import own_channels
@@ -20,6 +21,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.layout import DerivedColumn, LayoutSpec
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.source_kinds import AnySource
+from lakehouse_assets.contracts.stream_drift import StreamDriftSpec, left_out_of_rules
 from lakehouse_assets.contracts.surrogate_key import SurrogateKeySpec
 
 
@@ -221,6 +223,12 @@ class TableContract(StrictModel, DriftRules):
             parts["layout"] = self.layout.model_dump(mode="json")
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
+    @property
+    def drift_in_units(self) -> DriftSpec | None:
+        """`drift`, with each feature that is a bare column in that column's unit; a stream's with its rates."""
+        drift, stream = super().drift_in_units, self.extraction.stream
+        return StreamDriftSpec.of(drift, duration(stream.trigger)) if drift and stream else drift
+
     def ruleset(self) -> str:
         """Return what a batch is judged by, as canonical JSON; each decision stores it."""
         not_rules = ("description", "owners", "tags", "group", "alerts", "gold", "maintenance", "properties")
@@ -228,6 +236,8 @@ class TableContract(StrictModel, DriftRules):
         # Retries, alerts of overdue windows and units in messages change no judgement.
         left_out["extraction"] = {"retries", "overdue_after"}
         left_out["drift"] = {"features": {"__all__": {"unit"}}}
+        if self.extraction.stream:
+            left_out["drift"] |= left_out_of_rules(self.drift)
         # The rule set of a table without them is what it was before these keys existed.
         left_out |= {name: True for name in ("surrogate_key", "layout") if getattr(self, name) is None}
         if not self.declared.constraints:

@@ -95,6 +95,8 @@ class Knowledge:
         decision, drift = batch.decisions[0], batch.drift
         self.decisions += batch.decisions
         start = decision.p_extracted_at
+        if self.baseline and start is not None:
+            self.baseline.count(start)
         if start is None or not (decision.accepted or decision.batch in self._accepted_before):
             return
         if self.baseline:
@@ -196,9 +198,8 @@ def drift_verdict(start: datetime, evidence: BatchEvidence, knowledge: Knowledge
     if knowledge.baseline is None or not evidence.numbers.newest or "drift" in evidence.numbers.errors:
         return None
     since = partial(find_drift_start, knowledge.decisions, knowledge.earlier_drift, start)
-    return judge_drift(
-        evidence.profiles, *knowledge.baseline.without_window(start), knowledge.baseline.spec, window=start, since=since
-    )
+    past = knowledge.baseline.without_window(start)
+    return judge_drift(evidence.profiles, *past, knowledge.baseline.spec_at(start), window=start, since=since)
 
 
 def gold_outcomes(

@@ -199,7 +199,7 @@ def judge_in_order(state: BaselineState, windows: Mapping[datetime, Sequence[Mea
     """Judge each window by those before it, as if they had come one after the other, so that each has statistics."""
     entries = []
     for start, measurements in windows.items():
-        verdict = judge_drift(measurements, *state.without_window(start), state.spec, window=start)
+        verdict = judge_drift(measurements, *state.without_window(start), state.spec_at(start), window=start)
         if verdict.status == "error":
             raise RefusedError(f"the window {start:%Y-%m-%d %H:%M}: {verdict.message}")
         entries.append(Entry(start, after, tuple(measurements), verdict.statistics, seeded=True))

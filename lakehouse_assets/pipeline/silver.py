@@ -24,7 +24,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, decide
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.verdict import windows_compared
-from lakehouse_assets.decisions.history import History
+from lakehouse_assets.decisions.history import History, choose_history
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
@@ -195,8 +195,16 @@ class SilverTarget(Target[Run]):
             baseline = read_baseline(settings, spec, log, last, spare=len(self.records))
             compared = windows_compared(log, [record.p_extracted_at for record in self.records])
             earlier_drift = logs.read_drift(settings, table, *compared) if compared else {}
-        if any(isinstance(check, HistoryCheck) for check in spec.checks):
-            history = History(logs.with_evidence(settings, table, ledger.accepted_decisions(log).values(), ("checks",)))
+        if checks := [check for check in spec.checks if isinstance(check, HistoryCheck)]:
+            accepted, first = ledger.accepted_decisions(log).values(), None
+            if spec.extraction.stream:
+                starts, judged = (
+                    (d.p_extracted_at for d in accepted if d.p_extracted_at),
+                    (r.p_extracted_at for r in self.records),
+                )
+                chosen, first = choose_history(starts, judged, checks)
+                accepted = [decision for decision in accepted if decision.p_extracted_at in chosen]
+            history = History(logs.with_evidence(settings, table, accepted, ("checks",)), first)
         columns = {column for record in logs.extractions(settings, table) for column in record.columns}
         return Knowledge(list(log), columns, baseline, history, earlier_drift, self.run.readers)
 

@@ -9,7 +9,7 @@ from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.families import Past
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.contracts.decision import Counts, Decision
-from lakehouse_assets.decisions.history import History
+from lakehouse_assets.decisions.history import History, choose_history
 from lakehouse_assets_tests.support import readings
 
 ANY = TypeAdapter(AnyCheck)
@@ -165,3 +165,39 @@ def test_seasons():
     assert not anomaly(season="weekday").in_season(monday, monday + timedelta(days=1))
     assert anomaly(season="month").in_season(monday, monday.replace(year=2023, day=9))
     assert not anomaly(season="month").in_season(monday, monday.replace(month=2))
+
+
+def accepted(start: datetime) -> Decision:
+    fields = {"table": "t", "p_extracted_at": start, "extraction_seq": 1, "number": 1, "kind": "judged", "verdict": "published"}
+    more = {"counts": Counts(rows_in=7), "reasons": (), "ruleset_hash": "", "ruleset": "", "bronze_version": 1}
+    return Decision(**fields, **more, baseline_version=0, run_id="", decided_at=START)
+
+
+def test_on_a_stream_a_check_compares_with_the_windows_right_before_or_with_one_an_hour():
+    """A window every minute of three days: few of them are read."""
+    starts = [START + timedelta(minutes=minute, seconds=7) for minute in range(3 * 1440)]
+    plain, hourly = anomaly(windows=5), anomaly(windows=4, season="hour")
+    judged = starts[-1] + timedelta(seconds=5)
+    chosen, first = choose_history(starts, [judged], [plain, hourly])
+    assert chosen == {*starts[-10:], *first}
+    assert len(first) == 72
+    history = History(map(accepted, sorted(chosen)), first)
+    history.learn(accepted(judged))
+    row_counts = ANY.validate_python({"check": "row_count_ratio", "min": 0.5, "windows": 5, "least": 3})
+    by_hour = ANY.validate_python({"check": "row_count_ratio", "min": 0.5, "windows": 4, "least": 2, "season": "hour"})
+    after = judged + timedelta(seconds=5)
+    assert [past.start for past in history.before(after, row_counts)] == [judged, *starts[-1:-5:-1]]
+    hours = [START + timedelta(days=day, hours=23, seconds=7) for day in (2, 1, 0)]
+    assert [past.start for past in history.before(after, by_hour)] == hours
+    next_hour = START + timedelta(days=3, seconds=3)
+    history.learn(accepted(next_hour))
+    assert history.before(next_hour + timedelta(seconds=5), by_hour)[0].start == next_hour
+
+
+def test_only_a_short_season_applies_to_a_stream():
+    stream = {"source": {"kind": "kafka", "topic": "readings", "format": "json"}}
+    stream["extraction"] = {"cadence": "daily", "start": "2024-01-01", "stream": {}}
+    check = {"check": "row_count_ratio", "min": 0.5}
+    assert readings(checks=[{**check, "season": "hour"}], **stream).checks
+    with pytest.raises(ValidationError, match="season: month does not apply to a stream"):
+        readings(checks=[{**check, "season": "month"}], **stream)

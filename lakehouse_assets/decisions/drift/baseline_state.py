@@ -77,6 +77,13 @@ class BaselineState:
         for joining in self._doubtful.join(entry, doubtful=doubtful):
             self._add(joining.window, joining.measurements, joining.statistics)
 
+    def count(self, window: Any) -> None:
+        """Count a window that was decided, whatever its verdict: of a stream, levels follow from their number."""
+
+    def spec_at(self, window: Any) -> DriftSpec:
+        """Return `drift:` with the levels by which this window is judged."""
+        return self.spec
+
     @property
     def waiting(self) -> tuple[Any, ...]:
         """The newest windows, accepted with a warning, that have not joined."""

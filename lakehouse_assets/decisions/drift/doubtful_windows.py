@@ -6,7 +6,7 @@ Belongs here: that rule. Does not: what a baseline is made of (baseline_state), 
 from typing import Generic, TypeVar
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import warning_level
+from lakehouse_assets.contracts.drift import is_of_stream, warning_level
 
 Window = TypeVar("Window")
 
@@ -15,6 +15,9 @@ def is_doubtful(decision: Decision) -> bool:
     """Whether drift raised a warning of an accepted window, and no person has decided on it."""
     if decision.kind != "judged" or decision.drift_p_value is None:
         return False
+    if is_of_stream(decision.ruleset):
+        # Its levels are those of the window, and not of the rules.
+        return any(reason.check == "drift" for reason in decision.reasons)
     return decision.drift_p_value <= warning_level(decision.ruleset)
 
 

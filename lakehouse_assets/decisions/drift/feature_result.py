@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
+from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
 from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
 from lakehouse_assets.decisions.drift.distances import FARTHEST, Ecdf, compare_ecdfs, read_ecdf, tail_weight
@@ -116,7 +117,9 @@ def compare_features(measurements: Sequence[Measurement], baseline: Baseline, sp
     units = {feature.name: feature.unit for feature in spec.features}
     results = [_compare_profile(p, baseline, units.get(p.feature)) for p in profiles]
     results += [_compare_relations(each, baseline) for each in relations]
-    results.append(_compare_volume(profiles, baseline, spec))
+    if not isinstance(spec, StreamDriftSpec):
+        # The rows of a stream's window are those that came since the last one.
+        results.append(_compare_volume(profiles, baseline, spec))
     for result in results:
         for name, value in [*result.statistics.items(), *result.effects.items()]:
             if not isfinite(value):

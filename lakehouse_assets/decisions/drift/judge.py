@@ -6,9 +6,11 @@ windows (moving_sum), the messages, or the verdict's effect (gate).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
 from lakehouse_assets.decisions.drift import messages
 from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
 from lakehouse_assets.decisions.drift.baseline_state import count_values
@@ -96,12 +98,16 @@ def _judge(
         results=tuple(results),
         absent=tuple(key for key in baseline.keys if key[0] in declared and key not in keys),
         statistics={r.key: dict(r.statistics) for r in results if r.statistics},
+        levels=spec.levels if isinstance(spec, StreamDriftSpec) else None,
     )
     if not any(profile.rows for profile in profiles):
         return verdict
     if status == "cold_start":
         action: Action = {"learn": "pass", "warn": "warn", "stop": "hold"}[spec.cold_start]  # type: ignore[assignment]
         return replace(verdict, action=action, message=messages.describe_cold_start(spec))
+    if rest := _remaining_time(history, spec, window):
+        message = messages.describe_learning_time(rest, str(spec.learn_for))
+        return replace(verdict, status="uncalibrated", message=message)
     if status == "uncalibrated":
         finding = compare_with_chance(measurements, results, baseline, spec, by_chance)
         finding = confirm_by_history(finding, results, past, spec)
@@ -117,8 +123,15 @@ def _judge(
     verdict = _judge_over_time(verdict, baseline, history, spec, window)
     young = _find_young(results, past, baseline, spec) if verdict.calibrated else []
     more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
-    more += messages.describe_unwatched(verdict.unwatched)
-    return replace(verdict, message=verdict.message + more)
+    return replace(verdict, message=verdict.message + more + messages.describe_unwatched(verdict.unwatched))
+
+
+def _remaining_time(history: StatisticHistory, spec: DriftSpec, window: Any) -> timedelta:
+    """How long a stream still learns before it is judged: what its baseline's windows do not span yet."""
+    if not isinstance(spec, StreamDriftSpec):
+        return timedelta()
+    first = min(history.windows, default=window)
+    return max(timedelta(), spec.learning_time - (window - first))
 
 
 def _rank_calibrated(

@@ -4,6 +4,7 @@ Belongs here: the wording. Does not: any judgement.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from lakehouse_assets.contracts.drift import VOLUME, DriftSpec
@@ -18,6 +19,11 @@ from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.naming import first_of
 
 MOST_NAMED = 5
+
+
+def describe_learning_time(rest: timedelta, learn_for: str) -> str:
+    """What a verdict says while the baseline of a stream spans too short a time."""
+    return f"learning: drift is judged once the baseline spans {learn_for} (learn_for), in {rest} of arriving windows"
 
 
 def describe_cold_start(spec: DriftSpec) -> str:

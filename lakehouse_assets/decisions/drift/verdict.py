@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.stream_drift import Levels
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
@@ -35,7 +36,7 @@ class DriftVerdict:
     ``p_value`` is the least of Monte Carlo's, corrected by Holm. ``windows_known``: windows with a statistic of the best-known
     feature. ``statistics``: for the history, if the window is accepted. ``absent``: features and strata of the baseline without
     a row in this batch (named, not judged). ``unwatched``: those whose windows differ too much for a fault to be noticed.
-    ``learns``: False where the baseline is too far from its pinned reference.
+    ``learns``: False where the baseline is too far from its pinned reference. ``levels``: of a stream, those of this window.
     """
 
     status: Status
@@ -54,6 +55,7 @@ class DriftVerdict:
     moving_sum: MovingSum | None = None
     learns: bool = True
     since: Any = None
+    levels: Levels | None = None
 
     @property
     def calibrated(self) -> bool:
@@ -71,7 +73,8 @@ class DriftVerdict:
         plain["statistics"] = [[feature, stratum, dict(s)] for (feature, stratum), s in self.statistics.items()]
         plain["lasting"] = self.moving_sum.to_dict() if self.moving_sum else None
         plain["since"] = None if self.since is None else str(self.since)
-        return plain
+        # Verdicts of other tables are what they were before streams had levels.
+        return plain | ({"levels": self.levels._asdict()} if self.levels else {})
 
 
 def read_statistics(verdict: Mapping[str, Any]) -> dict[Key, dict[str, float]]:

@@ -1,0 +1,82 @@
+"""A version of a stream's baseline: the few windows that it holds, of thousands a day.
+
+Belongs here: choosing them from the decisions, and reading only their rows. Does not: the slots (decisions/drift/thinning).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from lakehouse_assets.contracts.decision import ACCEPTED, Decision
+from lakehouse_assets.contracts.drift import DriftRules
+from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
+from lakehouse_assets.decisions.drift.baseline import Shape
+from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
+from lakehouse_assets.decisions.drift.profiles import Key
+from lakehouse_assets.decisions.drift.stream_baseline import StreamBaselineState
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.baseline import BaselineEvent
+from lakehouse_assets.storage.baseline_rows import Row, Source, group_by_source, list_windows, make_entries
+
+
+def read_stream_state(
+    path: str,
+    spec: DriftRules,
+    drift: StreamDriftSpec,
+    decisions: Sequence[Decision],
+    events: Sequence[BaselineEvent],
+    version: int,
+    reference: Mapping[Key, Shape] | None = None,
+) -> StreamBaselineState:
+    """The state after decision number ``version``. Reads the rows of the windows that it is made of; ``path``: of all rows."""
+    seeds = _read_seeds(path, events)
+    joined = _list_joined(decisions, events, seeds, version)
+    decided = (d.p_extracted_at for d in decisions if d.number <= version and d.p_extracted_at)
+    state = StreamBaselineState(drift, reference, joined, decided)
+    chosen = set(state.choose_windows())
+    # The decisions on one window say what became of it.
+    own = [decision for decision in decisions if decision.p_extracted_at in chosen]
+    windows = [w for w in list_windows(own, events, seeds, version) if w.source[1] in chosen and not w.doubtful]
+    for entry in make_entries(spec, windows, _read_rows(path, {w.source for w in windows})):
+        state.restore(entry.window, entry.measured, entry.statistics)
+    return state
+
+
+def _list_joined(
+    decisions: Iterable[Decision], events: Sequence[BaselineEvent], seeds: Collection[Source], version: int
+) -> list[datetime]:
+    """Every window that has joined since the last reset, once, in order, whatever became of it."""
+    since = max((event.after for event in events if event.kind == "reset"), default=-1)
+    joined = [
+        (decision.number, False, decision.p_extracted_at)
+        for decision in decisions
+        if since < decision.number <= version and decision.p_extracted_at and _has_joined(decision)
+    ]
+    after = {event.seed_id: event.after for event in events if event.kind == "seed" and event.after >= since}
+    joined += [(after[source], True, start) for source, start in seeds if source in after]
+    return list(dict.fromkeys(start for _, _, start in sorted(joined)))
+
+
+def _has_joined(decision: Decision) -> bool:
+    is_accepted = decision.verdict in ACCEPTED and decision.superseded_by is None
+    if not (is_accepted and decision.teaches and decision.kind != "discarded"):
+        return False
+    return not (decision.reasons and is_doubtful(decision))
+
+
+def _read_seeds(path: str, events: Sequence[BaselineEvent]) -> set[Source]:
+    ids = [event.seed_id for event in events if event.kind == "seed"]
+    if not ids:
+        return set()
+    rows = delta.read_arrow(path, ["decision_id", "p_extracted_at"], [("decision_id", "in", ids)]).to_pylist()
+    return {(row["decision_id"], row["p_extracted_at"]) for row in rows}
+
+
+def _read_rows(path: str, sources: Collection[Source]) -> dict[Source, list[Row]]:
+    if not sources:
+        return {}
+    starts = sorted({start for _, start in sources})
+    ids = sorted({source for source, _ in sources})
+    filters = [("p_extracted_at", ">=", starts[0]), ("p_extracted_at", "<=", starts[-1])]
+    filters += [("p_extracted_at", "in", starts), ("decision_id", "in", ids)]
+    rows = group_by_source(delta.read_arrow(path, None, filters))
+    return {source: own for source, own in rows.items() if source in sources}
