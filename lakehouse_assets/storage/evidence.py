@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import Change, Inventory, Layer, LoggedEvidence, TableState
@@ -150,7 +150,8 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
             break
     newest = files.state.version or 0
     commits = {batch: versions.get(batch, newest) for batch in batches}
-    counted = {v: (files if v == newest else TableFiles(path, version=v)).extractions() for v in {*commits.values()}}
+    starts = [start_of(batch) for batch in batches]
+    counted = {v: (files if v == newest else TableFiles(path, version=v)).extractions(starts) for v in {*commits.values()}}
     return {batch: (counted[v][batch][0] if batch in counted[v] else 0, v) for batch, v in commits.items()}
 
 

@@ -39,13 +39,13 @@ View = TypeVar("View")
 
 
 @dataclass
-class _Kept(Generic[AnyFold]):
+class _Cached(Generic[AnyFold]):
     fold: AnyFold | None = None
     files: dict[str, Hashable] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
 
 
-_kept: OrderedDict[Hashable, _Kept[Any]] = OrderedDict()
+_cached: OrderedDict[Hashable, _Cached[Any]] = OrderedDict()
 _lock = Lock()
 
 
@@ -64,40 +64,40 @@ def read_folded(
         return view(make([], []))
     key = (path, table, make)
     with _lock:
-        kept: _Kept[AnyFold] = _kept.setdefault(key, _Kept())
-        _kept.move_to_end(key)
-    with kept.lock:
-        _update(kept, path, table, columns, make)
-        assert kept.fold is not None  # noqa: S101 (`_update` has made it)
-        result = view(kept.fold)
+        cached: _Cached[AnyFold] = _cached.setdefault(key, _Cached())
+        _cached.move_to_end(key)
+    with cached.lock:
+        _update(cached, path, table, columns, make)
+        assert cached.fold is not None  # noqa: S101 (`_update` has made it)
+        result = view(cached.fold)
     _drop_oldest()
     return result
 
 
 def _update(
-    kept: _Kept[AnyFold],
+    cached: _Cached[AnyFold],
     path: str,
     table: str,
     columns: Sequence[str],
     make: Callable[[Rows, Sequence[str]], AnyFold],
 ) -> None:
     log = TableLog(path, table)
-    if kept.fold is not None and kept.files == log.files:
+    if cached.fold is not None and cached.files == log.files:
         return
-    if kept.fold is not None and kept.files.items() <= log.files.items():
-        rows, files = log.read([name for name in log.files if name not in kept.files], columns)
-        if kept.fold.add(rows, files):
-            kept.files = log.files
+    if cached.fold is not None and cached.files.items() <= log.files.items():
+        rows, files = log.read([name for name in log.files if name not in cached.files], columns)
+        if cached.fold.add(rows, files):
+            cached.files = log.files
             return
-    kept.fold, kept.files = None, {}  # if the read fails, nothing stays
+    cached.fold, cached.files = None, {}  # if the read fails, nothing stays
     rows, files = log.read([*log.files], columns)
-    kept.fold, kept.files = make(rows, files), log.files
+    cached.fold, cached.files = make(rows, files), log.files
 
 
 def _drop_oldest() -> None:
     with _lock:
-        while len(_kept) > 1 and sum(len(each.fold) for each in _kept.values() if each.fold is not None) > MOST_ROWS:
-            _kept.popitem(last=False)
+        while len(_cached) > 1 and sum(len(each.fold) for each in _cached.values() if each.fold is not None) > MOST_ROWS:
+            _cached.popitem(last=False)
 
 
 class TableLog:

@@ -20,7 +20,7 @@ TABLE = "readings"
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def fold_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows were folded anew, each time."""
     counts: list[int] = []
     decode = logs.decisions_from_rows
@@ -67,13 +67,13 @@ def test_any_order_of_commits_gives_what_all_rows_give(settings: Settings, seed:
         assert logs.decisions(settings, TABLE) == read_anew(settings)
 
 
-def test_only_new_rows_are_decoded(settings: Settings, made: list[int]) -> None:
+def test_only_new_rows_are_decoded(settings: Settings, fold_sizes: list[int]) -> None:
     logbook.write(settings, [logbook.decided(1), logbook.decided(2)])
     logs.decisions(settings, TABLE)
     logbook.write(settings, [logbook.decided(3)])
     logs.decisions(settings, TABLE).clear()
     assert [d.number for d in logs.decisions(settings, TABLE)] == [1, 2, 3]
-    assert made == [4, 2]
+    assert fold_sizes == [4, 2]
 
 
 def test_a_lost_file_is_noticed_and_one_that_is_back_is_read(settings: Settings, tmp_path: Path) -> None:
