@@ -35,6 +35,8 @@ FILE = "__filename"
 CACHED_FILES = 20_000
 # Of files of bronze with several windows: so many extractions in all.
 _EXTRACTIONS = NewestValues[dict[Batch, int]](500_000, len)
+# The same of rows by the values of some columns.
+_VALUES = NewestValues[dict[tuple[Any, ...], int]](500_000, len)
 _CACHE: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
 # deltalake's messages about a log whose content is damaged.
 CORRUPT = re.compile(
@@ -152,19 +154,24 @@ class TableFiles:
     def column_counts(self, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
         """Return rows by the values of these columns: from statistics, or by reading files with several values."""
         counted: Counter[tuple[Any, ...]] = Counter()
-        mixed = []
         for row in self.files:
             values = tuple(row.get(f"min.{name}") for name in columns)
             is_single = None not in values and values == tuple(row.get(f"max.{name}") for name in columns)
             if is_single and row["num_records"] is not None:
                 counted[values] += row["num_records"]
             else:
-                mixed.append(unquote(row["path"]))
-        if mixed:
-            read = self._dataset(mixed).to_table(columns=list(columns))
-            for row in read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist():
-                counted[tuple(row[name] for name in columns)] += row["count_all"]
+                counted.update(self._count_values(row, columns))
         return counted
+
+    def _count_values(self, file: Mapping[str, Any], columns: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
+        key = (self.path, file["path"], file["size_bytes"], *columns)
+        counts = _VALUES.get(key)
+        if counts is None:
+            read = self._dataset([unquote(file["path"])]).to_table(columns=list(columns))
+            rows = read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+            counts = {tuple(row[name] for name in columns): row["count_all"] for row in rows}
+            _VALUES.put(key, counts)
+        return counts
 
     def find_doubled(self, columns: Sequence[str]) -> set[Any]:
         """Return values of the first column that are in rows which another row equals in all these columns.

@@ -63,7 +63,7 @@ def extractions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[ExtractionR
     # that was set back.
     for row in sorted(rows, key=lambda r: (r["extracted_at"], r["bronze_version"])):
         lists = {name: tuple(row[name]) for name in ("columns", "lacking")}
-        mappings = {name: json.loads(row[name]) for name in ("types", "respelled")}
+        mappings = {name: _parsed(row[name]) for name in ("types", "respelled")}
         control = ControlTotals.from_text(row["control"]) if row["control"] else None
         record = ExtractionRecord(**{**row, **lists, **mappings, "control": control})
         latest[record.batch] = record
@@ -131,7 +131,7 @@ def evidence_from_rows(row: Mapping[str, Any], deferred: Mapping[str, Any]) -> d
 
 @lru_cache(256)
 def _parsed(text: str) -> dict[str, Any]:
-    """A value that decisions share, as they share the text."""
+    """A value that records share, as they share the text."""
     return json.loads(text)
 
 
