@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from lakehouse_assets.checks.control import ControlTotals
@@ -119,7 +120,7 @@ class Decision:
         """Of silver: (window start, extraction_seq); of gold: (None, n)."""
         return (self.p_extracted_at, self.extraction_seq)
 
-    @property
+    @cached_property
     def decision_id(self) -> str:
         """A hash: the same decision on the same batch by the same rules has the same id."""
         moment = self.p_extracted_at.isoformat() if self.p_extracted_at else ""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
@@ -20,7 +21,11 @@ from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.check_results import CHECK_RESULTS
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.log_compaction import FEW_FILES, Compacted, compact_log, compact_table
+from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS
+from lakehouse_assets.storage.source_positions import POSITIONS
 
 LAYERS = ("bronze", "silver", "quarantine")
 STEPS = tuple(f"{layer}_{phase}" for layer in LAYERS for phase in ("compacted", "vacuumed"))
@@ -40,7 +45,33 @@ def maintain(run: Run) -> list[Maintained]:
     """See to bronze, silver and quarantine of a table. What a killed run left is finished first."""
     with completed_before(run):
         paths = {layer: _real(run.path(layer)) for layer in LAYERS}
-        return [_maintain(run, layer, path) for layer, path in paths.items() if delta.exists(path)]
+        maintained = [_maintain(run, layer, path) for layer, path in paths.items() if delta.exists(path)]
+        compact_logs(run)
+        return maintained
+
+
+def compact_logs(run: Run) -> list[Compacted]:
+    """Merge the small files of the table's logs and of its baseline; the logs with few are left out. No JVM.
+
+    The caller holds the table's lock. A stream does this every few hundred windows, since each adds a file or two to each.
+    """
+    logs_of_table = (EXTRACTIONS, DECISIONS, POSITIONS, CHECK_RESULTS)
+    compacted = [compact_log(run.settings, log, run.table) for log in logs_of_table]
+    compacted.append(compact_table(run.settings, run.path("baseline")))
+    return [each for each in compacted if each is not None]
+
+
+def compact(run: Run) -> list[Compacted]:
+    """Merge the small files of bronze, silver, quarantine, baseline and the logs, and remove no version: what a stream does
+    between two windows. What a killed run left is finished first.
+    """
+    with completed_before(run):
+        for layer in LAYERS:
+            path = _real(run.path(layer))
+            if delta.exists(path) and _files(path) > FEW_FILES and WINDOW not in delta.snapshot(path).partitions:
+                DeltaTable.forPath(run.spark, path).optimize().executeCompaction()
+                run.step(f"{layer}_compacted")
+        return compact_logs(run)
 
 
 def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
@@ -57,8 +88,8 @@ def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
 def _maintain(run: Run, name: str, path: str) -> Maintained:
     before = _files(path)
     removed = _forget_closed(run, path) if name == "quarantine" else 0
-    # A file of bronze holds one extraction of one window, which is how its rows are counted.
-    if name != "bronze":
+    # A window's partition has a file or few. Bronze without partitions (`window_files`) has a file for each window.
+    if WINDOW not in delta.snapshot(path).partitions:
         DeltaTable.forPath(run.spark, path).optimize().executeCompaction()
     run.step(f"{name}_compacted")
     DeltaTable.forPath(run.spark, path).vacuum(run.spec.maintenance.vacuum_days * 24)

@@ -25,7 +25,7 @@ from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
-from lakehouse_assets.storage import commit_metadata, delta_writes, logs
+from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.lock import table_lock
@@ -157,7 +157,8 @@ def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs
 
 def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction:
     """Write the rows of these windows (``prints``: with their fingerprints) in one commit; returns the extraction."""
-    extracted, frame = TableFiles(run.path("bronze")).extractions(), extraction.frame
+    extracted = TableFiles(run.path("bronze")).extractions([window.start for window in prints])
+    frame = extraction.frame
     # Written by an extraction that died between its commit and its record, or never judged: these rows are replaced. But where
     # bronze is the only copy they stay, for the source may have less of them by now.
     leftovers = {window for window in prints if (window.start, seqs[window]) in extracted}
@@ -249,4 +250,6 @@ def write_bronze(
     if len(seqs) > 1:
         rows = rows.repartition("p_extracted_at")
     metadata, where = commit_metadata.encode_fingerprints(batches, positions), batches_sql(batches) if replacing else None
-    delta_writes.append(rows, path, partition_by=["p_extracted_at"], user_metadata=metadata, replacing=where)
+    # Many windows a partition in Dagster are too many for a folder each (`window_files`). A table keeps the layout that it has.
+    partitions = [] if run.spec.extraction.shares_partitions or delta.exists(path) else ["p_extracted_at"]
+    delta_writes.append(rows, path, partition_by=partitions, user_metadata=metadata, replacing=where)

@@ -23,6 +23,7 @@ from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.lock import confirm_lock, table_lock
 from lakehouse_assets.storage.staging_folder import staging_path
 from lakehouse_assets.storage.version_marks import log_rebuilt
+from lakehouse_assets.storage.window_files import window_bounds
 
 MEND = ("bronze_mended", "quarantine_mended", "silver_rebuilt", "silver_mended")
 
@@ -144,6 +145,7 @@ def _may_be_in(files: TableFiles, start: datetime | None, seq: int | None) -> bo
     for row in files.absent:
         first, last = row.get("min.extraction_seq"), row.get("max.extraction_seq")
         may_have = first is None or last is None or seq is None or first <= seq <= last
-        if may_have and delta.utc(row["partition.p_extracted_at"]) == start:
+        bounds = window_bounds(row)
+        if may_have and (bounds is None or (start is not None and bounds[0] <= start <= bounds[1])):
             return True
     return False

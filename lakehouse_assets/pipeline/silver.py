@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred
 from lakehouse_assets.checks.families import HistoryCheck
-from lakehouse_assets.contracts.batch import WINDOW, Batch
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context, window_context
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
@@ -140,7 +140,7 @@ class SilverTarget(Target[Run]):
         if scan is not None:
             store = partial(scan.store, store, path=path)
         readable = all_readable(run.path("bronze"), self.batches)
-        bronze = read_windows(run.spark, run.path("bronze"), WINDOW, [record.p_extracted_at for record in self.records])
+        bronze = read_windows(run.spark, run.path("bronze"), [record.p_extracted_at for record in self.records])
         staged, broken = stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable, few)
         self.observed = scan.numbers if scan is not None else None
         return staged, broken

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.checks.sql.text import identifier
-from lakehouse_assets.contracts.batch import BATCH_COLUMNS, CONTENT_HASH, SEQUENCE, WINDOW, Batch
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS, CONTENT_HASH, SEQUENCE, WINDOW, Batch, start_of
 from lakehouse_assets.contracts.check_context import gold_context
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -30,6 +30,7 @@ from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics
+from lakehouse_assets.storage.window_files import select_files
 
 FEW = 10_000  # repeated keys up to which the others are spared the sort
 Store = Callable[[DataFrame], DataFrame]
@@ -158,12 +159,12 @@ def _choose_ranking(
 
 def all_readable(path: str, batches: Collection[Batch]) -> bool:
     """Whether bronze's own statistics say that no record of these windows is corrupt: no scan."""
-    files, starts = delta.row_counts(path), {start for start, _ in batches}
-    wanted = ("partition.p_extracted_at", "num_records", "null_count._corrupt_record")
-    if not set(wanted) <= set(files.column_names):
+    files = delta.row_counts(path)
+    if not {"num_records", "null_count._corrupt_record"} <= set(files.column_names):
         return False
-    rows = zip(*[files[name].to_pylist() for name in wanted], strict=True)
-    return all(count is not None and nulls == count for start, count, nulls in rows if delta.utc(start) in starts)
+    of_windows = files.filter(pa.array(select_files(files, [start_of(batch) for batch in batches]), pa.bool_()))
+    pairs = zip(of_windows["num_records"].to_pylist(), of_windows["null_count._corrupt_record"].to_pylist(), strict=True)
+    return all(count is not None and nulls == count for count, nulls in pairs)
 
 
 def _bronze_probes(bronze: DataFrame, spec: TableContract, others: ReferenceTables) -> dict[str, Build]:

@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
+from lakehouse_assets.storage.folded_log import Rows, read_folded
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 from lakehouse_assets.storage.opened_tables import open_to_change
 
@@ -43,14 +44,12 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
         # Without a lock, the commit is refused if another process has projected the table since this was opened.
         log = open_to_change(path) if settings.is_leased and delta.exists(path) else None
         try:
-            projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
+            missing = _missing(settings, table)
         except (OSError, ArrowException):
             if not (files := TableFiles(path)).absent:
                 raise
             forget_lost_files(files)
-            projected = {decision_id for _, decision_id in _projected(settings, [("table", "=", table)])}
-        applied = [d for d in logs.decisions(settings, table) if d.applied_at and d.superseded_by is None]
-        missing = [d for d in applied if d.decision_id not in projected]
+            missing = _missing(settings, table)
         rows = [row for d in logs.with_evidence(settings, table, missing, ["checks"]) for row in _rows(d)]
         if rows:
             claims = [Transaction(f"lakehouse.check_results.{table}", missing[-1].number)] if settings.is_leased else []
@@ -60,16 +59,37 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
 
 def find_lagging_tables(settings: Settings) -> list[str]:
     """Return tables with an applied decision whose checks are not projected yet. Takes no lock."""
-    ids = ["table", "decision_id"]
-    judged = logs.DECISIONS.read(settings, ids, [("event", "in", ["decided", "checked"]), ("checks", "!=", "[]")])
-    marks = logs.DECISIONS.read(settings, ids, [("event", "=", "applied")])
-    due = {(row["table"], row["decision_id"]) for row in judged} & {(row["table"], row["decision_id"]) for row in marks}
-    return sorted({table for table, _ in due - _projected(settings)})
+    lagging = []
+    for table in logs.DECISIONS.tables(settings):
+        missing = _missing(settings, table)
+        if any(decision.checks for decision in logs.with_evidence(settings, table, missing, ["checks"])):
+            lagging.append(table)
+    return lagging
 
 
-def _projected(settings: Settings, filters: Sequence[tuple[str, str, Any]] = ()) -> set[tuple[str, str]]:
-    rows = CHECK_RESULTS.read(settings, ["table", "decision_id"], filters)
-    return {(row["table"], row["decision_id"]) for row in rows}
+def _missing(settings: Settings, table: str) -> list[Decision]:
+    projected = _projected(settings, table)
+    applied = [d for d in logs.decisions(settings, table) if d.applied_at and d.superseded_by is None]
+    return [d for d in applied if d.decision_id not in projected]
+
+
+class _Projected:
+    """The ids of the decisions with rows."""
+
+    def __init__(self, rows: Rows, _: Sequence[str]) -> None:
+        self.ids = {row["decision_id"] for row in rows}
+
+    def add(self, rows: Rows, _: Sequence[str]) -> bool:
+        """Add those of more rows."""
+        self.ids.update(row["decision_id"] for row in rows)
+        return True
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def _projected(settings: Settings, table: str) -> set[str]:
+    return read_folded(CHECK_RESULTS.path(settings), table, ["decision_id"], _Projected, lambda fold: set(fold.ids))
 
 
 def _rows(decision: Decision) -> list[dict[str, Any]]:

@@ -130,9 +130,14 @@ def open_dataset(path: str, version: int | None = None, bounds: Collection[str] 
 
 def dataset_of(table: DeltaTable, path: str, bounds: Collection[str] = ()) -> "Dataset":
     """Return the same of a table that is open. ``path``: its own."""
+    return make_dataset(table, filesystem_of(path), bounds)
+
+
+def filesystem_of(path: str) -> fs.FileSystem:
+    """Return a file system whose root is the table's folder."""
     # pyarrow's own file system: with the library's, threads outlive the interpreter and abort it at its end.
     filesystem, base = open_filesystem(path)
-    return make_dataset(table, fs.SubTreeFileSystem(base, filesystem), bounds)
+    return fs.SubTreeFileSystem(base, filesystem)
 
 
 def partition_files(path: str, column: str) -> tuple[int, list[tuple[str, str]]]:

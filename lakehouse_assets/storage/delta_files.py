@@ -6,7 +6,7 @@ Belongs here: reading them. Does not: what the counts mean for a table's evidenc
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,9 @@ from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.guards import commit_properties
+from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets.storage.opened_tables import open_to_change
+from lakehouse_assets.storage.window_files import PARTITION, may_have, window_bounds
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 FILE = "__filename"
 # A log's file never changes, and a run reads it several times: rows of at most so many files are cached.
 CACHED_FILES = 20_000
+# Of files of bronze with several windows: so many extractions in all.
+_EXTRACTIONS = NewestValues[dict[Batch, int]](500_000, len)
+# The same of rows by the values of some columns.
+_VALUES = NewestValues[dict[tuple[Any, ...], int]](500_000, len)
 _CACHE: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
 # deltalake's messages about a log whose content is damaged.
 CORRUPT = re.compile(
@@ -106,43 +112,66 @@ class TableFiles:
         sizes = {info.path: info.size for info in filesystem.get_file_info(selected) if info.type is fs.FileType.File}
         return {name for name, size in sizes_logged.items() if sizes.get(f"{base}/{unquote(name)}") != size}
 
-    def extractions(self) -> dict[Batch, tuple[int, datetime]]:
+    def extractions(self, starts: Collection[datetime] | None = None) -> dict[Batch, tuple[int, datetime]]:
         """Return each extraction's rows in bronze, and when its newest file was written.
 
         A file is read only if its statistics name several extractions, as after another program's OPTIMIZE.
         """
         counted: dict[Batch, tuple[int, datetime]] = {}
+        wanted = None if starts is None else {delta.utc(start) for start in starts}
         for row in self.files:
-            start, seq, count = row.get("partition.p_extracted_at"), row.get("min.extraction_seq"), row["num_records"]
-            if start is None or count == 0:
+            if row["num_records"] == 0 or not (wanted is None or may_have(row, wanted)):
                 continue
-            if seq is not None and seq == row.get("max.extraction_seq") and count is not None:
-                by_seq = {seq: count}
-            else:
-                read = self._dataset([unquote(row["path"])]).to_table(columns=["extraction_seq"])
-                by_seq = Counter(read["extraction_seq"].to_pylist())
             written = datetime.fromtimestamp(row["modification_time"] / 1000, UTC)
-            for seq, rows in by_seq.items():
-                rows_before, last = counted.get((delta.utc(start), seq), (0, written))
-                counted[delta.utc(start), seq] = rows_before + rows, max(last, written)
+            for batch, rows in self._extractions_of(row).items():
+                rows_before, last = counted.get(batch, (0, written))
+                counted[batch] = rows_before + rows, max(last, written)
         return counted
+
+    def _extractions_of(self, row: Mapping[str, Any]) -> dict[Batch, int]:
+        """Return rows by extraction of one file of bronze."""
+        if row.get(PARTITION, row) is None:
+            return {}  # another program's rows without a window
+        bounds, seq, count = window_bounds(row), row.get("min.extraction_seq"), row["num_records"]
+        is_alone = bounds is not None and bounds[0] == bounds[1]
+        if bounds and is_alone and seq is not None and seq == row.get("max.extraction_seq") and count is not None:
+            return {(bounds[0], seq): count}
+        key = (self.path, row["path"], row["size_bytes"])
+        by_batch = _EXTRACTIONS.get(key)
+        if by_batch is None:
+            kinds = {"p_extracted_at": pa.timestamp("us", "UTC"), "extraction_seq": pa.int32()}
+            columns = ["extraction_seq"] if row.get(PARTITION) is not None else [*kinds]
+            schema = pa.schema([(name, kinds[name]) for name in columns])
+            read = self._dataset([unquote(row["path"])]).to_table(columns=columns).cast(schema)
+            counts = read.group_by(columns).aggregate([([], "count_all")]).to_pylist()
+            start = bounds[0] if bounds else None
+            named = [(each.get("p_extracted_at", start), each["extraction_seq"], each["count_all"]) for each in counts]
+            by_batch = dict[Batch, int]()
+            by_batch |= {(delta.utc(at), number): rows for at, number, rows in named if at is not None}
+            _EXTRACTIONS.put(key, by_batch)
+        return by_batch
 
     def column_counts(self, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
         """Return rows by the values of these columns: from statistics, or by reading files with several values."""
         counted: Counter[tuple[Any, ...]] = Counter()
-        mixed = []
         for row in self.files:
             values = tuple(row.get(f"min.{name}") for name in columns)
             is_single = None not in values and values == tuple(row.get(f"max.{name}") for name in columns)
             if is_single and row["num_records"] is not None:
                 counted[values] += row["num_records"]
             else:
-                mixed.append(unquote(row["path"]))
-        if mixed:
-            read = self._dataset(mixed).to_table(columns=list(columns))
-            for row in read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist():
-                counted[tuple(row[name] for name in columns)] += row["count_all"]
+                counted.update(self._count_values(row, columns))
         return counted
+
+    def _count_values(self, file: Mapping[str, Any], columns: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
+        key = (self.path, file["path"], file["size_bytes"], *columns)
+        counts = _VALUES.get(key)
+        if counts is None:
+            read = self._dataset([unquote(file["path"])]).to_table(columns=list(columns))
+            rows = read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+            counts = {tuple(row[name] for name in columns): row["count_all"] for row in rows}
+            _VALUES.put(key, counts)
+        return counts
 
     def find_doubled(self, columns: Sequence[str]) -> set[Any]:
         """Return values of the first column that are in rows which another row equals in all these columns.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import Change, Inventory, Layer, LoggedEvidence, TableState
@@ -18,7 +18,7 @@ from lakehouse_assets.storage import commit_metadata
 from lakehouse_assets.storage.baseline import BaselineEvent, baseline_events
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.leases import FENCE
-from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS, decisions_from_rows, extractions_from_rows
+from lakehouse_assets.storage.logs import DECISIONS, view_decisions, view_extractions
 from lakehouse_assets.storage.source_positions import measure_positions
 from lakehouse_assets.storage.version_marks import Mark, abandoned_decisions, find_last_mark, read_last_mark
 
@@ -42,18 +42,18 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
     tables: dict[Layer, TableState] = {layer: table_files.state for layer, table_files in files.items()}  # type: ignore[misc]
     if any(tables[log].absent or tables[log].unreadable for log in ("ops/decisions", "ops/extractions")):
         return LoggedEvidence(), Inventory(tables)
-    entries = files["ops/decisions"].entries(DECISIONS.schema, table, {"checks", "drift", "profiles"})
-    extracted = files["ops/extractions"].entries(EXTRACTIONS.schema, table)
-    tables["ops/positions"], positions = measure_positions(settings, table, extracted)
-    decisions, mark = decisions_from_rows(entries), find_last_mark(entries)
+    extractions, doubled = view_extractions(settings, table, lambda fold: (list(fold.records), set(fold.doubled)))
+    decisions, marks = view_decisions(settings, table, lambda fold: (list(fold.decisions), fold.marks))
+    tables["ops/positions"], positions = measure_positions(settings, table, extractions)
+    mark = find_last_mark(marks)
     record, inventory = LoggedEvidence(decisions=decisions), Inventory()
     if drift:
         record, inventory = _measure_baseline(settings, table, decisions, files["baseline"], files["ops/baselines"])
     record = replace(
         record,
-        extractions=extractions_from_rows(extracted),
-        recorded_twice=find_double_records(extracted),
-        given_up=abandoned_decisions(entries),
+        extractions=extractions,
+        recorded_twice=doubled,
+        given_up=abandoned_decisions(marks),
         silver=(mark.version, mark.rows) if mark else None,
     )
     silver = _read_history(files["silver"], mark)
@@ -136,22 +136,6 @@ def find_unmeasured(settings: Settings, table: str, missing: Collection[str]) ->
     return {row["decision_id"] for row in DECISIONS.read(settings, ["decision_id"], wanted)}
 
 
-def find_double_records(rows: Sequence[dict[str, Any]]) -> set[Batch]:
-    """Return extractions that two runs recorded with the same fingerprint, one right after the other.
-
-    With another fingerprint between them, the source was changed and restored before the window was judged.
-    """
-    batches: set[Batch] = set()
-    last: dict[Batch, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda r: r["extracted_at"]):
-        batch = (row["p_extracted_at"], row["extraction_seq"])
-        earlier = last.get(batch)
-        if earlier and earlier["fingerprint"] == row["fingerprint"] and earlier["run_id"] != row["run_id"]:
-            batches.add(batch)
-        last[batch] = row
-    return batches
-
-
 def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, tuple[int, int]]:
     """Return rows and bronze version of each extraction as its own commit left them, whatever other programs have committed
     since. Of one without a commit among the newest (``EXTRACTIONS_READ``), as it is now.
@@ -166,7 +150,8 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
             break
     newest = files.state.version or 0
     commits = {batch: versions.get(batch, newest) for batch in batches}
-    counted = {v: (files if v == newest else TableFiles(path, version=v)).extractions() for v in {*commits.values()}}
+    starts = [start_of(batch) for batch in batches]
+    counted = {v: (files if v == newest else TableFiles(path, version=v)).extractions(starts) for v in {*commits.values()}}
     return {batch: (counted[v][batch][0] if batch in counted[v] else 0, v) for batch, v in commits.items()}
 
 

@@ -5,7 +5,7 @@ Belongs here: which rows of which files. Does not: what a row means (logs), or a
 A run appends five files of a row or two to the logs, and reads all of them forty times.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote
@@ -24,9 +24,11 @@ MOST_BYTES = 64 << 20
 _read = NewestValues[pa.Table](MOST_BYTES, lambda rows: rows.nbytes)
 
 
-def read_log(path: str, columns: Sequence[str] | None, filters: Sequence[tuple[str, str, Any]]) -> tuple[pa.Table, Hashable]:
+def read_log(
+    path: str, columns: Sequence[str] | None, filters: Sequence[tuple[str, str, Any]], files: Collection[str] | None = None
+) -> tuple[pa.Table, Hashable]:
     """Return the rows of a log that ``filters`` select, and an id of what they were read from: the same id, the same rows.
-    None where the files are large, or there is no log.
+    None where the files are large, or there is no log. ``files``: only these, unless one of them has been compacted meanwhile.
 
     On a disk, a file counts as read only while it is the one that was read, so that a lost or damaged one is noticed.
     """
@@ -36,12 +38,17 @@ def read_log(path: str, columns: Sequence[str] | None, filters: Sequence[tuple[s
     dataset, wanted = delta.dataset_of(table, path, names), delta.as_expression(filters)
     columns = list(columns or dataset.schema.names)
     fragments = list(dataset.get_fragments(filter=wanted))
+    if files is not None and {part.path for part in fragments} >= set(files):
+        fragments = [part for part in fragments if part.path in files]
     sizes = pa.table(table.get_add_actions(flatten=True)).select(["path", "size_bytes"]).to_pydict()
     size_of = dict(zip(map(unquote, sizes["path"]), sizes["size_bytes"], strict=True))
     if any(size_of.get(fragment.path, SMALL_BYTES + 1) > SMALL_BYTES for fragment in fragments):
-        return dataset.to_table(columns=columns, filter=wanted), None
+        if files is None:
+            return dataset.to_table(columns=columns, filter=wanted), None
+        parts = [part.to_table(schema=dataset.schema, columns=columns, filter=wanted) for part in fragments]
+        return pa.concat_tables(parts), None
     needed = list(dict.fromkeys([*columns, *names]))
-    keys = [(path, *identity, *needed) for identity in _identities(dataset.filesystem, [part.path for part in fragments])]
+    keys = [(path, *identity, *needed) for identity in identities_of(dataset.filesystem, [part.path for part in fragments])]
 
     def read(key: Hashable, fragment: Any) -> pa.Table:
         rows = _read.get(key)
@@ -56,7 +63,8 @@ def read_log(path: str, columns: Sequence[str] | None, filters: Sequence[tuple[s
     return (rows if wanted is None else rows.filter(wanted)).select(columns), (*keys, str(wanted), *columns)
 
 
-def _identities(filesystem: fs.FileSystem, paths: Sequence[str]) -> list[tuple[Hashable, ...]]:
+def identities_of(filesystem: fs.FileSystem, paths: Sequence[str]) -> list[tuple[Hashable, ...]]:
+    """Return for each file what changes if it is lost or damaged. On an object store, only its path."""
     base = filesystem.base_fs if isinstance(filesystem, fs.SubTreeFileSystem) else filesystem
     if not isinstance(base, fs.LocalFileSystem):
         return [(path,) for path in paths]  # to ask an object store takes as long as to read

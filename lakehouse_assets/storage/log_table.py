@@ -3,7 +3,7 @@
 Belongs here: what every log needs. Does not: what a row means (logs, baseline, source_positions, audit_log, check_results).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +16,8 @@ from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.log_files import read_log
-from lakehouse_assets.storage.newest_values import NewestValues
 
-# Of all lists together: about 20 MB of decisions.
-MOST_DECODED = 20_000
 Filters = Sequence[tuple[str, str, Any]]
-_decoded = NewestValues[list[Any]](MOST_DECODED, len)
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES = {"text": pa.string(), "texts": pa.list_(pa.string()), "int": pa.int32(), "long": pa.int64(), "double": pa.float64()}
 TYPES |= {"flag": pa.bool_(), "moment": MOMENT, "bytes": pa.binary()}
@@ -60,22 +56,20 @@ class LogTable:
         """
         return nullcontext() if settings.is_leased else table_lock(settings, f"ops_{self.name}", wait_seconds)
 
-    def read(self, settings: Settings, columns: Sequence[str] | None = None, filters: Filters = ()) -> list[dict[str, Any]]:
-        """Return the rows that all filters select; none if nothing was written."""
-        return read_log(self.path(settings), columns, filters)[0].to_pylist()
+    def read(
+        self,
+        settings: Settings,
+        columns: Sequence[str] | None = None,
+        filters: Filters = (),
+        files: Collection[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the rows that all filters select; none if nothing was written. ``files``: as of `read_log`."""
+        return read_log(self.path(settings), columns, filters, files)[0].to_pylist()
 
-    def read_as(
-        self, settings: Settings, decode: Callable[[list[dict[str, Any]]], list[Any]], columns: Sequence[str], filters: Filters
-    ) -> list[Any]:
-        """Return what ``decode`` makes of these rows. While the log is the same, it is made once, and not to be changed."""
-        rows, source = read_log(self.path(settings), columns, filters)
-        key = (decode, source)
-        decoded = _decoded.get(key) if source is not None else None
-        if decoded is None:
-            decoded = decode(rows.to_pylist())
-            if source is not None:
-                _decoded.put(key, decoded)
-        return list(decoded)
+    def tables(self, settings: Settings) -> list[str]:
+        """Return the names of the tables with rows."""
+        path = self.path(settings)
+        return sorted({name for name, _ in delta.partition_files(path, "table")[1]}) if delta.exists(path) else []
 
     def append(
         self,

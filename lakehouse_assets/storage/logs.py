@@ -4,10 +4,11 @@ Belongs here: a log's rows; a new column is a field of `Decision` and in `DECISI
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,7 +19,11 @@ from lakehouse_assets.decisions.outcome import Outcome
 from lakehouse_assets.decisions.verdict import reasons_of, verdict_with
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.decision_claims import claim_numbers
+from lakehouse_assets.storage.folded_log import Rows, read_folded
+from lakehouse_assets.storage.log_folds import DecisionFold, ExtractionFold
 from lakehouse_assets.storage.log_table import LogTable, log_schema
+
+View = TypeVar("View")
 
 EXTRACTIONS = LogTable(
     "extractions",
@@ -58,7 +63,7 @@ def extractions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[ExtractionR
     # that was set back.
     for row in sorted(rows, key=lambda r: (r["extracted_at"], r["bronze_version"])):
         lists = {name: tuple(row[name]) for name in ("columns", "lacking")}
-        mappings = {name: json.loads(row[name]) for name in ("types", "respelled")}
+        mappings = {name: _parsed(row[name]) for name in ("types", "respelled")}
         control = ControlTotals.from_text(row["control"]) if row["control"] else None
         record = ExtractionRecord(**{**row, **lists, **mappings, "control": control})
         latest[record.batch] = record
@@ -124,8 +129,14 @@ def evidence_from_rows(row: Mapping[str, Any], deferred: Mapping[str, Any]) -> d
     }
 
 
+@lru_cache(256)
+def _parsed(text: str) -> dict[str, Any]:
+    """A value that records share, as they share the text."""
+    return json.loads(text)
+
+
 def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping[str, Any]) -> Decision:
-    inputs, later_reasons = json.loads(row["inputs"]), deferred.get("reasons") or []
+    inputs, later_reasons = _parsed(row["inputs"]), deferred.get("reasons") or []
     decoded = {
         "verdict": verdict_with(row["verdict"], bool(later_reasons)),
         "counts": Counts(**{name: row[name] for name in Counts.__dataclass_fields__}),
@@ -133,7 +144,7 @@ def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping
         "waived": tuple(row["waived"]),
         "inputs": inputs["versions"],
         "recomputed": None if inputs["recomputed"] is None else tuple(inputs["recomputed"]),
-        "evolved": json.loads(row["evolved"]),
+        "evolved": _parsed(row["evolved"]),
         "silver_version": mark.get("silver_version"),
         "applied_at": mark.get("applied_at"),
     } | evidence_from_rows(row, deferred)
@@ -142,7 +153,16 @@ def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping
 
 def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
     """Return every extraction of the table by window and number; of a rewritten one its newest record."""
-    return EXTRACTIONS.read_as(settings, extractions_from_rows, EXTRACTIONS.schema.names, [("table", "=", table)])
+    return view_extractions(settings, table, lambda fold: list(fold.records))
+
+
+def view_extractions(settings: Settings, table: str, view: Callable[[ExtractionFold], View]) -> View:
+    """Return ``view`` of a table's extractions; it must not share their list."""
+    return read_folded(EXTRACTIONS.path(settings), table, EXTRACTIONS.schema.names, _fold_extractions, view)
+
+
+def _fold_extractions(rows: Rows, _: Sequence[str]) -> ExtractionFold:
+    return ExtractionFold(extractions_from_rows, rows)
 
 
 def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) -> list[ExtractionRecord]:
@@ -152,11 +172,10 @@ def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) 
     extraction counts.
     """
     with EXTRACTIONS.lock(settings):
-        wanted = [("table", "in", sorted({record.table for record in records}))]
         first: dict[str, datetime] = {}
-        for row in EXTRACTIONS.read(settings, ["table", "extracted_at"], wanted):
-            after: datetime = row["extracted_at"] + timedelta(microseconds=1)
-            first[row["table"]] = max(after, first.get(row["table"], after))
+        for table in {record.table for record in records}:
+            if last := view_extractions(settings, table, lambda fold: fold.last_at):
+                first[table] = last + timedelta(microseconds=1)
         logged = [replace(r, extracted_at=max(r.extracted_at, first.get(r.table, r.extracted_at))) for r in records]
         EXTRACTIONS.append(settings, [extraction_row(record) for record in logged])
     return logged
@@ -167,21 +186,35 @@ def decisions(settings: Settings, table: str | None = None, *, evidence: bool = 
 
     ``checks``: with every check's result. ``evidence``: with that, profiles and drift.
     """
-    left_out = set() if evidence else {"profiles", "drift"} if checks else {"profiles", "drift", "checks"}
-    columns = [name for name in DECISIONS.schema.names if name not in left_out]
-    of_table = [("table", "=", table)] if table else []
+    left_out = set() if evidence else {"profiles", "drift"}
     if checks or evidence:
-        return decisions_from_rows(DECISIONS.read(settings, columns, of_table))
-    return DECISIONS.read_as(settings, decisions_from_rows, columns, of_table)
+        columns = [name for name in DECISIONS.schema.names if name not in left_out]
+        return decisions_from_rows(DECISIONS.read(settings, columns, [("table", "=", table)] if table else []))
+    tables = [table] if table else DECISIONS.tables(settings)
+    return [d for each in tables for d in view_decisions(settings, each, lambda fold: list(fold.decisions))]
+
+
+def view_decisions(settings: Settings, table: str, view: Callable[[DecisionFold], View]) -> View:
+    """Return ``view`` of a table's decisions without evidence; it must not share their list."""
+    columns = [name for name in DECISIONS.schema.names if name not in {"profiles", "drift", "checks"}]
+    return read_folded(DECISIONS.path(settings), table, columns, _fold_decisions, view)
+
+
+def _fold_decisions(rows: Rows, files: Sequence[str]) -> DecisionFold:
+    return DecisionFold(decisions_from_rows, rows, files)
 
 
 def with_evidence(
     settings: Settings, table: str, chosen: Iterable[Decision], kinds: Sequence[str] = ("checks", "drift", "profiles")
 ) -> list[Decision]:
-    """Return these decisions with checks, drift and profiles. Reads little of a long log for a few decisions."""
+    """Return these decisions with checks, drift and profiles. Reads only the files of the log that have them."""
     chosen = list(chosen)
-    wanted = [("table", "=", table), ("decision_id", "in", sorted({d.decision_id for d in chosen})), ("event", "!=", "applied")]
-    rows = DECISIONS.read(settings, ["decision_id", "event", *kinds], wanted) if chosen else []
+    if not chosen:
+        return []
+    ids = sorted({d.decision_id for d in chosen})
+    wanted = [("table", "=", table), ("decision_id", "in", ids), ("event", "!=", "applied")]
+    files = view_decisions(settings, table, lambda fold: fold.files_of(ids))
+    rows = DECISIONS.read(settings, ["decision_id", "event", *kinds], wanted, files)
     by_event = {(row["event"], row["decision_id"]): row for row in rows}
     completed = []
     for decision in chosen:

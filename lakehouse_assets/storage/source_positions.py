@@ -5,8 +5,8 @@ Belongs here: rows ↔ texts by window; a window's first one counts. Does not: t
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
+from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.settings import Settings
@@ -26,12 +26,12 @@ def read_positions(settings: Settings, table: str) -> dict[datetime, str]:
 
 
 def measure_positions(
-    settings: Settings, table: str, extractions: Sequence[Mapping[str, Any]]
+    settings: Settings, table: str, extractions: Sequence[ExtractionRecord]
 ) -> tuple[TableState, set[datetime]]:
-    """Return the log's state for a table, and the windows with a position. ``extractions``: rows of `ops/extractions`; only a
+    """Return the log's state for a table, and the windows with a position. ``extractions``: of the table; only a
     table with a position in one of them is measured.
     """
-    if not any(row["position"] for row in extractions):
+    if not any(record.position for record in extractions):
         return TableState(), set()
     files = TableFiles(POSITIONS.path(settings), table)
     if files.state.unreadable:

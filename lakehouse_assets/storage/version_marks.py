@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.commit_metadata import decode_step
-from lakehouse_assets.storage.logs import DECISIONS, entry
+from lakehouse_assets.storage.logs import DECISIONS, entry, view_decisions
 
 REBUILT = "rebuilt"
 ABANDONED = "given_up"
@@ -34,8 +34,7 @@ def count_rows(path: str) -> int | None:
 
 def read_last_mark(settings: Settings, table: str) -> Mark | None:
     """Return the newest recorded version; None before the first. ``table``: as in the logs. No JVM."""
-    columns = ["event", "silver_version", "silver_rows", "applied_at"]
-    return find_last_mark(DECISIONS.read(settings, columns, [("table", "=", table), ("event", "in", ["applied", REBUILT])]))
+    return find_last_mark(view_decisions(settings, table, lambda fold: fold.marks))
 
 
 def find_last_mark(rows: Iterable[Mapping[str, Any]]) -> Mark | None:
@@ -50,8 +49,8 @@ def find_last_mark(rows: Iterable[Mapping[str, Any]]) -> Mark | None:
 
 def was_rebuilt_since(settings: Settings, table: str, moment: datetime) -> bool:
     """Whether silver was rebuilt after a moment: its versions may then restart at 0."""
-    rebuilds = DECISIONS.read(settings, ["applied_at"], [("table", "=", table), ("event", "=", REBUILT)])
-    return any(row["applied_at"] >= moment for row in rebuilds)
+    rows = view_decisions(settings, table, lambda fold: fold.marks)
+    return any(row["event"] == REBUILT and row["applied_at"] >= moment for row in rows)
 
 
 def abandoned_decisions(rows: Iterable[Mapping[str, Any]]) -> set[str]:

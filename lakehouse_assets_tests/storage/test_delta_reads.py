@@ -8,30 +8,32 @@ from lakehouse_assets.storage import delta_reads, delta_writes
 from lakehouse_assets.storage.delta_reads import read_windows
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
+COLUMNS = "text string, p_extracted_at timestamp, n bigint"
 
 
+@pytest.mark.parametrize("partitions", [["p_extracted_at"], []])
 @pytest.mark.parametrize("folder", ["plain", "a b c=é", "with [some] {of} them*"])
-def test_gives_what_delta_gives(spark, tmp_path, folder, monkeypatch):
+def test_gives_what_delta_gives(spark, tmp_path, folder, partitions, monkeypatch):
     path, hours = str(tmp_path / folder), [START + timedelta(hours=hour, microseconds=hour) for hour in range(3)]
     for hour, moment in enumerate(hours):
         rows = [("x", moment, hour)] if hour else [("it's", moment, 1), (None, moment, 2)]
-        schema = "text string, at timestamp, n bigint" if hour < 2 else "text string, at timestamp, n bigint, late string"
+        schema = COLUMNS if hour < 2 else f"{COLUMNS}, late string"
         cells = [(*row, "z") for row in rows] if hour == 2 else rows
-        delta_writes.append(spark.createDataFrame(cells, schema), path, partition_by=["at"])
-    delta_writes.append(spark.createDataFrame([("again", hours[0], 3)], "text string, at timestamp, n bigint"), path)
+        delta_writes.append(spark.createDataFrame(cells, schema), path, partition_by=partitions)
+    delta_writes.append(spark.createDataFrame([("again", hours[0], 3)], COLUMNS), path)
     by_delta = spark.read.format("delta").load(path)
 
     def rows_of(frame, *moments):
-        return sorted((tuple(row) for row in frame.where(frame["at"].isin(list(moments))).collect()), key=repr)
+        return sorted((tuple(row) for row in frame.where(frame["p_extracted_at"].isin(list(moments))).collect()), key=repr)
 
     for moments in (hours[:1], hours[:2], hours[1:], hours):
-        read = read_windows(spark, path, "at", moments)
+        read = read_windows(spark, path, moments)
         assert read.schema == by_delta.schema
         assert rows_of(read, *moments) == rows_of(by_delta, *moments)
-    assert rows_of(read_windows(spark, path, "at", [START + timedelta(days=9)]), *hours) == rows_of(by_delta, *hours)
+    assert rows_of(read_windows(spark, path, [START + timedelta(days=9)]), *hours) == rows_of(by_delta, *hours)
     monkeypatch.setattr(delta_reads, "MOST_FILES", 1)
-    assert rows_of(read_windows(spark, path, "at", hours), *hours) == rows_of(by_delta, *hours)
+    assert rows_of(read_windows(spark, path, hours), *hours) == rows_of(by_delta, *hours)
     if folder == "plain":
         spark.sql(f"DELETE FROM delta.`{path}` WHERE text = 'again'")
         monkeypatch.setattr(delta_reads, "MOST_FILES", 32)
-        assert len(rows_of(read_windows(spark, path, "at", hours[:1]), hours[0])) == 2
+        assert len(rows_of(read_windows(spark, path, hours[:1]), hours[0])) == 2

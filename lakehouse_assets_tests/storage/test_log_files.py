@@ -119,25 +119,6 @@ def test_large_files_are_read_by_a_filter(lake: Settings, reads: list[str], monk
     assert (numbers(lake), numbers(lake), reads) == ([1, 2], [1, 2], ["all", "all"])
 
 
-def test_what_is_decoded_once_cannot_be_changed_by_its_reader(lake: Settings) -> None:
-    calls = []
-
-    def decode(rows: list[dict[str, Any]]) -> list[int]:
-        calls.append(len(rows))
-        return [row["n"] for row in rows]
-
-    def decoded(table: str = "a") -> list[int]:
-        return sorted(LOG.read_as(lake, decode, ["n"], [("table", "=", table)]))
-
-    assert decoded() == []
-    add(lake, 1)
-    LOG.read_as(lake, decode, ["n"], [("table", "=", "a")]).append(99)
-    assert (decoded(), decoded("b"), decoded()) == ([1], [], [1])
-    add(lake, 2)
-    assert decoded() == [1, 2]
-    assert calls.count(1) == 1
-
-
 def test_the_newest_are_kept() -> None:
     newest = NewestValues[str](5, len)
     for key, value in (("a", "aa"), ("b", "bb")):

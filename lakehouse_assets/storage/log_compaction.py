@@ -1,0 +1,87 @@
+"""The small files of a log, merged into few, and old versions of it removed. No JVM.
+
+Belongs here: when and how. Does not: which logs there are (operations/maintain).
+
+A stream adds a few files to each log every few seconds. The rows stay as they are.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import WriterProperties
+
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.leases.guards import commit_properties
+from lakehouse_assets.storage.log_table import LogTable
+from lakehouse_assets.storage.opened_tables import open_to_change
+
+# Fewer small files are left as they are.
+FEW_FILES = 50
+# A file of this size is not merged again, so that a compaction costs the same after a year.
+LARGE_BYTES = 32 << 20
+# Of a merged file: what a filter by window or number does not select is not decoded.
+ROWS_TOGETHER = 5_000
+# What a reader has opened is read within seconds.
+HOURS_KEPT = 1
+PROPERTIES = {"delta.deletedFileRetentionDuration": f"interval {HOURS_KEPT} hours"}
+# Under leases, old commits have the number of the last lease.
+UNLEASED = {"delta.logRetentionDuration": "interval 1 days"}
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """One log: a table's live files before and after."""
+
+    log: str
+    files_before: int
+    files_after: int
+
+
+def compact_log(settings: Settings, log: LogTable, table: str) -> Compacted | None:
+    """Merge a table's small files of a log; None if they are few. The caller holds the table's lock or lease."""
+    path = log.path(settings)
+    if not delta.exists(path) or _count_small(path, table) <= FEW_FILES:
+        return None
+    with log.lock(settings):
+        return _compact(settings, path, log.name, table)
+
+
+def compact_table(settings: Settings, path: str) -> Compacted | None:
+    """Merge the small files of a table that is written without a JVM, as `baseline/<table>` is; None if they are few."""
+    if not delta.exists(path) or _count_small(path, None) <= FEW_FILES:
+        return None
+    return _compact(settings, path, path.rsplit("/", 2)[-2], None)
+
+
+def _compact(settings: Settings, path: str, name: str, table: str | None) -> Compacted:
+    opened, before = open_to_change(path), _count_files(path, table)
+    wanted = PROPERTIES if settings.is_leased else PROPERTIES | UNLEASED
+    missing = {key: value for key, value in wanted.items() if opened.metadata().configuration.get(key) != value}
+    if missing:
+        opened.alter.set_table_properties(missing, commit_properties=commit_properties(path))
+    opened.optimize.compact(
+        partition_filters=[("table", "=", table)] if table else None,
+        target_size=LARGE_BYTES,
+        writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_TOGETHER),
+        commit_properties=commit_properties(path),
+    )
+    opened.vacuum(HOURS_KEPT, dry_run=False, enforce_retention_duration=False, commit_properties=commit_properties(path))
+    opened.create_checkpoint()
+    opened.cleanup_metadata()
+    return Compacted(name, before, _count_files(path, table))
+
+
+def _files(path: str, table: str | None) -> pa.Table:
+    files = delta.row_counts(path)
+    if table is None:
+        return files
+    return files.filter(pa.array([name == table for name in files["partition.table"].to_pylist()], pa.bool_()))
+
+
+def _count_files(path: str, table: str | None) -> int:
+    return _files(path, table).num_rows
+
+
+def _count_small(path: str, table: str | None) -> int:
+    return sum(size < LARGE_BYTES for size in _files(path, table)["size_bytes"].to_pylist())
