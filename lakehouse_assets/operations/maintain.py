@@ -46,7 +46,8 @@ def maintain(run: Run) -> list[Maintained]:
     with completed_before(run):
         paths = {layer: _real(run.path(layer)) for layer in LAYERS}
         maintained = [_maintain(run, layer, path) for layer, path in paths.items() if delta.exists(path)]
-        compact_logs(run)
+        if run.spec.extraction.shares_partitions:  # else they are few
+            compact_logs(run)
         return maintained
 
 

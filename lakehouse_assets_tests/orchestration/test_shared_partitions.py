@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse_assets.cli.heal import stream_rows
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
@@ -21,16 +22,19 @@ from lakehouse_assets.orchestration.assets.partition_checks import partition_res
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.assets.partitions import partition_key, partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
+from lakehouse_assets.orchestration.healing.overdue import report_overdue
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.shared_partitions import partition_requests
 from lakehouse_assets.orchestration.healing.source_state import poll_sources
 from lakehouse_assets.orchestration.healing.source_versions import recorded_versions, version_tags
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
 from lakehouse_assets.pipeline.stream import publish_next
+from lakehouse_assets.queries.stream_lag import read_lag
 from lakehouse_assets.sources import open_feed
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.source_positions import record_positions
 from lakehouse_assets_tests.e2e.world import World
-from lakehouse_assets_tests.support import runner
+from lakehouse_assets_tests.support import lake_settings, runner
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 SILVER = dg.AssetKey("silver_readings")
@@ -234,3 +238,28 @@ def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source
         False, False, False,
     ]  # fmt: skip
     assert world.run().ranges == []
+
+
+def test_a_stream_that_is_behind_has_a_row_and_is_overdue(tmp_path):
+    table = streamed()
+    late = table.model_copy(update={"extraction": table.extraction.model_copy(update={"overdue_after": "10m"})})
+    settings = lake_settings(tmp_path)
+    folder = Path(settings.landing) / "readings"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("id,at,value\n")
+    instance, now = dg.DagsterInstance.ephemeral(), START + timedelta(minutes=9)
+    [row] = stream_rows(settings, [late, spec()], now, full=False)
+    assert row["next"] == "1 files wait; no window was taken yet"
+    position = open_feed(late, settings).next_position({}, now)
+    assert position
+    record_positions(settings, late.name, {late.extraction.window_at(START): position}, "run", START)
+    lag = read_lag(settings, late, now)
+    assert (lag.waiting, lag.since, lag.newest) == (0, timedelta(minutes=9), late.extraction.window_at(START))
+    evaluations, overdue = report_overdue(instance, settings, [late], [late], {}, now)
+    assert (overdue, [e.passed for e in evaluations]) == ({"readings": ""}, [True])
+    evaluations, overdue = report_overdue(instance, settings, [late], [late], overdue, now + timedelta(minutes=2))
+    assert [e.passed for e in evaluations] == [False]
+    assert "nothing was taken for more than 10m: 0 files wait" in str(evaluations[0].description)
+    assert report_overdue(instance, settings, [late], [late], overdue, now + timedelta(minutes=3))[0] == []
+    [full] = stream_rows(settings, [late], now, full=True)
+    assert (full["waiting"], full["unit"], full["seconds_since_newest_window"]) == (0, "files", 540.0)

@@ -85,21 +85,8 @@ def _judge(
     # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
     known_windows = max(int(past.counts.max(initial=0)), learnt)
-    status: Status = "calibrated" if known_windows >= spec.hold_from else "calibrated_warn_only"
-    if known_windows < spec.warn_from:
-        status = "uncalibrated" if known_windows else "cold_start"
-    verdict = DriftVerdict(
-        status,
-        "pass",
-        "the batch has no rows to compare",
-        windows_known=known_windows,
-        windows_until_warn=max(0, spec.warn_from - known_windows),
-        windows_until_hold=max(0, spec.hold_from - known_windows),
-        results=tuple(results),
-        absent=tuple(key for key in baseline.keys if key[0] in declared and key not in keys),
-        statistics={r.key: dict(r.statistics) for r in results if r.statistics},
-        levels=spec.levels if isinstance(spec, StreamDriftSpec) else None,
-    )
+    verdict = _before_comparison(results, baseline, spec, known_windows)
+    status = verdict.status
     if not any(profile.rows for profile in profiles):
         return verdict
     if status == "cold_start":
@@ -124,6 +111,28 @@ def _judge(
     young = _find_young(results, past, baseline, spec) if verdict.calibrated else []
     more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
     return replace(verdict, message=verdict.message + more + messages.describe_unwatched(verdict.unwatched))
+
+
+def _before_comparison(
+    results: Sequence[FeatureResult], baseline: Baseline, spec: DriftSpec, known_windows: int
+) -> DriftVerdict:
+    """The verdict on a batch without rows, and what every other one has as well. ``known_windows``: with a statistic."""
+    status: Status = "calibrated" if known_windows >= spec.hold_from else "calibrated_warn_only"
+    if known_windows < spec.warn_from:
+        status = "uncalibrated" if known_windows else "cold_start"
+    declared, keys = {feature.name for feature in spec.features}, {result.key for result in results}
+    return DriftVerdict(
+        status,
+        "pass",
+        "the batch has no rows to compare",
+        windows_known=known_windows,
+        windows_until_warn=max(0, spec.warn_from - known_windows),
+        windows_until_hold=max(0, spec.hold_from - known_windows),
+        results=tuple(results),
+        absent=tuple(key for key in baseline.keys if key[0] in declared and key not in keys),
+        statistics={r.key: dict(r.statistics) for r in results if r.statistics},
+        levels=spec.levels if isinstance(spec, StreamDriftSpec) else None,
+    )
 
 
 def _remaining_time(history: StatisticHistory, spec: DriftSpec, window: Any) -> timedelta:

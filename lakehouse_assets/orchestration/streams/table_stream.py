@@ -4,6 +4,7 @@ Belongs here: the trigger, what is tried again and when, what is new since the l
 window's way (pipeline), or Dagster (report).
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,6 +14,8 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.operations.maintain import compact
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.stream import publish_next, publish_windows, refuse_other_source, unfinished_windows
 from lakehouse_assets.settings import Settings
@@ -23,8 +26,11 @@ from lakehouse_assets.storage.source_positions import read_positions
 # Between two looks at a source in which nothing has arrived.
 POLL = timedelta(seconds=0.5)
 FIRST_RETRY, LAST_RETRY = timedelta(seconds=1), timedelta(seconds=60)
+# Each window leaves small files in every table and log: they are merged after so many windows.
+COMPACT_EVERY = 200
 # Windows that a killed run left go through the gate together, at most so many at once.
 MOST_TOGETHER = 50
+log = logging.getLogger("lakehouse.stream")
 MakeRun = Callable[[TableSpec, Mapping[str, Sequence[str]]], Run]
 
 
@@ -76,9 +82,18 @@ class TableStream:
             self.feed.close()
             raise
         self.failures = 0
-        self.windows += len(published)
+        self._count(run, len(published))
         self.is_urgent |= any(decision.verdict != "published" for decision in published.values())
         return published
+
+    def _count(self, run: Run, windows: int) -> None:
+        """Count windows, and merge small files when it is time. Where that fails, it is tried again after the next windows."""
+        before, self.windows = self.windows, self.windows + windows
+        if self.windows // COMPACT_EVERY > before // COMPACT_EVERY:
+            try:
+                compact(run)
+            except LakehouseError as error:
+                log.warning("%s: its small files are merged later: %s", self.spec.name, error)
 
     def _finish(self, run: Run) -> dict[Window, Decision]:
         refuse_other_source(run)
