@@ -40,6 +40,8 @@ EXCEPTIONS = {
     "replay": "writes nothing but staging",
     "find_other_verdicts": "`replay`, of several decisions",
     "maintain_gold": "the steps of `maintain`, on another table",
+    "compact": "the compactions of `maintain`",
+    "compact_logs": "a part of `maintain` and `compact`",
     "apply_once": "a part of `pin`, `unpin`, `reset` and `seed`",
     "forget": "`reset`, of a guard",
     "restore_extractions": "a part of `restore_logs`",
