@@ -8,10 +8,10 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # What needs no Spark, and one story on Dagster, Spark and Delta.
 QUICK := $(addprefix lakehouse_assets_tests/,checks contracts decisions reports e2e/test_run_checks.py)
 SEED ?= $(shell git rev-parse HEAD)
-.PHONY: wheel help setup demo dev check test test-slice test-all lint ruff types imports bench chaos clean-data
+.PHONY: wheel help setup demo demo-stream dev check test test-slice test-all lint ruff types imports bench chaos clean-data
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## create the environment only
 
@@ -20,6 +20,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
 
 demo: setup ## the example on real weather data, from files to gold, in the terminal
 	@$(PY) scripts/demo.py
+
+demo-stream: setup ## a stream of readings through Kafka, with the faulty barometer, in the terminal: seven minutes
+	@$(PY) scripts/demo_stream.py
 
 dev: setup ## Dagster's UI on port 3000 of this machine, with the daemon, everything on
 	@$(PY) scripts/dev.py
@@ -61,5 +64,5 @@ wheel: setup ## the package as a wheel in dist/, without the example's tables
 	@ls dist/*.whl
 
 clean-data: ## delete data/lake, Dagster's history and the landed example; other landed files stay
-	rm -rf data/lake data/dagster $(patsubst data/examples/%/,data/landing/%,$(wildcard data/examples/*/))
+	rm -rf data/lake data/stream data/dagster $(patsubst data/examples/%/,data/landing/%,$(wildcard data/examples/*/))
 	@rmdir --ignore-fail-on-non-empty data/landing 2>/dev/null || true
