@@ -22,6 +22,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.events.log import EventLogEntry
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 from dagster._core.execution.execute_in_process import core_execute_in_process
+from dagster._core.instance.utils import RUNLESS_RUN_ID
 from dagster._core.storage import dagster_run
 from dagster._core.storage import tags as run_tags
 from dagster._core.storage.event_log import schema as event_tables
@@ -141,15 +142,25 @@ def store_partition_results(context: Any, results: Sequence[PartitionResult]) ->
 
 
 def report_partition_results(instance: dg.DagsterInstance, results: Sequence[PartitionResult]) -> None:
-    """Report these results outside a run, one by one. Of a check that did not look, nothing is reported."""
+    """Report these results outside a run, one by one. Of a check that did not look, nothing is reported.
+
+    Dagster stores one result of a check, a partition and a run; without a run, the second would be refused. The older one goes.
+    """
     keys = {each.check.asset_key: set[str]() for each in results}
     for each in results:
         keys[each.check.asset_key].add(each.partition)
     targets = {asset: _last_materializations(instance, asset, partitions) for asset, partitions in keys.items()}
+    storage, older = instance.event_log_storage, event_tables.AssetCheckExecutionsTable
     for each in results:
-        if each.result is not None:
-            target = targets[each.check.asset_key].get(each.partition)
-            instance.report_runless_asset_event(_evaluation(each, each.result, target))
+        if each.result is None:
+            continue
+        if isinstance(storage, sql_event_log.SqlEventLogStorage):
+            values = (each.check.asset_key.to_string(), each.check.name, RUNLESS_RUN_ID, each.partition)
+            conditions = [older.c[name] == value for name, value in zip(RESULT_KEY, values, strict=True)]
+            with storage.index_connection() as connection:
+                connection.execute(older.delete().where(*conditions))
+        target = targets[each.check.asset_key].get(each.partition)
+        instance.report_runless_asset_event(_evaluation(each, each.result, target))
 
 
 def _evaluation(each: PartitionResult, result: dg.AssetCheckResult, target: Any) -> dg.AssetCheckEvaluation:

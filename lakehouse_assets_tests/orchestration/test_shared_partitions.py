@@ -234,8 +234,14 @@ def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source
     assert part == "2024-06-01-00:00"
     assert (metadata["windows"].value, metadata["rows_published"].value, metadata["rows_quarantined"].value) == (3, 2, 1)
     assert not check_of(world, "possible", part).passed
+    # Reported anew as often as windows come, for ever.
+    land(world, 60, 7)
+    assert publish_next(runner(spark, world.settings, streamed()), feed)
+    report_partitions(world.instance, world.settings, streamed(), windows[:1])
+    assert materialized(world)[part]["windows"].value == 4
+    assert check_of(world, "possible", part).description.startswith("2024-06-01-00:00: failed in 1 of 4 window(s)")
     assert [status.is_pending for status in read_statuses(world.instance, world.settings, streamed(), datetime.now(UTC))] == [
-        False, False, False,
+        False, False, False, False,
     ]  # fmt: skip
     assert world.run().ranges == []
 
