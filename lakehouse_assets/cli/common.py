@@ -51,7 +51,10 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool = False, empty: str = "")
     if not rows:
         out.print(empty)
         return
-    header, cells = [escape_controls(name) for name in rows[0]], [[_cell(value) for value in row.values()] for row in rows]
+    header, cells = (
+        [escape_controls(name) for name in rows[0]],
+        [[_cell(value, name) for name, value in row.items()] for row in rows],
+    )
     if (lines := plain_lines(header, cells, out.width)) is not None:
         out.print(Text(lines[0], style="bold", no_wrap=True))
         out.print(Text("\n".join(lines[1:]), no_wrap=True))
@@ -73,7 +76,9 @@ def show_lines(lines: Iterable[str]) -> None:
         out.print(line, highlight=False, soft_wrap=True)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, column: str = "") -> str:
+    if isinstance(value, datetime) and column == "window" and (value.second or value.microsecond):
+        return f"{value:%Y-%m-%d-%H:%M:%S}.{value.microsecond // 1000:03}"  # a stream's window, by its key
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}" if value.hour == value.minute == 0 else f"{value:%Y-%m-%d %H:%M}"
     return "" if value is None else escape_controls(str(value))

@@ -44,7 +44,10 @@ def window_asset_selection(specs: Iterable[TableSpec]) -> dg.AssetSelection:
 def read_statuses(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowStatus]:
     """Return the status of each closed window of a table, oldest first."""
     facts = read_facts(instance, settings, spec, now)
-    return window_statuses(facts, now, spec.extraction.retries, spec.extraction.lookback)
+    statuses = window_statuses(facts, now, spec.extraction.retries, spec.extraction.lookback)
+    if spec.extraction.stream:  # a window of a millisecond is always read after its end
+        return [replace(status, states=tuple(state for state in status.states if state != "late")) for status in statuses]
+    return statuses
 
 
 def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowFacts]:
