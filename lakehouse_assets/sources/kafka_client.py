@@ -55,13 +55,15 @@ class Topic:
 
     def offsets_at(self, moment: datetime) -> Offsets:
         """Return the offset of each partition's first message at this time or later; a partition without one is left out."""
-        if moment not in self._offsets_by_time:
+        offsets = self._offsets_by_time.get(moment, {})
+        # A partition that has no such message may have one by now, and the topic more partitions.
+        if not offsets.keys() >= set(self.partitions):
             milliseconds = round(moment.timestamp() * 1000)
             partitions = [TopicPartition(self._name, p, milliseconds) for p in self.partitions]
             with _source_errors(self._name):
-                offsets = self._consumer.offsets_for_times(partitions, timeout=SECONDS)
-            self._offsets_by_time[moment] = {each.partition: each.offset for each in offsets if each.offset >= 0}
-        return self._offsets_by_time[moment]
+                answers = self._consumer.offsets_for_times(partitions, timeout=SECONDS)
+            offsets = self._offsets_by_time[moment] = {each.partition: each.offset for each in answers if each.offset >= 0}
+        return offsets
 
 
 @contextmanager

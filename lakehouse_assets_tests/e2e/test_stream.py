@@ -158,6 +158,22 @@ def test_an_error_is_tried_again_later_and_what_is_on_record_first(spark, broker
     stream.feed.close()
 
 
+def test_messages_that_come_after_the_first_look_are_taken(spark, broker, topic, on):
+    """The stream is there before its topic has anything; then one partition has a message, and later the other."""
+    spec, sent = table(topic), []
+    stream, run = TableStream(spec, on, {}, streamed.START), runner(spark, on, spec)
+    assert stream.take_turn(lambda *_: run, streamed.START) == {}
+    assert stream.take_turn(lambda *_: run, streamed.START) == {}
+    for sensor in (0, 1):
+        send(broker, topic, [reading(sensor, 5)])
+        sent.append(reading(sensor, 5))
+        assert stream.feed.waiting(read_positions(on, "readings"), streamed.START).number == 1
+        assert len(stream.take_turn(lambda *_: run, streamed.START)) == 1
+    assert streamed.silver(on) == streamed.oracle(sent)
+    assert streamed.bronze_offsets(on) == streamed.all_offsets(sent)
+    stream.feed.close()
+
+
 def test_a_topic_with_more_partitions_is_read_from_their_first_message(spark, broker, topic, on):
     spec = table(topic)
     send(broker, topic, [reading(0, 1), reading(1, 2)])
