@@ -20,11 +20,11 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from script_exit import exit_with
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from lakehouse_assets.errors import LakehouseError  # noqa: E402
 from lakehouse_assets.settings import Settings  # noqa: E402
 from lakehouse_assets.sources import open_feed  # noqa: E402
 from lakehouse_assets.storage.source_positions import read_positions  # noqa: E402
@@ -80,7 +80,9 @@ def main() -> int:
 def make_project(folder: Path) -> Path:
     """Make the project with its one table."""
     folder.mkdir(parents=True)
-    subprocess.run([LAKEHOUSE, "new", "weather_stream"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    # Its Dagster home is its own, and not that of this checkout.
+    own = {name: value for name, value in os.environ.items() if name not in ("DAGSTER_HOME", "LAKEHOUSE_PROJECT")}
+    subprocess.run([LAKEHOUSE, "new", "weather_stream"], cwd=folder, env=own, check=True, stdout=subprocess.DEVNULL)
     project = folder / "weather_stream"
     table = project / "src" / "weather_stream" / "defs" / TABLE
     shutil.copytree(DEMO, table)
@@ -138,8 +140,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except LakehouseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    exit_with(main)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lakehouse_assets.errors import LakehouseError
+from script_exit import exit_with
+
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import require_java
 
@@ -55,8 +56,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except LakehouseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    exit_with(main)

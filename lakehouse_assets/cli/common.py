@@ -51,10 +51,8 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool = False, empty: str = "")
     if not rows:
         out.print(empty)
         return
-    header, cells = (
-        [escape_controls(name) for name in rows[0]],
-        [[_cell(value, name) for name, value in row.items()] for row in rows],
-    )
+    header = [escape_controls(name) for name in rows[0]]
+    cells = [[_cell(value, name) for name, value in row.items()] for row in rows]
     if (lines := plain_lines(header, cells, out.width)) is not None:
         out.print(Text(lines[0], style="bold", no_wrap=True))
         out.print(Text("\n".join(lines[1:]), no_wrap=True))

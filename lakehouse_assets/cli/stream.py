@@ -12,6 +12,8 @@ from lakehouse_assets.cli import common
 from lakehouse_assets.errors import RefusedError, RunFailedError, SourceError
 from lakehouse_assets.settings import Settings
 
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
 
 def stream(
     tables: Annotated[
@@ -51,9 +53,6 @@ def stream(
         kinds = {type(error) for error in service.failures.values()}
         kind = SourceError if kinds == {SourceError} else RunFailedError
         raise kind("\n".join(f"{name}: {error}" for name, error in sorted(service.failures.items())))
-
-
-STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 def _streams(names: list[str]) -> list[str]:

@@ -156,7 +156,8 @@ def _bounds(decision: Decision) -> tuple[datetime | None, datetime | None]:
         return None, None
     # By the cadence of its rule set: the table may have another one today, or be gone. A guard has no extraction.
     rules = json.loads(decision.ruleset)
-    cadence = rules.get("extraction", rules).get("cadence")
+    extraction = rules.get("extraction", rules)
+    cadence = "moment" if extraction.get("stream") else extraction.get("cadence")
     if cadence is None:
         return decision.p_extracted_at, None
     window = window_at(decision.p_extracted_at, cadence)

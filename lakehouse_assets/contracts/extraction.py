@@ -25,6 +25,8 @@ from lakehouse_assets.contracts.windows import (
     window_start,
 )
 
+# What short windows share in Dagster.
+NOUNS = {"hourly": "an hour", "daily": "a day"}
 Moment = Annotated[
     datetime, BeforeValidator(lambda v: as_utc(v) if isinstance(v, date | datetime) else v), AfterValidator(as_utc)
 ]
@@ -97,8 +99,11 @@ class ExtractionSpec(StrictModel):
             raise ValueError(f"start: the windows of a {self.cadence} table start at midnight (UTC)")
         if self.cadence == "monthly" and self.start.day != 1:
             raise ValueError("start: the windows of a monthly table start on the first of a month")
-        if PARTITIONS.get(self.cadence) == "daily" and (self.start.hour or (self.end and as_utc(self.end).hour)):
+        if PARTITIONS.get(self.cadence) == "daily" and self.start.hour:
             raise ValueError(f"start: {self.cadence} windows share the partition of a day; start at midnight (UTC)")
+        shared = PARTITIONS.get(self.cadence)
+        if shared and self.end and window_start(as_utc(self.end), shared) != self.end:
+            raise ValueError(f"end: {self.cadence} windows share the partition of {NOUNS[shared]}; end with one")
         if self.stream and self.cadence not in ("hourly", "daily"):
             raise ValueError("cadence: a stream's windows share the partition of an hour or a day; use hourly or daily")
         if self.stream and self.mode == "snapshot":

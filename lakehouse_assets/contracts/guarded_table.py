@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
 from lakehouse_assets.contracts.mistakes import TableName
 from lakehouse_assets.contracts.table_contract import AlertSpec
+from lakehouse_assets.contracts.windows import MINUTES
 
 # Results that a guard has besides its checks.
 HISTORY, COLUMNS, WINDOWS = "table_history", "table_columns", "table_windows"
@@ -118,8 +119,9 @@ class GuardSpec(FrameRules):
         if column is None or column.type not in TIMES:
             problem = "it is not declared there" if column is None else f"it is declared as {column.type}"
             raise ValueError(f"windows.column: {windows.column}: declare it in `columns` as {' or '.join(TIMES)}; {problem}")
-        if column.type == "date" and windows.cadence == "hourly":
-            raise ValueError(f"windows.cadence: hourly: the date {windows.column} has no hours; choose daily or longer")
+        if column.type == "date" and windows.cadence in (*MINUTES, "hourly"):
+            shorter = f"windows.cadence: {windows.cadence}"
+            raise ValueError(f"{shorter}: the date {windows.column} has no hours; choose daily or longer")
         if self.start is not None:
             raise ValueError("start: it counts versions; with `windows`, the first day is `windows.start`")
         if self.publish and self.key and windows.column not in self.key:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
-from lakehouse_assets.contracts.windows import Cadence, next_start, window_start
+from lakehouse_assets.contracts.windows import MINUTES, Cadence, next_start, window_start
 from lakehouse_assets.decisions.guard import Event
 from lakehouse_assets.decisions.guard_windows import Scanned, covered_windows
 from lakehouse_assets.errors import SourceError, java_causes
@@ -158,7 +158,11 @@ def windows_in(rows: DataFrame, windows: GuardWindows) -> set[datetime]:
     """Return the starts of the windows that rows lie in. Reads the column of time alone."""
     time = F.col(identifier(windows.column)).cast("timestamp")
     within = (time >= F.expr(literal(EARLIEST))) & (time < F.expr(literal(LATEST)))
-    start = F.unix_seconds(F.date_trunc(UNITS[windows.cadence], time)).alias("start")
+    seconds = F.unix_seconds(time)
+    if (minutes := MINUTES.get(windows.cadence)) is not None:
+        start = (seconds - F.pmod(seconds, F.lit(60 * minutes))).alias("start")
+    else:
+        start = F.unix_seconds(F.date_trunc(UNITS[windows.cadence], time)).alias("start")
     return {datetime.fromtimestamp(row["start"], UTC) for row in rows.where(within).select(start).distinct().collect()}
 
 

@@ -23,7 +23,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS
 from lakehouse_assets.storage.lock import table_lock
-from lakehouse_assets.storage.log_compaction import FEW_FILES, Compacted, compact_log, compact_table
+from lakehouse_assets.storage.log_compaction import FEW_FILES, LARGE_BYTES, Compacted, compact_log, compact_table
 from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS
 from lakehouse_assets.storage.source_positions import POSITIONS
 
@@ -67,6 +67,9 @@ def compact(run: Run) -> list[Compacted]:
     between two windows. What a killed run left is finished first.
     """
     with completed_before(run):
+        # A file of this size is not merged again: every merge leaves the old files until they are vacuumed.
+        for name in ("minFileSize", "maxFileSize"):
+            run.spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(LARGE_BYTES))
         for layer in LAYERS:
             path = _real(run.path(layer))
             if delta.exists(path) and _files(path) > FEW_FILES and WINDOW not in delta.snapshot(path).partitions:

@@ -47,7 +47,7 @@ class FilesFeed:
 
     def __init__(self, source: FilesSource, stream: StreamSpec, landing: str) -> None:
         self._source, self._stream, self._landing = source, stream, Landing(landing)
-        self._starts: dict[datetime, None] = {}
+        self._starts: set[datetime] = set()
         self._recorded: set[FileState] = set()
         self._first_polls: dict[FileState, datetime] = {}
 
@@ -68,9 +68,9 @@ class FilesFeed:
         """As `Feed`. Nothing is open."""
 
     def _waiting(self, recorded: Mapping[datetime, str], now: datetime) -> list[FileState]:
-        for start in recorded.keys() - self._starts.keys():
+        for start in recorded.keys() - self._starts:
             self._recorded.update(position_from_text(recorded[start]))
-            self._starts[start] = None
+            self._starts.add(start)
         files = self._landing.matching_files(self._source.pattern, window_at(now, "moment"))
         if self._source.settled is not None and self._source.settled.rename:
             files = without_temporary(files)

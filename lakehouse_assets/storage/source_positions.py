@@ -11,6 +11,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.folded_log import Rows, read_folded
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 
 POSITIONS = LogTable(
@@ -20,9 +21,31 @@ POSITIONS = LogTable(
 
 def read_positions(settings: Settings, table: str) -> dict[datetime, str]:
     """Return a table's recorded positions by window start. No JVM."""
-    logged = POSITIONS.read(settings, filters=[("table", "=", table)])
-    rows = sorted(logged, key=lambda row: row["recorded_at"], reverse=True)
-    return {row["p_extracted_at"]: row["position"] for row in rows}
+    columns = ["p_extracted_at", "position", "recorded_at"]
+    return read_folded(POSITIONS.path(settings), table, columns, _Positions, lambda fold: fold.texts())
+
+
+class _Positions:
+    """Each window's first position, with the time when it was recorded."""
+
+    def __init__(self, rows: Rows, files: Sequence[str]) -> None:
+        self._by_start: dict[datetime, tuple[datetime, str]] = {}
+        self.add(rows, files)
+
+    def add(self, rows: Rows, _: Sequence[str]) -> bool:
+        """Add those of more rows."""
+        for row in rows:
+            start, at = row["p_extracted_at"], row["recorded_at"]
+            if start not in self._by_start or at <= self._by_start[start][0]:
+                self._by_start[start] = at, row["position"]
+        return True
+
+    def texts(self) -> dict[datetime, str]:
+        """Return the positions by window start."""
+        return {start: text for start, (_, text) in self._by_start.items()}
+
+    def __len__(self) -> int:
+        return len(self._by_start)
 
 
 def measure_positions(

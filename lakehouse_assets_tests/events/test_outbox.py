@@ -68,6 +68,12 @@ def test_a_window_s_end_is_that_of_the_cadence_it_was_judged_by():
         1, p_extracted_at=datetime(2024, 2, 1, tzinfo=UTC), ruleset='{"extraction": {"cadence": "monthly"}}'
     )
     assert read_event(monthly)["window_end"] == "2024-03-01T00:00:00Z"
+    streamed = applied_decision(
+        1,
+        p_extracted_at=datetime(2024, 2, 1, 13, 0, 5, 123_000, tzinfo=UTC),
+        ruleset='{"extraction": {"cadence": "hourly", "stream": {"trigger": "5s"}}}',
+    )
+    assert read_event(streamed)["window_end"] == "2024-02-01T13:00:05.124000Z"
 
 
 def test_gold_has_no_window():

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pydantic import ValidationError
 
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
@@ -176,6 +177,19 @@ def test_windows_are_what_an_oracle_makes_of_random_versions(seed, feed, spark, 
                 oracle.rows.loc[chosen, "amount"] = 7.0
         if number == 5:
             spark_table.run("OPTIMIZE {T}")
+
+
+@pytest.mark.parametrize("cadence", ["1min", "5min", "15min"])
+def test_windows_of_minutes_begin_with_the_hour(cadence, spark, settings, tmp_path):
+    path, minutes = tmp_path / "theirs", int(cadence.removesuffix("min"))
+    rows = [(n, 1.0, at(1, 1).replace(minute=n, second=59)) for n in (0, 4, 5, 14, 15, 59)]
+    write(path, *rows)
+    new = judge(spark, settings, windows_guard(path, windows={"cadence": cadence}))
+    windows = [d for d in new if d.counts.rows_in and d.p_extracted_at.date() == date(2024, 5, 1)]
+    expected = sorted({row[2].replace(minute=row[2].minute // minutes * minutes, second=0) for row in rows})
+    assert [d.p_extracted_at for d in windows if d.p_extracted_at.second == 0] == expected
+    with pytest.raises(ValidationError, match=f"windows.cadence: {cadence}: the date at has no hours"):
+        windows_guard(path, windows={"cadence": cadence}, columns={**COLUMNS, "at": "date"})
 
 
 @pytest.mark.exhaustive(seconds=90)

@@ -12,13 +12,15 @@ import dagster as dg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from lakehouse_assets.cli.heal import stream_rows
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.orchestration.assets.partition_checks import partition_result
+from lakehouse_assets.orchestration.assets.partition_checks import MOST_LOOKED_AT, count_unseen, looked_at, partition_result
+from lakehouse_assets.orchestration.assets.partition_metadata import silver_partition
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.assets.partitions import partition_key, partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
@@ -34,6 +36,7 @@ from lakehouse_assets.sources import open_feed
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.source_positions import record_positions
 from lakehouse_assets_tests.e2e.world import World
+from lakehouse_assets_tests.logbook import decided
 from lakehouse_assets_tests.support import lake_settings, runner
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -124,6 +127,33 @@ def test_a_check_of_a_partition_fails_if_it_fails_in_one_window():
     assert passed.passed
     assert partition_result("p", [(minute(10), "skipped")], 1) == "skipped"
     assert partition_result("p", [], 0) == "nothing arrived"
+
+
+def test_many_warned_windows_never_hide_a_quarantined_one():
+    """More windows need a look than are looked at: the quarantined one is, and a check that was not seen has not passed."""
+    verdicts = ["quarantined", *["published_with_warnings"] * MOST_LOOKED_AT, "published"]
+    decisions = [decided(number, verdict=verdict) for number, verdict in enumerate(verdicts, 1)]
+    chosen = looked_at(decisions)
+    assert (len(chosen), chosen[0]) == (MOST_LOOKED_AT, decisions[0])
+    assert [d.number for d in chosen[1:3]] == [MOST_LOOKED_AT + 2, MOST_LOOKED_AT + 1]
+    assert count_unseen(decisions) == 2  # the oldest warned ones
+    assert count_unseen(decisions[:MOST_LOOKED_AT]) == 0
+    passed = dg.AssetCheckResult(passed=True, check_name="c", asset_key=SILVER, metadata={})
+    result = partition_result("p", [(minute(0), passed)], len(decisions), count_unseen(decisions))
+    assert result == "2 windows in which a check did not pass were too many to look at: `lakehouse verdicts` lists them"
+    by_start = {d.p_extracted_at: d for d in decisions if d.p_extracted_at}
+    listed = silver_partition(spec().extraction, [spec().extraction.window_at(start) for start in by_start], by_start)
+    assert "quarantined" in listed["not_plainly_published"].value.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("cadence", "end", "shared"), [("5min", "2024-05-01T13:30", "an hour"), ("15min", "2024-05-02T00:30", "a day")]
+)
+def test_an_end_within_a_partition_is_refused(cadence, end, shared):
+    with pytest.raises(ValidationError, match=f"end: {cadence} windows share the partition of {shared}; end with one"):
+        ExtractionSpec.model_validate({"cadence": cadence, "start": "2024-05-01", "end": end})
+    whole_partition = "2024-05-01T13:00" if cadence == "5min" else "2024-05-02"
+    assert ExtractionSpec.model_validate({"cadence": cadence, "start": "2024-05-01", "end": whole_partition}).end
 
 
 def materialized(world: World, layer: str = "silver") -> dict[str, Any]:

@@ -10,6 +10,7 @@ import dagster as dg
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.orchestration.assets.partition_metadata import by_need, needs_look
 from lakehouse_assets.reports.markdown import table
 
 # The decisions of a partition whose recorded checks are read: first those that are not plainly published, then the newest.
@@ -19,16 +20,21 @@ WindowResult = tuple[Window, dg.AssetCheckResult | str]
 
 
 def looked_at(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return at most `MOST_LOOKED_AT` of one partition's decisions: every check of the others is as in these, or passed."""
-    special = [decision for decision in decisions if decision.verdict != "published"][-MOST_LOOKED_AT:]
-    plain = [decision for decision in decisions if decision.verdict == "published"]
-    rest = MOST_LOOKED_AT - len(special)
-    return [*special, *(plain[-rest:] if rest else [])]
+    """Return at most `MOST_LOOKED_AT` of one partition's decisions."""
+    return by_need(decisions)[:MOST_LOOKED_AT]
 
 
-def partition_result(partition: str, results: Sequence[WindowResult], windows: int) -> dg.AssetCheckResult | str:
+def count_unseen(decisions: Sequence[Decision]) -> int:
+    """Return how many of one partition's decisions, in which some check did not pass, are too many to be looked at."""
+    return sum(needs_look(decision) for decision in by_need(decisions)[MOST_LOOKED_AT:])
+
+
+def partition_result(
+    partition: str, results: Sequence[WindowResult], windows: int, unseen: int = 0
+) -> dg.AssetCheckResult | str:
     """Return one check's result in a partition: failed if it fails in one window, with that of the newest such window; else
     passed if it passed in one; else why it did not look. ``results``: of the windows that were looked at, of all ``windows``.
+    ``unseen``: as `count_unseen`; with one of those, it has not passed.
     """
     judged = [(window, result) for window, result in sorted(results, key=lambda each: each[0]) if not isinstance(result, str)]
     if not judged:
@@ -36,6 +42,8 @@ def partition_result(partition: str, results: Sequence[WindowResult], windows: i
         return "; ".join(reasons) or "nothing arrived"
     failed = [(window, result) for window, result in judged if not result.passed]
     counts = {"windows": windows, "windows_looked_at": len(results), "windows_failed": len(failed)}
+    if not failed and unseen:
+        return f"{unseen} windows in which a check did not pass were too many to look at: `lakehouse verdicts` lists them"
     if not failed:
         newest = judged[-1][1]
         text = f"{partition}: passed in {len(judged)} window(s)"

@@ -45,17 +45,29 @@ def silver_partition(
         "dagster/partition_row_count": counts["rows_published"],
         **counts,
     }
-    special = [decision for decision in decided if decision.verdict != "published"]
-    if special:
-        metadata["not_plainly_published"] = _listing(extraction, special[-MOST_LISTED:])
-    metadata["newest_windows"] = _listing(extraction, decided[-NEWEST:])
+    if special := [decision for decision in by_need(decided) if decision.verdict != "published"]:
+        metadata["not_plainly_published"] = _listing(extraction, special[:MOST_LISTED])
+    metadata["newest_windows"] = _listing(extraction, decided[: -NEWEST - 1 : -1])
     return metadata
+
+
+def by_need(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return decisions of one partition in the order in which a person needs them: those that are not accepted, then those in
+    which some check did not pass, then the others, the newest first. ``decisions``: oldest first.
+    """
+    newest_first = decisions[::-1]
+    return sorted(newest_first, key=lambda decision: (decision.accepted, not needs_look(decision)))
+
+
+def needs_look(decision: Decision) -> bool:
+    """Whether some check of its batch did not pass."""
+    return decision.verdict != "published" or bool(decision.reasons)
 
 
 def _listing(extraction: ExtractionSpec, decisions: Sequence[Decision]) -> dg.MetadataValue:
     header = ("window", "verdict", "rows in", "published", "superseded", "quarantined", "discarded", "why")
     rows = []
-    for decision in reversed(decisions):
+    for decision in decisions:
         if decision.p_extracted_at is not None:
             key = extraction.window_at(decision.p_extracted_at).key
             why = "; ".join(dict.fromkeys(f"{reason.check}: {reason.message}" for reason in decision.reasons))

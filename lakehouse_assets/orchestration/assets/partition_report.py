@@ -34,11 +34,13 @@ def windows_beside(settings: Settings, spec: TableSpec, windows: Collection[Wind
 
 
 def partition_events(settings: Settings, spec: TableSpec, windows: Collection[Window]) -> list[dg.AssetMaterialization]:
-    """Return the materializations of bronze, silver and baseline of these windows' partitions, as the logs are now."""
+    """Return the materializations of bronze, silver and baseline of partitions, as the logs are now. ``windows``: all of these
+    partitions (`windows_beside`).
+    """
     current = _current(settings, spec)
     newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
     events = []
-    for part, some in windows_by_partition(spec.extraction, windows_beside(settings, spec, windows)).items():
+    for part, some in windows_by_partition(spec.extraction, windows).items():
         records = {window: newest[window.start] for window in some if window.start in newest}
         decided = [current[window.start] for window in some if window.start in current]
         metadata = {
@@ -55,10 +57,11 @@ def partition_events(settings: Settings, spec: TableSpec, windows: Collection[Wi
 
 def report_partitions(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, windows: Collection[Window]) -> None:
     """Report the partitions of these windows: materialized anew, with every check's result, and what is in quarantine."""
-    for event in partition_events(settings, spec, windows):
+    beside = windows_beside(settings, spec, windows)
+    for event in partition_events(settings, spec, beside):
         instance.report_runless_asset_event(event)
     # After the materializations, which the results are of.
-    report_partition_results(instance, window_results(spec, settings, windows_beside(settings, spec, windows), {}).results)
+    report_partition_results(instance, window_results(spec, settings, beside, {}).results)
     silver = asset_key(spec, f"silver_{spec.name}")
     instance.report_runless_asset_event(evaluation(silver, CHECK, quarantine_check_result(spec, settings)))
 

@@ -17,7 +17,7 @@ from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
-from lakehouse_assets.orchestration.assets.partition_checks import looked_at, partition_result
+from lakehouse_assets.orchestration.assets.partition_checks import count_unseen, looked_at, partition_result
 from lakehouse_assets.orchestration.assets.partitions import partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_spec
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
@@ -77,8 +77,8 @@ def window_results(
     decisions = logs.decisions(settings, spec.name)
     newest = ledger.newest_by_window(ledger.current_decisions(decisions).values())
     by_partition = windows_by_partition(spec.extraction, windows)
-    wanted = [looked_at([newest[w.start] for w in some if w.start in newest]) for some in by_partition.values()]
-    chosen = logs.with_evidence(settings, spec.name, [decision for some in wanted for decision in some])
+    decided = {part: [newest[w.start] for w in some if w.start in newest] for part, some in by_partition.items()}
+    chosen = logs.with_evidence(settings, spec.name, [d for some in decided.values() for d in looked_at(some)])
     by_start = {d.p_extracted_at: gate.masked_now(d, spec.checks, spec.pii_columns) for d in chosen}
     quarantined = {d.decision_id for d in ledger.quarantined_decisions(decisions)}
     values = failing_values(settings, spec, [d for d in chosen if d.decision_id in quarantined])
@@ -105,7 +105,7 @@ def window_results(
         for part, some in by_partition.items():
             if spec.extraction.shares_partitions:
                 of_windows = [(window, result_of(window)) for window in some if window.start in by_start]
-                result = partition_result(part, of_windows, sum(window.start in newest for window in some))
+                result = partition_result(part, of_windows, len(decided[part]), count_unseen(decided[part]))
             else:
                 result = result_of(some[0])
             if isinstance(result, str):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import overdue_windows
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.assets.metadata import evaluation
@@ -16,6 +17,7 @@ from lakehouse_assets.orchestration.healing import source_versions
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.queries.stream_lag import read_lag
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.source_positions import read_positions
 
 CHECK = "no_window_overdue"
 SHOWN = 10
@@ -38,38 +40,37 @@ def report_overdue(
     for spec in polled:
         if spec.name not in limited:
             continue
-        overdue, result = _overdue(instance, settings, spec, now)
-        reported[spec.name] = overdue
-        if overdue != before.get(spec.name):
+        windows = _overdue_windows(instance, settings, spec, now)
+        reported[spec.name] = f"{windows[0].key}..{windows[-1].key}" if windows else ""
+        if reported[spec.name] != before.get(spec.name):
+            result = _overdue_result(settings, spec, windows, now)
             evaluations.append(evaluation(source_versions.source_key(spec), CHECK, result))
     return evaluations, reported
 
 
-def _overdue(
-    instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime
-) -> tuple[str, dg.AssetCheckResult]:
-    """Return which windows are overdue, as text that changes with them ("": none), and the check's result."""
+def _overdue_windows(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[Window]:
+    """Return windows newer than all that have arrived and closed for longer than the table allows; none without a limit. Of a
+    stream: the newest one, if it began longer ago, or that of `extraction.start`. Asks no source.
+    """
     extraction, allowed = spec.extraction, spec.extraction.allowed_delay
     if allowed is None:
-        return "", _result("", "", 0)
+        return []
     if extraction.stream:
-        lag = read_lag(settings, spec, now)
-        overdue = f"after {lag.newest.key if lag.newest else 'start'}" if lag.since > allowed else ""
-        text = f"nothing was taken for more than {extraction.overdue_after}: {lag.describe()}"
-        return overdue, _result(overdue, text, int(bool(overdue)))
-    arrived = source_versions.recorded_versions(instance, spec)
-    windows = overdue_windows(extraction.windows(now), arrived, now, allowed)
-    overdue = f"{windows[0].key}..{windows[-1].key}" if windows else ""
-    names = first_of([window.key for window in windows], SHOWN)
-    return overdue, _result(overdue, f"{names}: not at the source {extraction.overdue_after} after the end", len(windows))
+        newest = extraction.window_at(max(read_positions(settings, spec.name), default=extraction.start))
+        return [newest] if now - newest.start > allowed else []
+    return overdue_windows(extraction.windows(now), source_versions.recorded_versions(instance, spec), now, allowed)
 
 
-def _result(overdue: str, late: str, windows: int) -> dg.AssetCheckResult:
+def _overdue_result(settings: Settings, spec: TableSpec, windows: Sequence[Window], now: datetime) -> dg.AssetCheckResult:
+    names, limit = first_of([window.key for window in windows], SHOWN), spec.extraction.overdue_after
+    late = f"{names}: not at the source {limit} after the end"
+    if windows and spec.extraction.stream:
+        late = f"nothing was taken for more than {limit}: {read_lag(settings, spec, now).describe()}"
     return dg.AssetCheckResult(
-        passed=not overdue,
+        passed=not windows,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=late if overdue else "every window that is due has arrived at the source",
-        metadata={"windows_overdue": windows},
+        description=late if windows else "every window that is due has arrived at the source",
+        metadata={"windows_overdue": len(windows)},
     )
 
 
@@ -77,7 +78,8 @@ def overdue_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefiniti
     """Return `no_window_overdue` of the source. The sensor `watch_sources` reports it; it can run in the UI as well."""
 
     def result(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        return _overdue(context.instance, settings, spec, datetime.now(UTC))[1]
+        now = datetime.now(UTC)
+        return _overdue_result(settings, spec, _overdue_windows(context.instance, settings, spec, now), now)
 
     description = f"The newest windows have arrived within {spec.extraction.overdue_after} after their end."
     return masked_check(source_versions.source_key(spec), CHECK, description, bool(spec.pii_columns), result)

@@ -12,8 +12,7 @@ from datetime import datetime
 import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import contiguous
-from lakehouse_assets.orchestration.assets.partitions import windows_by_partition
+from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.orchestration.healing.retries import run_request
 from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, source_key, version_tags
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
@@ -27,22 +26,24 @@ def partition_requests(
     of the source in this tick, which are not stored yet. A partition that runs now is requested by a later tick; the same
     versions of its windows are requested once.
     """
-    extraction, key = spec.extraction, source_key(spec)
-    statuses = read_statuses(instance, settings, spec, now)
-    recorded = recorded_versions(instance, spec)
-    by_key = windows_by_partition(extraction, [extraction.window(each) for each in recorded])
-    versions = {
-        part: version_tags(spec, {window.key: recorded[window.key] for window in windows})[VERSION_TAG]
-        for part, windows in by_key.items()
+    extraction, recorded = spec.extraction, recorded_versions(instance, spec)
+    steps: dict[Window, set[str]] = {}
+    fingerprints: dict[Window, dict[str, str]] = {}
+    for status in read_statuses(instance, settings, spec, now):
+        partition, key = extraction.partition(status.window), status.window.key
+        steps.setdefault(partition, set()).add(status.next_step)
+        if key in recorded:
+            fingerprints.setdefault(partition, {})[key] = recorded[key]
+    reported = {
+        extraction.partition_window(str(event.partition)): (event.tags or {})[VERSION_TAG]
+        for event in events
+        if event.asset_key == source_key(spec)
     }
-    reported = {str(e.partition): (e.tags or {})[VERSION_TAG] for e in events if e.asset_key == key}
-    versions |= reported
-    busy = {extraction.partition(status.window).key for status in statuses if status.next_step == "running"}
-    pending = {extraction.partition(status.window).key for status in statuses if status.next_step == "daemon"}
-    beyond = {extraction.partition(status.window).key for status in statuses if status.next_step == "lookback"}
-    wanted = (pending | (reported.keys() - beyond)) - busy
+    wanted = {partition for partition, of_windows in steps.items() if "daemon" in of_windows}
+    wanted |= {partition for partition in reported if "lookback" not in steps.get(partition, ())}
     requests = []
-    for partitions in contiguous(extraction.partition_window(part) for part in wanted):
-        text = "\0".join(f"{partition.key} {versions.get(partition.key, '')}" for partition in partitions)
+    for partitions in contiguous(partition for partition in wanted if "running" not in steps.get(partition, ())):
+        versions = [reported.get(each) or version_tags(spec, fingerprints.get(each, {}))[VERSION_TAG] for each in partitions]
+        text = "\0".join(f"{each.key} {version}" for each, version in zip(partitions, versions, strict=True))
         requests.append(run_request(spec, partitions, hashlib.sha256(text.encode()).hexdigest()[:16], {}))
     return requests

@@ -21,7 +21,7 @@ from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
-from lakehouse_assets.orchestration.assets.partition_report import partition_events
+from lakehouse_assets.orchestration.assets.partition_report import partition_events, windows_beside
 from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.assets.schema_checks import CHECK as SCHEMA_CHECK
 from lakehouse_assets.orchestration.assets.schema_checks import silver_schema_result
@@ -229,7 +229,7 @@ def _report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mappi
     silver, baseline_key = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
     reported = [window for window, decision in decisions.items() if _needs_report(context, run, window, decision)]
     if spec.extraction.shares_partitions:
-        for event in partition_events(run.settings, spec, reported):
+        for event in partition_events(run.settings, spec, windows_beside(run.settings, spec, reported)):
             context.log_event(event)
     for window in reported if not spec.extraction.shares_partitions else ():
         decision, part = decisions[window], partition_key(spec.extraction, window)

@@ -12,7 +12,7 @@ from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
-from lakehouse_assets.queries.stream_lag import read_lag
+from lakehouse_assets.queries.stream_lag import StreamLag, read_lag
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -25,17 +25,18 @@ def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: Tab
     reported = int(read_cursor(instance, cursor) or 0)
     new = [decision for decision in logs.decisions(settings, spec.name) if decision.number > reported]
     windows = sorted({spec.extraction.window_at(d.p_extracted_at) for d in new if d.p_extracted_at})
+    lag = read_lag(settings, spec, now, stream.feed)
     if windows:
         report_partitions(instance, settings, spec, windows)
-    instance.report_runless_asset_event(_progress(settings, stream, len(windows), now))
+    if windows or lag.waiting != 0:  # of a source that is silent, the last observation stays true
+        instance.report_runless_asset_event(_progress(stream, lag, len(windows)))
     if windows:
         write_cursors(instance, {cursor: str(max(decision.number for decision in new))})
     return len(windows)
 
 
-def _progress(settings: Settings, stream: TableStream, windows: int, now: datetime) -> dg.AssetObservation:
+def _progress(stream: TableStream, lag: StreamLag, windows: int) -> dg.AssetObservation:
     """Return an observation of bronze: what waits at the source. Dagster draws its numbers over time."""
-    lag = read_lag(settings, stream.spec, now, stream.feed)
     metadata: dict[str, dg.MetadataValue] = {
         "windows_reported": dg.MetadataValue.int(windows),
         "seconds_since_newest_window": dg.MetadataValue.float(lag.since.total_seconds()),

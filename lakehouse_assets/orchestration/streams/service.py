@@ -73,7 +73,7 @@ class StreamService:
                 self._close()
                 _become_new_process()
             if dependencies.definitions_changed():
-                self._load_streams()
+                self._load_again()
             end = self.clock() + REPORT
             with session_of_one_run(base) as session:
                 self._take_turns(session, end)
@@ -130,6 +130,19 @@ class StreamService:
             readers=readers,
             alarm=partial(report_findings, context, self.settings, spec),
         )
+
+    def _load_again(self) -> None:
+        """Read the tables, which have changed. Where that fails, as of a half-written file, streams go on as they were."""
+        before = [*self.streams]
+        try:
+            self._load_streams()
+        except LakehouseError as error:
+            log.warning("the tables cannot be read, and the streams go on as they were: %s", error)
+        for name in before:
+            if name not in self.streams:
+                log.warning(
+                    "%s: its stream ends: it has a mistake (`lakehouse check validate`), or is no stream any more", name
+                )
 
     def _load_streams(self) -> None:
         """Read the tables. A stream whose contract has not changed goes on as it is."""

@@ -14,7 +14,6 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.operations.maintain import compact
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.stream import publish_next, publish_windows, refuse_other_source, unfinished_windows
@@ -82,8 +81,8 @@ class TableStream:
             self.feed.close()
             raise
         self.failures = 0
-        self._count(run, len(published))
         self.is_urgent |= any(decision.verdict != "published" for decision in published.values())
+        self._count(run, len(published))
         return published
 
     def _count(self, run: Run, windows: int) -> None:
@@ -92,8 +91,8 @@ class TableStream:
         if self.windows // COMPACT_EVERY > before // COMPACT_EVERY:
             try:
                 compact(run)
-            except LakehouseError as error:
-                log.warning("%s: its small files are merged later: %s", self.spec.name, error)
+            except Exception as error:  # the windows are published, whatever it is
+                log.warning("%s: its small files are merged later: %s", self.spec.name, type(error).__name__)
 
     def _finish(self, run: Run) -> dict[Window, Decision]:
         refuse_other_source(run)
