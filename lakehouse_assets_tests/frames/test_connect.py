@@ -133,7 +133,7 @@ def test_every_call_works_without_a_jvm_in_the_process(tmp_path):
     assert len(rows_of(str(tmp_path / "bad"))) == 3
     assert answers["blocked"].startswith("QuarantinedError: orders: quarantined")
     assert answers["guard"] == ["the rows that version 3 appended", "published"]
-    assert (answers["windows"], answers["versions"], answers["drift"], answers["draft"]) == (30, 3, "warn", True)
+    assert (answers["windows"], answers["versions"], answers["drift"], answers["draft"]) == (30, 3, "hold", True)
     assert list(tmp_path.rglob("lakehouse-gate-*")) == []
     assert "pass `staging=`" in answers["without"]
     assert answers["stream"].startswith("RefusedError: the frame is a stream")
