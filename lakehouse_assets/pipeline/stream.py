@@ -13,6 +13,9 @@ from datetime import datetime, timedelta
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_start
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.errors import EvidenceError
+from lakehouse_assets.pipeline.evidence import refuse_damaged
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import Published, publish
@@ -56,6 +59,19 @@ def refuse_other_source(run: Run) -> None:
         source.fingerprints(windows)
 
 
+def _refuse_lost_positions(run: Run, recorded: Mapping[datetime, str]) -> None:
+    """Raise EvidenceError if a window was read whose position is not on record: the log is lost or an older copy, and what is
+    recorded by it would have the same messages again.
+    """
+    lost = [r.p_extracted_at for r in logs.extractions(run.settings, run.table) if r.p_extracted_at not in recorded]
+    if lost:
+        refuse_damaged(run)
+        keys = first_of([run.spec.extraction.window_at(start).key for start in sorted(lost)], 5)
+        raise EvidenceError(
+            f"{run.table}: ops/positions lacks windows that were read: {keys}; docs/evidence.md says what mends it"
+        )
+
+
 def publish_windows(run: Run, windows: Sequence[Window]) -> Published:
     """Bring recorded windows into bronze and through the gate. Raises as `extract` and `publish`."""
     with table_lock(run.settings, run.table):
@@ -80,6 +96,7 @@ def publish_next(run: Run, feed: Feed) -> StreamWindow | None:
     """
     with table_lock(run.settings, run.table):
         recorded, now = read_positions(run.settings, run.table), run.clock()
+        _refuse_lost_positions(run, recorded)
         position = feed.next_position(recorded, now)
         if position is None:
             return None

@@ -5,6 +5,7 @@ the same for all kinds (e2e/test_stream, laws).
 """
 
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import SourceError
+from lakehouse_assets.errors import EvidenceError, SourceError
 from lakehouse_assets.pipeline.stream import publish_next, publish_windows, unfinished_windows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
@@ -125,6 +126,29 @@ def test_what_died_after_the_record_is_read_by_it(spark, settings):
     publish_next(runner(spark, settings, spec), open_feed(spec, settings))
     assert silver(settings) == [(1, "new"), (2, "new")]
     assert len(logs.extractions(settings, "orders")) == 2
+
+
+@pytest.mark.parametrize("damage", ["lost", "older"])
+def test_nothing_is_recorded_by_positions_that_are_lost_or_older(spark, settings, damage):
+    """The files of the first windows are still there: by such a log they would be taken again, and each row be doubled."""
+    spec, positions = files(settled="rename"), Path(settings.path("ops", "positions"))
+    feed = open_feed(spec, settings)
+    for number in (1, 2):
+        land(settings, f"{number}.csv", f"{number},new", second=number)
+        publish_next(runner(spark, settings, spec), feed)
+        if number == 1:
+            shutil.copytree(positions, positions.with_name("older"))
+    positions.rename(positions.with_name("whole"))
+    if damage == "older":
+        shutil.copytree(positions.with_name("older"), positions)
+    land(settings, "3.csv", "3,new", second=3)
+    with pytest.raises(EvidenceError, match="positions"):
+        publish_next(runner(spark, settings, spec), open_feed(spec, settings))
+    assert len(read_positions(settings, "orders")) == {"lost": 0, "older": 1}[damage]
+    shutil.rmtree(positions, ignore_errors=True)
+    positions.with_name("whole").rename(positions)
+    publish_next(runner(spark, settings, spec), open_feed(spec, settings))
+    assert silver(settings) == [(1, "new"), (2, "new"), (3, "new")]
 
 
 @pytest.mark.parametrize(
