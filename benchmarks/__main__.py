@@ -13,7 +13,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import audit, catch_up, demo, frames, gate, incremental, profiling, rehearsal, rules, scattered, schema
+from benchmarks import (
+    audit,
+    catch_up,
+    demo,
+    frames,
+    gate,
+    incremental,
+    profiling,
+    rehearsal,
+    rules,
+    scattered,
+    schema,
+    streams,
+)
 from benchmarks.harness import Result
 from benchmarks.lab import Lab
 from benchmarks.machine import machine
@@ -35,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[Lab], Iterator[Result]]] = {
     "audit-memory": audit.memory_benchmark,
     "schema": schema.benchmark,
     "rehearsal": rehearsal.benchmark,
+    "stream": streams.benchmark,
 }
 out, err = Console(width=None if sys.stdout.isatty() else 240, highlight=False), Console(stderr=True, highlight=False)
 

@@ -82,7 +82,8 @@ class Decision:
     the tables that its checks read. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
     ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``: the number
     of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an earlier
-    one. ``operation``: the id of a person's request (`decisions.operation`).
+    one. ``operation``: the id of a person's request (`decisions.operation`). ``order_span``: where its rows lie in the total
+    order (`decisions.order_span`); None: not known.
     """
 
     table: str
@@ -114,6 +115,7 @@ class Decision:
     profiles: tuple[dict[str, Any], ...] = ()
     silver_version: int | None = None
     applied_at: datetime | None = None
+    order_span: str | None = None
 
     @property
     def batch(self) -> Batch:

@@ -55,13 +55,14 @@ class JudgementRequest:
 @dataclass(frozen=True)
 class BatchEvidence:
     """The measurements of one batch. ``replaced``: the rows it would replace, if any. ``inputs``: the last decisions of the
-    tables that its checks read.
+    tables that its checks read. ``order_span``: where its rows lie in the total order, as text; None: not measured.
     """
 
     numbers: BatchNumbers
     profiles: Sequence[Measurement] = ()
     replaced: Replaced | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
+    order_span: str | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ def decide(
         because=request.because,
         operation=request.operation,
         evolved=planned.evolved,
+        order_span=evidence.order_span,
     )
     earlier = ledger.earlier(decision, knowledge.decisions) if decision.accepted else []
     return DecidedBatch([decision, *superseded(earlier, decision, evidence.replaced)], drift)

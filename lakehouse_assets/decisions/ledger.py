@@ -172,11 +172,12 @@ def earlier(decision: Decision, decisions: Iterable[Decision]) -> list[Decision]
 
 
 def may_merge(extraction: "ExtractionSpec", touched: Iterable[Decision], replaced: Collection[str | None]) -> bool:
-    """Whether a MERGE of the newest rows of these decisions, each with all columns, gives what the fold of their keys would.
+    """Whether a MERGE of the newest rows of these decisions, each with all columns, gives what the fold of their keys would: of
+    those that no earlier batch deletes by a newer row, since a deletion leaves nothing in silver to compare an older row with.
 
-    A deletion leaves nothing in silver to compare an older row with. Extractions that replace earlier ones, or were judged
-    before, have rows in silver that may have to go. ``replaced``: ids of decisions that superseded another.
+    Extractions that replace earlier ones, or were judged before, have rows in silver that may have to go. ``replaced``: ids of
+    decisions that superseded another.
     """
-    if extraction.delete_when or extraction.mode == "snapshot":
+    if extraction.mode == "snapshot":
         return False
     return not any(decision.decision_id in replaced or decision.kind != "judged" for decision in touched)

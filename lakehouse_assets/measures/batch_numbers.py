@@ -5,7 +5,7 @@ profile), all failing rows (quarantine), or any judgement.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ Errors = dict[Batch, dict[str, str]]
 class MeasurePlan:
     """``checks``: those that a decision waits for. ``rules``: ids of the row checks with flags in the rows, in bit order.
     ``personal``: the rows have personal values, which no error may quote. ``deferred``: checks that run after the write.
+    ``more``: what the scan measures besides, as `scan` takes it.
     """
 
     checks: Sequence[Check]
@@ -48,6 +49,12 @@ class MeasurePlan:
     personal: bool
     deferred: Sequence[Check] = ()
     examples: bool = True
+    more: Metrics = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, dict[str, str]]:
+        """``{check: {metric: SQL}}``: what the scan measures."""
+        return fused_metrics(self.checks, self.context, self.rules) | self.more
 
 
 def measure_batches(
@@ -63,7 +70,7 @@ def measure_batches(
     ``batches``: by default those with rows. ``errors``: of checks that cannot be evaluated anyway. ``observed``: what the
     aggregation would give, where it is known.
     """
-    metrics, errors = fused_metrics(plan.checks, plan.context, plan.rules), errors or {}
+    metrics, errors = plan.metrics, errors or {}
     try:
         numbers = scan(staged, plan.rules, metrics) if observed is None else observed
     except SCAN_ERRORS:

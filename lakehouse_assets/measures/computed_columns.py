@@ -17,8 +17,10 @@ from lakehouse_assets.measures.typed import within_calendar
 from lakehouse_assets.storage.session_properties import disable_ansi, rule_semantics
 
 
-def as_silver(rows: DataFrame, spec: TableContract) -> DataFrame:
-    """Return these rows with silver's columns in their order, the computed ones among them. ``rows``: has all others."""
+def as_silver(rows: DataFrame, spec: TableContract, *more: str) -> DataFrame:
+    """Return these rows with silver's columns in their order, the computed ones among them, and ``more`` of their own columns.
+    ``rows``: has all others.
+    """
     key, derived = spec.surrogate_key, spec.derived_columns
     if key is not None:
         types = [parse_type(spec.columns[name].type) for name in key.columns]
@@ -32,7 +34,7 @@ def as_silver(rows: DataFrame, spec: TableContract) -> DataFrame:
                 value = parse_expression(column.expr, "expr").sql(dialect="spark")
                 value = within_calendar(column.type, f"try_cast(({value}) AS {column.type})")
                 rows = rows.withColumn(name, F.expr(value))
-    return as_partitioned(rows, spec.layout).select(*map(identifier, silver_columns(spec)))
+    return as_partitioned(rows, spec.layout).select(*map(identifier, silver_columns(spec)), *more)
 
 
 def as_partitioned(rows: DataFrame, layout: LayoutSpec | None) -> DataFrame:

@@ -15,7 +15,7 @@ from lakehouse_assets.checks.sql.filters import without_filters
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
-from lakehouse_assets.measures.scan import aggregates_of, fused_metrics, read_numbers
+from lakehouse_assets.measures.scan import aggregates_of, read_numbers
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.file_systems import open_filesystem
@@ -54,7 +54,7 @@ class ObservedScan:
     def _metrics(self) -> dict[str, dict[str, str]] | None:
         """The metrics of the scan, as Spark observes them; None if there is one that it does not."""
         metrics: dict[str, dict[str, str]] = {}
-        for check, own in fused_metrics(self.plan.checks, self.plan.context, self.plan.rules).items():
+        for check, own in self.plan.metrics.items():
             for name, sql in own.items():
                 plain = without_filters(sql)
                 if plain is None:

@@ -157,6 +157,13 @@ def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs
 
 def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction:
     """Write the rows of these windows (``prints``: with their fingerprints) in one commit; returns the extraction."""
+    try:
+        return _write(run, extraction, prints, seqs)
+    finally:
+        extraction.release()
+
+
+def _write(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction:
     extracted = TableFiles(run.path("bronze")).extractions([window.start for window in prints])
     frame = extraction.frame
     # Written by an extraction that died between its commit and its record, or never judged: these rows are replaced. But where

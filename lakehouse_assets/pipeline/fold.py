@@ -139,11 +139,17 @@ def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
     return as_silver(rows.groupBy(*key).agg(*newest), spec)
 
 
-def _after_last_delete(rows: DataFrame, key: list[str], delete_when: str) -> DataFrame:
+def with_deletions(rows: DataFrame, delete_when: str) -> DataFrame:
+    """Return typed rows with `_gone`: whether a row deletes its key."""
     # Staging has evaluated it in every accepted batch; where it has been changed since, a row that it stops at deletes nothing.
     with disable_ansi(rows.sparkSession):
-        rows = rows.withColumn("_gone", F.expr(parse_expression(delete_when, "delete_when").sql(dialect="spark")))
-    last = F.max(F.when(F.coalesce("_gone", F.lit(False)), F.col("_order"))).over(W.partitionBy(*key))
+        is_deletion = F.expr(parse_expression(delete_when, "delete_when").sql(dialect="spark"))
+        return rows.withColumn("_gone", F.coalesce(is_deletion, F.lit(False)))
+
+
+def _after_last_delete(rows: DataFrame, key: list[str], delete_when: str) -> DataFrame:
+    rows = with_deletions(rows, delete_when)
+    last = F.max(F.when(F.col("_gone"), F.col("_order"))).over(W.partitionBy(*key))
     marked = rows.withColumn("_last_delete", last)
     alive = marked.where(F.col("_last_delete").isNull() | (F.col("_order") > F.col("_last_delete")))
     return alive.drop("_gone", "_last_delete")

@@ -30,6 +30,7 @@ from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.observed_scan import ObservedScan
+from lakehouse_assets.measures.order_span import measured_span, span_metrics
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
 from lakehouse_assets.pipeline.few_rows import are_few, steps_of_batches
@@ -111,7 +112,8 @@ class SilverTarget(Target[Run]):
         spec, context = self.staging.spec, check_context(self.staging.spec)
         deferred = [check for check in spec.checks if is_deferred(check, context)]
         rules = [rule.id for rule in row_rules(spec)]
-        return MeasurePlan(awaited_checks(spec.checks, context), context, rules, self.staging.personal, deferred)
+        checks = awaited_checks(spec.checks, context)
+        return MeasurePlan(checks, context, rules, self.staging.personal, deferred, more=span_metrics(spec))
 
     def complete_earlier_runs(self) -> None:
         """As `Target`. Raises EvidenceError first if the table is damaged."""
@@ -179,7 +181,8 @@ class SilverTarget(Target[Run]):
             if self.postponing and replaced and replaced.undecided:
                 self.postponed.append(record)
                 continue
-            evidence = BatchEvidence(self.numbers[batch], self.profiles.get(batch, []), replaced, self.inputs or {})
+            numbers, span = self.numbers[batch], measured_span(self.staging.spec, self.numbers[batch])
+            evidence = BatchEvidence(numbers, self.profiles.get(batch, []), replaced, self.inputs or {}, span)
             result = decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
             knowledge.learn(result, evidence)
             decisions += result.decisions

@@ -1,17 +1,18 @@
 """Write silver in one commit: merge the newest rows, fold the keys of some batches anew where that could differ, or fold all.
 
-Belongs here: each way of writing, and the quarantined rows. Does not: the order of the writes (gate), or the fold itself.
+Belongs here: the choice, folding anew, and the quarantined rows. Does not: the order of the writes (gate), the MERGE of newest
+rows (silver_merge), or the fold itself.
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from delta.tables import DeltaMergeBuilder, DeltaTable
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import ROW_COLUMNS
@@ -22,18 +23,19 @@ from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.spark_types import parse_type, sql_type, type_of_json
 from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.ledger import Live, may_merge
+from lakehouse_assets.decisions.ledger import Live
+from lakehouse_assets.decisions.merge_plan import MergePlan, plan_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.batches import select_batches
-from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
-from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable, order
-from lakehouse_assets.pipeline.merge_bounds import bounds_of, extents_of, has_none_of
+from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable
 from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver_merge import merge_by_key, merge_newest, reads_few_rows
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, silver_contract
 from lakehouse_assets.storage.column_comments import with_comments, with_own_comments
 from lakehouse_assets.storage.layout import create, overwrite
+from lakehouse_assets.storage.session_properties import plan_for_few_rows
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
@@ -92,10 +94,11 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
     with silver_contract.constrained_write(run.spark, path, spec), delta_writes.tag_commits(run.spark, named):
         if _contract_changed(run, live, touched) or not _staged_so(spec, staged):
             rebuild_silver(run, live, logged, touched)
-        elif _needs_fold(run, touched, live, replacing):
+        elif (plan := _plan_merge(run, touched, live, replacing)) is None:
             _rebuild_keys(run, touched, log, live)
         else:
-            _merge_newest(run, touched, staged, again)
+            with plan_for_few_rows(run.spark) if reads_few_rows(path, plan) else nullcontext():
+                merge_newest(run, plan, staged, again=again)
     return delta.version(path)
 
 
@@ -175,38 +178,11 @@ def _staged_so(spec: EffectiveTable, staged: DataFrame) -> bool:
     return all(kinds.get(name) == parse_type(column.type) for name, column in spec.columns.items())
 
 
-def _needs_fold(run: Run[EffectiveTable], touched: Sequence[Decision], live: Live, replacing: Collection[str]) -> bool:
-    spec = run.spec
-    if not may_merge(spec.extraction, touched, replacing):
-        return True
-    sources, publishing = {safe_name(spec.source_column(name)) for name in spec.columns}, live.publishing
-    records = logs.extractions(run.settings, spec.name)
-    return any(sources - set(r.in_every_file) for r in records if r.rows and r.batch in publishing)
-
-
-def _merge_newest(run: Run[EffectiveTable], touched: Sequence[Decision], staged: DataFrame, again: bool) -> None:
-    """The fast path: the accepted batches' newest clean rows, one per key, by one MERGE (or an append to an empty table)."""
-    spec, path = run.spec, run.path("silver")
-    batches = [d.batch for d in touched if d.p_extracted_at]
-    rows = select_batches(staged, batches).where(F.col("_newest"))
-    if spec.key:
-        newest = W.partitionBy(*[identifier(name) for name in spec.key]).orderBy(order(spec).desc())
-        rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
-    rows = as_silver(rows, spec)
-    if delta.snapshot(path).rows == 0 or (not spec.key and not again):
-        # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        delta_writes.append(rows, path)  # adds columns, where there are new ones
-        return
-    extents = extents_of(rows, spec)
-    if spec.key and has_none_of(path, extents, spec):
-        delta_writes.append(rows, path)
-        return
-    (
-        _merge(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec, extents))
-        .whenMatchedUpdateAll(condition=order(spec, "s.") > order(spec, "t."))
-        .whenNotMatchedInsertAll()
-        .execute()
-    )
+def _plan_merge(
+    run: Run[EffectiveTable], touched: Sequence[Decision], live: Live, replacing: Collection[str]
+) -> MergePlan | None:
+    columns = [name for name, _ in delta.schema_types(run.path("silver"))]
+    return plan_merge(run.spec, touched, live, replacing, logs.extractions(run.settings, run.table), columns)
 
 
 def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Sequence[Decision], live: Live) -> None:
@@ -241,16 +217,9 @@ def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Se
     source = keys.alias("k").join(folded.alias("f"), same, "left").select(*key_columns, *rest)
     cells: dict[str, Any] = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
     (
-        _merge(target, source, spec)
+        merge_by_key(target, source, spec)
         .whenMatchedDelete(condition="s._alive IS NULL")
         .whenMatchedUpdate(set=cells)
         .whenNotMatchedInsert(condition="s._alive", values=cells)
         .execute()
     )
-
-
-def _merge(target: DeltaTable, source: DataFrame, spec: EffectiveTable, bounds: Sequence[str] = ()) -> DeltaMergeBuilder:
-    """A MERGE of `s` into `t` by key. It adds the columns that silver lacks, if there are any: for this write, and no other."""
-    on = " AND ".join([*(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key), *bounds])
-    merge = target.alias("t").merge(source.alias("s"), on)
-    return merge.withSchemaEvolution() if set(silver_columns(spec)) - set(target.toDF().columns) else merge

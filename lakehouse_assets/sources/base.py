@@ -48,6 +48,8 @@ class Extraction:
     By window: ``problems``: unreadable parts. ``columns``: in order. ``lacking``: columns that some readable file lacks.
     ``types``: Spark types, if the source has types. ``respelled``: columns in another letter case than in bronze, with the
     source's spelling. ``control``: control totals, if the table asks for them.
+
+    ``held_frames``: frames in Spark's cache that ``frame`` is read from, until `release`.
     """
 
     frame: DataFrame
@@ -57,6 +59,12 @@ class Extraction:
     types: Mapping[Window, Mapping[str, str]] = field(default_factory=dict)
     respelled: Mapping[Window, Mapping[str, str]] = field(default_factory=dict)
     control: Mapping[Window, ControlTotals] = field(default_factory=dict)
+    held_frames: tuple[DataFrame, ...] = ()
+
+    def release(self) -> None:
+        """Give back what is held: the rows are stored."""
+        for frame in self.held_frames:
+            frame.unpersist()
 
 
 class Source(Protocol):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -28,6 +29,9 @@ from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_co
 # Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
 UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(n, '\\ufffd'))
  OR size(_names) > {base.MAX_COLUMNS} OR size(array_distinct(transform(_names, n -> lower(n)))) < size(_names)"""
+
+# Messages of one read that Spark holds until they are stored.
+MOST_HELD = 1_000_000
 
 
 class KafkaReader:
@@ -78,7 +82,8 @@ class KafkaReader:
         try:
             scans = [self._scan(spark, group, ranges, options) for group in group_contiguous(list(ranges), ranges)]
             rows = reduce(DataFrame.union, scans)
-            return with_gap_rows(spark, self._extraction(spark, rows, list(ranges)), self._source.topic, gaps)
+            messages = sum(high - low for offsets in ranges.values() for low, high in offsets.values())
+            return with_gap_rows(spark, self._extraction(rows, list(ranges), messages), self._source.topic, gaps)
         except base.SCAN_ERRORS as error:
             if "Failed to find" in str(error) and "kafka" in str(error):
                 text = f"Spark lacks Kafka's jars: `{base.FETCH_JARS}` fetches them, in this same environment"
@@ -158,13 +163,20 @@ class KafkaReader:
         within = (raw["offset"] >= windows["_from"]) & (raw["offset"] < windows["_to"])
         return raw.join(F.broadcast(windows), (raw["partition"] == windows["_partition"]) & within)
 
-    def _extraction(self, spark: SparkSession, rows: DataFrame, windows: Sequence[Window]) -> Extraction:
+    def _extraction(self, rows: DataFrame, windows: Sequence[Window], messages: int) -> Extraction:
         text = F.col("key").cast("string")
         key = F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text).otherwise(base.one_line_base64(F.col("key")))
         rows = self._parse(rows.select("p_extracted_at", "partition", "offset", "timestamp", "value", key.alias("_key")))
         rows = rows.withColumn("_names", F.map_keys("_object"))
         rows = rows.withColumn("_object", F.when(~F.expr(UNUSABLE), F.col("_object"))).drop("_names")
-        by_window = self._find_keys(rows)
+        # Read once for the keys and the rows. More than some would fill disks: those are asked for twice.
+        held_frames = (rows.persist(StorageLevel.MEMORY_AND_DISK),) if messages <= MOST_HELD else ()
+        try:
+            by_window = self._find_keys(rows)
+        except BaseException:
+            for frame in held_frames:
+                frame.unpersist()
+            raise
         bronze_names = base.ColumnNames(self._declared)
         keys_by_name: dict[str, list[str]] = {}
         for names in by_window.values():
@@ -198,7 +210,7 @@ class KafkaReader:
             *[F.when(good, value).alias(name) for name, value in cells.items()],
         )
         respelled = {window: bronze_names.respelled_columns(by_window.get(window.start, ())) for window in windows}
-        return Extraction(frame, {}, columns, respelled=respelled)
+        return Extraction(frame, {}, columns, respelled=respelled, held_frames=held_frames)
 
     def _parse(self, rows: DataFrame) -> DataFrame:
         if self._source.registry is None:

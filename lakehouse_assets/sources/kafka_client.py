@@ -97,6 +97,11 @@ def _source_errors(name: str) -> Iterator[None]:
         raise SourceError(f"topic {name}: {message}") from None
 
 
+# A range is there when it is read. At its end the client already asks for more, and its last questions about the range wait
+# for that answer: half a second, by default.
+FETCHING = {"fetch.max.wait.ms": "20", "max.poll.records": "5000"}
+
+
 def spark_options(settings: Settings) -> dict[str, str]:
     """Return the options of Spark's (Java's) client. Raises ConfigError for a property that cannot be translated."""
     properties = settings.kafka_properties(OURS)
@@ -104,7 +109,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
     if unknown := sorted(security_keys - TRANSLATED):
         allowed = ", ".join(sorted(TRANSLATED))
         raise ConfigError(f"{settings.kafka_conf}: {unknown[0]}: a source accepts only these security properties: {allowed}")
-    options = {"bootstrap.servers": _brokers(settings), "isolation.level": "read_committed"}
+    options = {"bootstrap.servers": _brokers(settings), "isolation.level": "read_committed"} | FETCHING
     if protocol := properties.get("security.protocol"):
         options["security.protocol"] = protocol.upper()
     if authority := properties.get("ssl.ca.location"):

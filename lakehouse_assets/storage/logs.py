@@ -84,12 +84,18 @@ def decision_row(decision: Decision) -> dict[str, Any]:
         "decision_id": decision.decision_id,
         "reasons": [asdict(reason) for reason in decision.reasons],
         "waived": list(decision.waived),
-        "inputs": json.dumps({"versions": decision.inputs, "recomputed": decision.recomputed}, sort_keys=True),
+        "inputs": json.dumps(_inputs_of(decision), sort_keys=True),
         "evolved": json.dumps(decision.evolved, sort_keys=True),
         "checks": json.dumps(decision.checks),
         "drift": json.dumps(decision.drift) if decision.drift is not None else None,
         "profiles": json.dumps(decision.profiles),
     }
+
+
+def _inputs_of(decision: Decision) -> dict[str, Any]:
+    """What a decision was made from. A column of its own could not be read from the logs of earlier versions."""
+    inputs = {"versions": decision.inputs, "recomputed": decision.recomputed}
+    return inputs | ({"order_span": decision.order_span} if decision.order_span else {})
 
 
 def decisions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[Decision]:
@@ -144,6 +150,7 @@ def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping
         "waived": tuple(row["waived"]),
         "inputs": inputs["versions"],
         "recomputed": None if inputs["recomputed"] is None else tuple(inputs["recomputed"]),
+        "order_span": inputs.get("order_span"),
         "evolved": _parsed(row["evolved"]),
         "silver_version": mark.get("silver_version"),
         "applied_at": mark.get("applied_at"),

@@ -302,6 +302,8 @@ def test_both_clients_get_the_security_properties(tmp_path: Path):
     assert spark_options(Settings.from_environment(environment)) == {
         "kafka.bootstrap.servers": "b:1",
         "kafka.isolation.level": "read_committed",
+        "kafka.fetch.max.wait.ms": "20",
+        "kafka.max.poll.records": "5000",
         "kafka.security.protocol": "SASL_SSL",
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": "/ca.pem",

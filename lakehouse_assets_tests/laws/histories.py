@@ -40,9 +40,12 @@ class Landed:
 Step = list[Landed]
 
 
-def history(seed: int, prefix: str = "", windows: int = 5, *, edits: bool = True, lacking: bool = True) -> list[Step]:
+def history(
+    seed: int, prefix: str = "", windows: int = 5, *, edits: bool = True, lacking: bool = True, in_order: bool = False
+) -> list[Step]:
     """What lands before each run. Windows come in any order and late, are replayed as they were, edited (rows added, changed
     and taken away), doubled, emptied, and lack a column; rows repeat, contradict each other, delete and are out of range.
+    ``in_order``: the rows of a window are of its own day or of the day before.
     """
     draw = random.Random(seed)
     order = list(range(windows))
@@ -54,28 +57,37 @@ def history(seed: int, prefix: str = "", windows: int = 5, *, edits: bool = True
         for _ in range(draw.randint(1, 3)):
             if order:
                 window = order.pop(0)
-                step[window] = _file(draw, window, prefix, lacking)
+                step[window] = _file(draw, window, prefix, lacking, in_order)
         for window in draw.sample(sorted(before), min(2, len(before))) if edits else ():
-            step.setdefault(window, before[window] if draw.random() < 0.3 else _edited(draw, before[window], prefix, lacking))
+            again = draw.random() < 0.3
+            step.setdefault(window, before[window] if again else _edited(draw, before[window], prefix, lacking, in_order))
         before |= step
         steps.append([*step.values()])
     return steps
 
 
-def _file(draw: random.Random, window: int, prefix: str, lacking: bool) -> Landed:
+def _file(draw: random.Random, window: int, prefix: str, lacking: bool, in_order: bool) -> Landed:
     columns = tuple(c for c in COLUMNS if c != "value") if lacking and draw.random() < 0.2 else COLUMNS
-    rows = [_row(draw, prefix, columns) for _ in range(draw.choice((0, 1, 2, 3, 4, 5)))]
+    moments = _moments(window, in_order)
+    rows = [_row(draw, prefix, columns, moments) for _ in range(draw.choice((0, 1, 2, 3, 4, 5)))]
     if rows and draw.random() < 0.3:
         rows.append(draw.choice(rows))
     return Landed(window, columns, tuple(rows))
 
 
-def _row(draw: random.Random, prefix: str, columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _moments(window: int, in_order: bool) -> list[str]:
+    days = (window + 1, window + 2, window + 2, window + 2)
+    return [f"2024-01-{day:02}T0{1 + index % 2}:00:00Z" for index, day in enumerate(days)] if in_order else MOMENTS
+
+
+def _row(
+    draw: random.Random, prefix: str, columns: tuple[str, ...], moments: list[str] = MOMENTS
+) -> tuple[tuple[str, str], ...]:
     cells = {
         "sensor": prefix + draw.choice("abc"),
         "hour": UNREADABLE if draw.random() < 0.03 else draw.choice("12"),
         "value": draw.choice(("0", "1", "2", "3", "NA", OUT_OF_RANGE)),
-        "updated": draw.choice(MOMENTS),
+        "updated": draw.choice(moments),
         "op": draw.choice("UUUD"),
     }
     return tuple((name, cells[name]) for name in columns)
@@ -85,13 +97,13 @@ def _out_of_range(row: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ..
     return tuple((name, OUT_OF_RANGE if name == "value" else cell) for name, cell in row)
 
 
-def _edited(draw: random.Random, old: Landed, prefix: str, lacking: bool) -> Landed:
+def _edited(draw: random.Random, old: Landed, prefix: str, lacking: bool, in_order: bool) -> Landed:
     if draw.random() < 0.3:
-        return _file(draw, old.window, prefix, lacking)
+        return _file(draw, old.window, prefix, lacking, in_order)
     rows = [row for row in old.rows if draw.random() < 0.7]
     if "value" in old.columns:
         rows = [_out_of_range(row) if draw.random() < 0.15 else row for row in rows]
-    rows += [_row(draw, prefix, old.columns) for _ in range(draw.randint(0, 2))]
+    rows += [_row(draw, prefix, old.columns, _moments(old.window, in_order)) for _ in range(draw.randint(0, 2))]
     return Landed(old.window, old.columns, tuple(rows))
 
 

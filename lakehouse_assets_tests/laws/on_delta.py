@@ -29,11 +29,12 @@ def _spec(**extraction: Any):
 
 
 SPECS = {"plain": _spec(), "deletes": _spec(delete_when="op = 'D'"), "snapshot": _spec(mode="snapshot")}
-# What a kind of history is made of: only where no column lacks and nothing is edited does the exchange merge.
+# What a kind of history is made of: where nothing is edited the exchange merges, but beside newer rows without a column.
 DRAWN = {
     "merged": ("plain", {"edits": False, "lacking": False}),
     "edited": ("plain", {}),
     "deletes": ("deletes", {}),
+    "deletes_in_order": ("deletes", {"edits": False, "in_order": True}),
     "snapshot": ("snapshot", {"lacking": False}),
 }
 

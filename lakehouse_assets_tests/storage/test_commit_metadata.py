@@ -14,7 +14,7 @@ REASON = Reason("value_in_range", "critical", "failed", "rows", 3, "3 of 9 rows 
 DECISION = Decision(
     "readings", AT, 2, 7, "released", "published_with_warnings", Counts(9, 5, 1, 2, 1), (REASON,), "hash", '{"rules": 1}', 4, 6,
     "run", AT, 0.25, True, ("drift",), "ann", "it is true", "request-state", "earlier", {"silver_sites": 3}, ("LGA",),
-    {"new": "int"}, ({"check": "a"},), {"status": "calibrated"}, ({"feature": "value"},), 5, AT,
+    {"new": "int"}, ({"check": "a"},), {"status": "calibrated"}, ({"feature": "value"},), 5, AT, "1f2e3d4c 1 2",
 )  # fmt: skip
 # Evidence, profiles and marks of later commits are not stored; a message may quote what arrived.
 LOST = {

@@ -1,0 +1,83 @@
+"""From where to where the rows of a batch lie in the total order: which earlier batches may have a row that is newer.
+
+Belongs here: a span, its text, and which spans meet. Does not: measuring one (measures/order_span), or what follows for a
+write (pipeline/silver_write).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.table_contract import TableContract
+
+# The types of `last_modified` that have a span, by what their numbers are.
+NUMBERS = {
+    "tinyint": "integer", "smallint": "integer", "int": "integer", "bigint": "integer", "date": "days",
+    "timestamp": "microseconds",
+}  # fmt: skip
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True)
+class OrderSpan:
+    """``least``, ``greatest``: the first number in the total order, of a batch's clean rows. ``least`` is None if a row has
+    none, and so is older than all others; ``greatest`` is None if no row has one.
+    """
+
+    least: int | None
+    greatest: int | None
+
+    def may_have_newer(self, other: "OrderSpan") -> bool:
+        """Whether a row of this batch may be newer than a row of the other."""
+        return other.least is None or (self.greatest is not None and self.greatest >= other.least)
+
+
+def definition_of(spec: TableContract) -> str | None:
+    """Return a hash of what the numbers of a span are; None for a table whose batches have no span on record: without
+    `last_modified`, or where it is of another type, or personal.
+    """
+    name = spec.last_modified
+    if name is None or name in spec.pii_columns or spec.columns[name].type not in NUMBERS:
+        return None
+    numbers = NUMBERS[spec.columns[name].type]
+    column = spec.columns[name].model_dump(exclude={"type", "unit", "description", "pii"})
+    parts = [numbers, name, column, spec.source.model_dump(mode="json", include={"nulls", "timezone"})]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def span_as_text(definition: str, span: OrderSpan) -> str:
+    """Return what `Decision.order_span` stores: the definition, and the two numbers or NULL.
+
+    >>> span_as_text("1f2e3d4c", OrderSpan(None, 7))
+    '1f2e3d4c NULL 7'
+    """
+    return " ".join([definition, *("NULL" if number is None else str(number) for number in (span.least, span.greatest))])
+
+
+def span_of(decision: Decision, definition: str | None) -> OrderSpan | None:
+    """Return the span of a batch that this definition measured; None if it is not known."""
+    if definition is None or decision.order_span is None:
+        return None
+    measured_by, *numbers = decision.order_span.split(" ")
+    least, greatest = (None if number == "NULL" else int(number) for number in numbers)
+    return OrderSpan(least, greatest) if measured_by == definition else None
+
+
+def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: TableContract) -> list[Decision]:
+    """Return those of the ``others`` that may have a row which is newer than one of ``own``. Without a span, one may."""
+    definition, by_window = definition_of(spec), spec.last_modified is None
+
+    def span(decision: Decision) -> OrderSpan | None:
+        if by_window and decision.p_extracted_at is not None:
+            start = (decision.p_extracted_at - EPOCH) // timedelta(microseconds=1)
+            return OrderSpan(start, start)
+        return span_of(decision, definition)
+
+    starts = [each.least if (each := span(decision)) else None for decision in own if decision.counts.rows_published]
+    numbers = [number for number in starts if number is not None]
+    oldest = OrderSpan(min(numbers) if numbers and len(numbers) == len(starts) else None, None)
+    published = [decision for decision in others if decision.counts.rows_published] if starts else []
+    return [d for d in published if (each := span(d)) is None or each.may_have_newer(oldest)]

@@ -1,0 +1,100 @@
+"""The fast way to write silver: one MERGE of the newest rows of some batches.
+
+Belongs here: that MERGE. Does not: whether it gives what the fold would (decisions/merge_plan), or other ways (silver_write).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from delta.tables import DeltaMergeBuilder, DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window as W
+
+from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.contracts.silver import silver_columns
+from lakehouse_assets.contracts.table import EffectiveTable
+from lakehouse_assets.decisions.ledger import Live
+from lakehouse_assets.decisions.merge_plan import MergePlan
+from lakehouse_assets.measures.batches import select_batches
+from lakehouse_assets.measures.computed_columns import as_silver
+from lakehouse_assets.measures.frames import all_of
+from lakehouse_assets.pipeline.few_rows import FEW
+from lakehouse_assets.pipeline.fold import clean_rows, order, with_deletions
+from lakehouse_assets.pipeline.merge_bounds import bounds_of, extents_of, has_none_of
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.storage import delta, delta_writes
+
+
+def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *, again: bool) -> None:
+    """Merge the batches' newest clean rows, one per key, or append them where silver has none of their keys. ``again``: an
+    earlier run may have merged them.
+    """
+    spec, path, deletes = run.spec, run.path("silver"), run.spec.extraction.delete_when
+    newest = _newest_rows(run, plan, staged)
+    rows = _without_deleted(run, newest, plan.newer, deletes) if deletes else newest
+    alive = rows.where(~F.col("_gone")).drop("_gone", "_begins") if deletes else rows
+    if delta.snapshot(path).rows == 0 or (not spec.key and not again):
+        # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
+        delta_writes.append(alive, path)  # adds columns, where there are new ones
+        return
+    extents = extents_of(newest, spec)
+    if spec.key and has_none_of(path, extents, spec):
+        delta_writes.append(alive, path)
+        return
+    is_newer = order(spec, "s.") > order(spec, "t.")
+    merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec, extents))
+    if not deletes and not plan.kept_columns:
+        merge.whenMatchedUpdateAll(condition=is_newer).whenNotMatchedInsertAll().execute()
+        return
+    cells: dict[str, Any] = {identifier(c): f"s.{identifier(c)}" for c in silver_columns(spec)}
+    kept_cells = {name: f"t.{name}" for name in map(identifier, plan.kept_columns)}
+    if deletes:
+        merge = merge.whenMatchedDelete(condition=is_newer & F.col("s._gone"))
+        kept_cells = {name: f"CASE WHEN s._begins THEN s.{name} ELSE t.{name} END" for name in kept_cells}
+    merge = merge.whenMatchedUpdate(condition=is_newer, set=cells | kept_cells)
+    merge.whenNotMatchedInsert(condition="NOT s._gone" if deletes else "true", values=cells).execute()
+
+
+def reads_few_rows(path: str, plan: MergePlan) -> bool:
+    """Whether this MERGE reads few rows: of silver, and of batches."""
+    decisions = [*plan.touched, *plan.newer.publishing.values()]
+    return delta.has_few_rows(path) and sum(decision.counts.rows_in for decision in decisions) <= FEW
+
+
+def _newest_rows(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame) -> DataFrame:
+    """Return the newest row of each key as silver has it, with `_gone` where rows delete: whether it does; and with `_begins`
+    where columns are kept: whether a row of these batches deletes the key, so that its older values are gone.
+    """
+    spec, deletes = run.spec, run.spec.extraction.delete_when
+    key = [identifier(name) for name in spec.key]
+    rows = select_batches(staged, [d.batch for d in plan.touched if d.p_extracted_at]).where(F.col("_clean"))
+    flags = (["_gone", "_begins"] if plan.kept_columns else ["_gone"]) if deletes else []
+    if deletes:
+        rows = with_deletions(rows, deletes)
+    if "_begins" in flags:
+        rows = rows.withColumn("_begins", F.max("_gone").over(W.partitionBy(*key)))
+    rows = rows.where(F.col("_newest"))
+    if spec.key:
+        newest = W.partitionBy(*key).orderBy(order(spec).desc())
+        rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
+    return as_silver(rows, spec, *flags)
+
+
+def _without_deleted(run: Run[EffectiveTable], rows: DataFrame, newer: Live, delete_when: str) -> DataFrame:
+    """Return the rows of keys that no batch of ``newer`` deletes by a newer row."""
+    spec = run.spec
+    if not newer.publishing:
+        return rows
+    deletions = with_deletions(clean_rows(run, newer), delete_when).where("_gone")
+    names = {name: f"_key_{index}" for index, name in enumerate(spec.key)}
+    deletions = deletions.select(*[F.col(identifier(k)).alias(n) for k, n in names.items()], order(spec).alias("_deleted_at"))
+    same = all_of(F.col(identifier(key)) == F.col(name) for key, name in names.items())
+    return rows.join(deletions, same & (F.col("_deleted_at") > order(spec)), "left_anti")
+
+
+def merge_by_key(target: DeltaTable, source: DataFrame, spec: EffectiveTable, bounds: Sequence[str] = ()) -> DeltaMergeBuilder:
+    """A MERGE of `s` into `t` by key. It adds the columns that silver lacks, if there are any: for this write, and no other."""
+    on = " AND ".join([*(f"t.{identifier(name)} = s.{identifier(name)}" for name in spec.silver_key), *bounds])
+    merge = target.alias("t").merge(source.alias("s"), on)
+    return merge.withSchemaEvolution() if set(silver_columns(spec)) - set(target.toDF().columns) else merge

@@ -1,0 +1,74 @@
+"""Which batches may have a newer row than others: spans of the total order, their text, and what has none.
+
+Belongs here: a span by itself. Does not: what a MERGE does with it (laws/test_histories).
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.decisions.order_span import OrderSpan, definition_of, span_as_text, span_of, with_newer_rows
+from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.support import readings
+
+PUBLISHED = Counts(3, 3, 0, 0, 0)
+numbers = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=4)
+
+
+def span(values: list[int | None]) -> OrderSpan:
+    integers = [value for value in values if value is not None]
+    return OrderSpan(None if None in values else min(integers), max(integers, default=None))
+
+
+@given(numbers, numbers)
+def test_a_batch_may_have_a_newer_row_where_one_is_not_older_than_all(own, others):
+    """NULL is older than any number. Rows of one number may be either, as later columns of the order say."""
+    ranks = [[-9 if value is None else value for value in values] for values in (own, others)]
+    expected = max(ranks[1]) >= min(ranks[0])
+    assert span(others).may_have_newer(span(own)) == (expected or None in own)
+
+
+def test_a_span_is_read_by_the_contract_that_it_was_measured_by():
+    spec = readings()
+    decision = logbook.decided(1, order_span=span_as_text(definition_of(spec) or "", OrderSpan(5, None)))
+    assert span_of(decision, definition_of(spec)) == OrderSpan(5, None)
+    column = spec.columns["updated"]
+    renamed = {**spec.columns, "updated": column.model_copy(update={"source_name": "changed_at"})}
+    assert span_of(decision, definition_of(spec.model_copy(update={"columns": renamed}))) is None, "these are other values"
+    described = {**spec.columns, "updated": column.model_copy(update={"description": "when"})}
+    assert span_of(decision, definition_of(spec.model_copy(update={"columns": described}))) == OrderSpan(5, None)
+    assert span_of(logbook.decided(1), definition_of(spec)) is None, "an earlier version measured none"
+
+
+@pytest.mark.parametrize("kind", ["double", "string", "timestamp_ntz", "decimal(9,2)"])
+def test_a_type_without_numbers_has_no_span(kind):
+    spec = readings()
+    columns = {**spec.columns, "updated": spec.columns["updated"].model_copy(update={"type": kind})}
+    assert definition_of(spec.model_copy(update={"columns": columns})) is None
+
+
+def test_a_personal_column_has_no_span():
+    spec = readings()
+    columns = {**spec.columns, "updated": spec.columns["updated"].model_copy(update={"pii": True})}
+    assert definition_of(spec.model_copy(update={"columns": columns})) is None
+
+
+def test_without_last_modified_windows_are_the_order():
+    spec = readings(last_modified=None)
+    first, second = (logbook.decided(number, counts=PUBLISHED) for number in (1, 2))
+    assert definition_of(spec) is None
+    assert with_newer_rows([second], [first], spec) == []
+    assert with_newer_rows([first], [second], spec) == [second]
+
+
+def test_what_is_not_known_may_be_newer_and_what_has_no_row_is_not():
+    spec = readings()
+    early, late = (
+        logbook.decided(number, counts=PUBLISHED, order_span=span_as_text(definition_of(spec) or "", OrderSpan(at, at)))
+        for number, at in ((1, 10), (2, 20))
+    )
+    unknown, empty = logbook.decided(3, counts=PUBLISHED), logbook.decided(4, counts=Counts(3, 0, 0, 3, 0))
+    assert with_newer_rows([late], [early, unknown, empty], spec) == [unknown]
+    assert with_newer_rows([unknown], [early, late], spec) == [early, late]
+    assert with_newer_rows([empty], [early, late, unknown], spec) == []

@@ -1,0 +1,135 @@
+"""Deletes and absent columns are merged from the new rows where the order allows it: bronze is not folded for them.
+
+Belongs here: when the fast way is taken, and what it reads. Does not: that both ways agree on random histories (laws).
+"""
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.pipeline import silver_merge, silver_write
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.support import heal, land, readings, runner, silver
+
+HEADER = "sensor,hour,value,updated,op"
+DELETES = readings(
+    extraction={"cadence": "daily", "start": "2024-01-01", "mode": "upsert", "delete_when": "op = 'D'"},
+    columns={"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "op": "string"},
+)
+
+
+@pytest.fixture
+def folds(monkeypatch) -> list[int]:
+    """A number for each write that folded keys anew."""
+    calls: list[int] = []
+    original = silver_write._rebuild_keys
+
+    def counted(*arguments):
+        calls.append(len(calls))
+        return original(*arguments)
+
+    monkeypatch.setattr(silver_write, "_rebuild_keys", counted)
+    return calls
+
+
+@pytest.fixture
+def looked_at(monkeypatch) -> list[int]:
+    """The number of other batches of each MERGE in which a newer deletion was looked for."""
+    numbers: list[int] = []
+    original = silver_merge._without_deleted
+
+    def counted(run, rows, newer, delete_when) -> DataFrame:
+        numbers.append(len(newer.publishing))
+        return original(run, rows, newer, delete_when)
+
+    monkeypatch.setattr(silver_merge, "_without_deleted", counted)
+    return numbers
+
+
+def values(settings) -> dict[str, float | None]:
+    return {row["sensor"]: row["value"] for row in silver(settings)}
+
+
+def check_fold(spark, settings, spec) -> None:
+    proof = rebuild(runner(spark, settings, spec))
+    assert (proof.gained, proof.lost) == (0, 0)
+
+
+def test_deletes_in_order_fold_nothing(spark, settings, folds, looked_at):
+    for day, rows in enumerate(
+        (
+            ["a,1,1,2024-01-01T00:00:00Z,U", "b,1,2,2024-01-01T00:00:00Z,U", "c,1,3,2024-01-01T00:00:00Z,D"],
+            ["a,1,NA,2024-01-02T00:00:00Z,D", "d,1,4,2024-01-02T00:00:00Z,U", "b,1,5,2024-01-02T00:00:00Z,U"],
+            ["a,1,6,2024-01-03T00:00:00Z,U", "d,1,NA,2024-01-03T00:00:00Z,D", "d,1,7,2024-01-03T01:00:00Z,U"],
+        ),
+        start=1,
+    ):
+        land(settings, day, rows, HEADER)
+        heal(spark, settings, [day], DELETES)
+    assert values(settings) == {"a": 6, "b": 5, "d": 7}
+    assert (folds, looked_at) == ([], [0, 0, 0])
+    spans = [decision.order_span for decision in logs.decisions(settings, "readings")]
+    assert [span and span.split(" ")[1:] for span in spans] == [
+        ["1704067200000000", "1704067200000000"], ["1704153600000000", "1704153600000000"],
+        ["1704240000000000", "1704243600000000"],
+    ]  # fmt: skip
+    check_fold(spark, settings, DELETES)
+
+
+def test_a_row_that_is_older_than_a_deletion_stays_away(spark, settings, folds, looked_at):
+    land(settings, 1, ["a,1,1,2024-01-05T00:00:00Z,D", "b,1,2,2024-01-01T00:00:00Z,U"], HEADER)
+    land(settings, 2, ["c,1,3,2024-01-02T00:00:00Z,D", "e,1,3,2024-01-02T00:00:00Z,U"], HEADER)
+    heal(spark, settings, [1], DELETES)
+    heal(spark, settings, [2], DELETES)
+    land(settings, 3, ["a,1,4,2024-01-04T00:00:00Z,U", "c,1,5,2024-01-04T00:00:00Z,U"], HEADER)
+    heal(spark, settings, [3], DELETES)
+    assert values(settings) == {"b": 2, "c": 5, "e": 3}
+    assert (folds, looked_at) == ([], [0, 1, 1]), "only the window with a newer row is read"
+    check_fold(spark, settings, DELETES)
+
+
+def test_a_window_of_an_earlier_version_may_have_any_row(spark, settings, looked_at, monkeypatch):
+    land(settings, 1, ["a,1,1,2024-01-05T00:00:00Z,D", "b,1,2,2024-01-01T00:00:00Z,U"], HEADER)
+    with monkeypatch.context() as patch:
+        patch.setattr("lakehouse_assets.pipeline.silver.measured_span", lambda *_: None)
+        heal(spark, settings, [1], DELETES)
+    land(settings, 2, ["a,1,4,2024-01-04T00:00:00Z,U", "b,1,3,2024-01-06T00:00:00Z,D", "c,1,5,2024-01-04T00:00:00Z,U"], HEADER)
+    heal(spark, settings, [2], DELETES)
+    assert values(settings) == {"c": 5}
+    assert looked_at == [0, 1]
+    check_fold(spark, settings, DELETES)
+
+
+def test_a_column_that_newer_windows_lack_keeps_its_values(spark, settings, folds):
+    spec = readings(columns={"sensor": "string", "hour": "int", "value": "double", "updated": "timestamp", "op": "string"})
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z,x", "b,1,2,2024-01-01T00:00:00Z,x"], HEADER)
+    heal(spark, settings, [1], spec)
+    land(settings, 2, ["a,1,2024-01-02T00:00:00Z,y", "c,1,2024-01-02T00:00:00Z,y"], "sensor,hour,updated,op")
+    heal(spark, settings, [2], spec)
+    assert values(settings) == {"a": 1, "b": 2, "c": None}
+    land(settings, 3, ["c,1,9,2024-01-03T00:00:00Z,z"], HEADER)
+    heal(spark, settings, [3], spec)
+    assert values(settings) == {"a": 1, "b": 2, "c": 9}
+    assert [row["op"] for row in silver(settings)] == ["y", "x", "z"]
+    assert folds == []
+    land(settings, 4, ["a,1,7,2024-01-01T12:00:00Z,w"], HEADER)
+    heal(spark, settings, [4], spec)
+    assert values(settings) == {"a": 7, "b": 2, "c": 9}, "the newest row that has the column"
+    assert folds == [0]
+    check_fold(spark, settings, spec)
+
+
+def test_a_deletion_ends_what_a_column_keeps(spark, settings, folds):
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z,U", "b,1,2,2024-01-01T00:00:00Z,U", "c,1,3,2024-01-01T00:00:00Z,U"], HEADER)
+    heal(spark, settings, [1], DELETES)
+    rows = [
+        "a,1,2024-01-02T00:00:00Z,D",
+        "a,1,2024-01-02T01:00:00Z,U",
+        "b,1,2024-01-02T00:00:00Z,U",
+        "c,1,2024-01-02T00:00:00Z,D",
+    ]
+    land(settings, 2, rows, "sensor,hour,updated,op")
+    heal(spark, settings, [2], DELETES)
+    assert values(settings) == {"a": None, "b": 2}
+    assert folds == []
+    check_fold(spark, settings, DELETES)
