@@ -10,7 +10,6 @@ It needs the tests' broker (lakehouse_assets_tests/e2e/servers).
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,8 @@ def table(topic: str, max_rows: int) -> TableSpec:
         "last_modified": "hour",
         "columns": {"sensor": "bigint", "hour": "timestamp", "value": "double", "gone": "boolean"},
         "checks": [
-            {"not_null": "value"}, {"in_range": {"column": "value", "min": -100, "max": 100}}, {"not_empty": {}},
+            {"check": "not_null", "column": "value"}, {"check": "in_range", "column": "value", "min": -100, "max": 100},
+            {"check": "not_empty"},
         ],
     }  # fmt: skip
     return TableSpec.model_validate(attributes)
@@ -83,14 +83,19 @@ def send(broker: Broker, count: int, sensors: int) -> str:
 def paired(lab: Lab, broker: Broker, topic: str, count: int) -> Result:
     """The stream beside the bare query."""
     max_rows = -(-count // WINDOWS)
-    settings = replace(lab.settings("stream"), kafka_bootstrap=broker.address)
+    settings = lab.settings("stream").model_copy(update={"kafka_bootstrap": broker.address})
     spec, bare = table(topic, max_rows), str(lab.folder / "bare")
 
-    def prepare() -> None:
-        lab.clear(settings.root, bare)
-
-    a = Side("stream of windows", timed(lambda step: stream(lab, settings, spec, step), lab.cpu), prepare)
-    b = Side("bare foreachBatch", timed(lambda _: merge_bare(lab, broker, topic, bare, max_rows), lab.cpu), prepare)
+    a = Side(
+        "stream of windows",
+        timed(lambda step: stream(lab, settings, spec, step), lab.cpu),
+        lambda: lab.clear(settings.root),
+    )
+    b = Side(
+        "bare foreachBatch",
+        timed(lambda _: merge_bare(lab, broker, topic, bare, max_rows), lab.cpu),
+        lambda: lab.clear(bare),
+    )
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"stream: {text}"))
     published, merged = (lab.spark.read.format("delta").load(p).count() for p in (settings.path("silver", "readings"), bare))
     if published != merged:

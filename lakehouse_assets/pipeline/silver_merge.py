@@ -68,14 +68,15 @@ def _newest_rows(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame) -
     """
     spec, deletes = run.spec, run.spec.extraction.delete_when
     key = [identifier(name) for name in spec.key]
-    rows = select_batches(staged, [d.batch for d in plan.touched if d.p_extracted_at]).where(F.col("_clean"))
+    batches = [decision.batch for decision in plan.touched if decision.p_extracted_at]
+    rows = select_batches(staged, batches).where(F.col("_clean"))
     flags = (["_gone", "_begins"] if plan.kept_columns else ["_gone"]) if deletes else []
     if deletes:
         rows = with_deletions(rows, deletes)
     if "_begins" in flags:
         rows = rows.withColumn("_begins", F.max("_gone").over(W.partitionBy(*key)))
     rows = rows.where(F.col("_newest"))
-    if spec.key:
+    if spec.key and len(batches) > 1:  # of one batch, staging has sorted them
         newest = W.partitionBy(*key).orderBy(order(spec).desc())
         rows = rows.withColumn("_nth", F.row_number().over(newest)).where(F.col("_nth") == 1)
     return as_silver(rows, spec, *flags)
