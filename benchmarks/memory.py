@@ -33,11 +33,14 @@ class PeakMemory:
         self._sampler.join()
 
     def _watch(self) -> None:
-        measure = _by_psutil if find_spec("psutil") else _by_proc
         while not self._stop.wait(SECONDS):
-            size = measure(self._pid)
-            if size:
+            if size := bytes_now(self._pid):
                 self.megabytes = max(self.megabytes or 0, round(size / 2**20))
+
+
+def bytes_now(pid: int) -> int:
+    """Return the sum of resident sizes of a process and its children; 0 if it has ended."""
+    return _by_psutil(pid) if find_spec("psutil") else _by_proc(pid)
 
 
 def _by_psutil(pid: int) -> int:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.memory import bytes_now
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
@@ -29,13 +29,13 @@ from lakehouse_assets_tests.e2e.servers import Broker
 from lakehouse_assets_tests.e2e.streamed import make_topic
 from lakehouse_assets_tests.e2e.test_stream_service import Project
 
-SENSORS, PARTITIONS, MEGABYTE = 20_000, 2, 1_000_000
+SENSORS, PARTITIONS = 20_000, 2
 WARM_SECONDS, LAST_SECONDS = 15, 30
 
 
 def measure(minutes: float, rate: int) -> dict[str, Any]:
     """Send for so long, then let the stream take what waits, and read its logs."""
-    with tempfile.TemporaryDirectory() as folder, Broker(_made(Path(folder, "kafka"))).up() as broker:
+    with tempfile.TemporaryDirectory() as folder, Broker(_make_folder(Path(folder, "kafka"))).up() as broker:
         topic = make_topic(broker, PARTITIONS)
         project = Project(Path(folder), broker, topic)
         with project.streaming() as process:
@@ -45,19 +45,19 @@ def measure(minutes: float, rate: int) -> dict[str, Any]:
             while not project.silver():
                 time.sleep(1)
             time.sleep(WARM_SECONDS)
-            began, memory = time.time(), [_memory(process.pid)]
+            began, memory = time.time(), [round(bytes_now(process.pid) / 2**20)]
             for second in _send(producer, topic, minutes * 60, rate):
                 if second % 30 == 0:
-                    memory.append(_memory(process.pid))
+                    memory.append(round(bytes_now(process.pid) / 2**20))
             time.sleep(LAST_SECONDS)
-            memory.append(_memory(process.pid))
+            memory.append(round(bytes_now(process.pid) / 2**20))
             process.send_signal(signal.SIGTERM)
             process.wait(120)
         sent_at = _times(broker, topic)
         return _figures(project.settings, sent_at, began) | {"megabytes": [min(memory[:3]), max(memory[-3:])]}
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir(parents=True)
     return folder
 
@@ -77,12 +77,6 @@ def _send(producer: Producer, topic: str, seconds: float, rate: int) -> Iterator
             yield last
         time.sleep(0.02)
     producer.flush()
-
-
-def _memory(pid: int) -> float:
-    """Megabytes in memory of a process and those that it started."""
-    process = psutil.Process(pid)
-    return round(sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / MEGABYTE)
 
 
 def _times(broker: Broker, topic: str) -> dict[Any, float]:
