@@ -3,6 +3,7 @@
 Belongs here: one batch of rows, stored. Does not: what the numbers mean (scan's own tests, and the gate's).
 """
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ from lakehouse_assets.contracts.check_context import check_context
 from lakehouse_assets.measures import observed_scan
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.observed_scan import ObservedScan
-from lakehouse_assets.measures.scan import fused_metrics, scan
+from lakehouse_assets.measures.scan import scan
 from lakehouse_assets.measures.stage import row_rules, stage
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.staging import write_once
@@ -56,7 +57,7 @@ def numbers_of(plan, frame, path):
 def test_the_numbers_are_those_of_a_scan(staged):
     plan, frame, path = staged
     numbers, stored = numbers_of(plan, frame, path)
-    assert numbers == scan(stored, plan.rules, fused_metrics(plan.checks, plan.context, plan.rules))
+    assert numbers == scan(stored, plan.rules, plan.metrics)
     assert numbers[BATCH].rows_in == stored.count() == 6
     assert numbers_of(plan, frame.limit(0), path)[0] in ({}, None)
 
@@ -67,10 +68,9 @@ def test_rows_that_were_counted_twice_are_scanned(staged, monkeypatch):
     assert numbers_of(plan, frame, path)[0] is None
 
 
-def test_a_metric_that_stops_does_not_stop_the_staging(staged, monkeypatch):
+def test_a_metric_that_stops_does_not_stop_the_staging(staged):
     plan, frame, path = staged
     metrics = {"own": {"m": "sum(CAST(sensor AS INT))"}, "distinct": {"m": "count(DISTINCT sensor)"}}
     for name, sql in metrics.items():
-        monkeypatch.setattr(observed_scan, "fused_metrics", lambda *_, name=name, sql=sql: {name: sql})
-        numbers, stored = numbers_of(plan, frame, path)
+        numbers, stored = numbers_of(replace(plan, checks=(), more={name: sql}), frame, path)
         assert (numbers, stored.count()) == (None, 6)
