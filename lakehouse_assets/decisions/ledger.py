@@ -172,9 +172,9 @@ def earlier(decision: Decision, decisions: Iterable[Decision]) -> list[Decision]
 
 
 def may_merge(extraction: "ExtractionSpec", touched: Iterable[Decision], replaced: Collection[str | None]) -> bool:
-    """Whether a MERGE of the newest rows of these decisions, each with all columns, gives what the fold of their keys would: of
-    those that no earlier batch deletes by a newer row, since a deletion leaves nothing in silver to compare an older row with.
+    """Whether a MERGE of the newest rows of these decisions, each with all columns, gives what the fold of their keys would.
 
+    Rows that another batch deletes by a newer row are left out before: a deletion leaves nothing in silver to compare with.
     Extractions that replace earlier ones, or were judged before, have rows in silver that may have to go. ``replaced``: ids of
     decisions that superseded another.
     """

@@ -1,7 +1,7 @@
 """From where to where the rows of a batch lie in the total order: which earlier batches may have a row that is newer.
 
 Belongs here: a span, its text, and which spans meet. Does not: measuring one (measures/order_span), or what follows for a
-write (pipeline/silver_write).
+MERGE (merge_plan).
 """
 
 import hashlib

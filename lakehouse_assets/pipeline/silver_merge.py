@@ -43,7 +43,7 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
         delta_writes.append(alive, path)
         return
     is_newer = order(spec, "s.") > order(spec, "t.")
-    merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(rows, spec, extents))
+    merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(newest, spec, extents))
     if not deletes and not plan.kept_columns:
         merge.whenMatchedUpdateAll(condition=is_newer).whenNotMatchedInsertAll().execute()
         return
