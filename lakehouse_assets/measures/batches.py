@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import Check
@@ -21,6 +21,9 @@ from lakehouse_assets.measures.frames import any_of, moment
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 
+# Spark looks for more values than these by their hashes, and does not name them either (spark.sql.optimizer.
+# inSetConversionThreshold).
+MOST_LISTED = 10
 # Rules (or ``column:<name>``) that cannot be evaluated, each with its failing batches and their errors.
 Broken = Mapping[str, Mapping[Batch, str]]
 Build = Callable[[DataFrame, Broken], DataFrame]
@@ -32,12 +35,22 @@ def batches_sql(batches: Collection[Batch]) -> str:
 
 
 def select_batches(rows: DataFrame, batches: Collection[Batch]) -> DataFrame:
-    """Return the rows of these extractions, with partition pruning: one predicate per distinct sequence number."""
-    by_seq: dict[int, list[datetime]] = {}
+    """Return the rows of these extractions: one predicate per distinct sequence number. It skips no file of a Delta table:
+    `storage.delta_reads.read_windows` does.
+    """
+    by_seq: dict[int, set[datetime]] = {}
     for batch in batches:
-        by_seq.setdefault(batch[1], []).append(start_of(batch))
-    moments = {seq: ", ".join(literal(start) for start in sorted(starts)) for seq, starts in sorted(by_seq.items())}
-    return rows.where(any_of(F.expr(f"p_extracted_at IN ({m})") & (F.col("extraction_seq") == s) for s, m in moments.items()))
+        by_seq.setdefault(batch[1], set()).add(start_of(batch))
+    return rows.where(any_of(_is_one_of(starts) & (F.col("extraction_seq") == seq) for seq, starts in sorted(by_seq.items())))
+
+
+def _is_one_of(starts: Collection[datetime]) -> Column:
+    """Whether `p_extracted_at` is one of these moments. The program that Spark makes of it does not name them, so that it is
+    made and compiled once, and not for each window anew.
+    """
+    moments = ", ".join(literal(start) for start in sorted(starts))
+    few = len(starts) <= MOST_LISTED
+    return F.expr(f"array_contains(array({moments}), p_extracted_at)" if few else f"p_extracted_at IN ({moments})")
 
 
 def batches_of(rows: DataFrame) -> list[Batch]:

@@ -36,6 +36,7 @@ from lakehouse_assets.operations.rehearsal_judge import CopyJudge
 from lakehouse_assets.operations.suggest import suggested_checks
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.delta_reads import read_windows
 
 RECENT = 100  # newest accepted windows that are drawn from
 MOST_ROWS = 2_000_000  # rows that are staged in memory at once
@@ -69,7 +70,7 @@ def rehearse(run: Run, request: RehearsalRequest, say: Callable[[str], object] =
     """
     kinds = request.kinds
     records, clean, faulty = _draw_windows(run, request)
-    bronze = run.spark.read.format("delta").load(run.path("bronze"))
+    bronze = read_windows(run.spark, run.path("bronze"), list(clean))
     columns, left_out = fault_columns(run.spec, bronze.columns)
     rows = select_batches(bronze, [records[start].batch for start in clean])
     figures = in_memory(measure_figures(rows, columns))

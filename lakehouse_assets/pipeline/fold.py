@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.sql.text import identifier, parse_expression
-from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch, start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.silver import columns_from_bronze, silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -27,6 +27,7 @@ from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, publ
 from lakehouse_assets.measures.stage import stage
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.delta_reads import read_windows
 from lakehouse_assets.storage.session_properties import disable_ansi
 
 
@@ -86,15 +87,16 @@ def chain_of(links: Sequence[Link]) -> Chain:
 def status_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
     """Typed rows of these batches with `_clean`: false for those that their own decision put into quarantine."""
     rows = _typed_rows(run, decisions)
-    if not delta.exists(run.path("quarantine")):
+    if not _lacking(decisions) or not delta.exists(run.path("quarantine")):
         return rows.withColumn("_clean", F.lit(True))
     quarantined = _quarantined(run, decisions).distinct().withColumn("_dirty", F.lit(True))
     return rows.join(quarantined, [*ROW_COLUMNS], "left").withColumn("_clean", F.col("_dirty").isNull()).drop("_dirty")
 
 
 def _typed_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
-    bronze = run.spark.read.format("delta").load(run.path("bronze"))
-    rows = stage(select_batches(bronze, [batch for batch in decisions if batch[0]]), run.spec)
+    batches = [batch for batch in decisions if batch[0]]
+    bronze = read_windows(run.spark, run.path("bronze"), [start_of(batch) for batch in batches])
+    rows = stage(select_batches(bronze, batches), run.spec)
     return rows.select(*map(identifier, columns_from_bronze(run.spec)), "_absent")
 
 
@@ -102,16 +104,20 @@ def _without_quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataF
     rows = _typed_rows(run, decisions)
     # An earlier version may have accepted a key that today's casts cannot read: it names no row.
     rows = rows if run.spec.extraction.mode == "append" else rows.where(is_readable(key_columns(run.spec)))
-    if not delta.exists(run.path("quarantine")):
+    if not _lacking(decisions) or not delta.exists(run.path("quarantine")):
         return rows
     return rows.join(_quarantined(run, decisions), [*ROW_COLUMNS], "left_anti")
+
+
+def _lacking(decisions: Mapping[Batch, Decision]) -> list[Decision]:
+    """The decisions that published fewer rows than their batch has."""
+    return [d for d in decisions.values() if d.counts.rows_in > d.counts.rows_published]
 
 
 def _quarantined(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
     """`ROW_COLUMNS` of the rows that these decisions put into quarantine."""
     kinds = [(WINDOW, MOMENT), (SEQUENCE, pa.int32()), ("decision_id", pa.string())]
-    lacking = [d for d in decisions.values() if d.counts.rows_in > d.counts.rows_published]
-    ids = local_frame(run.spark, kinds, [(*d.batch, d.decision_id) for d in lacking])
+    ids = local_frame(run.spark, kinds, [(*d.batch, d.decision_id) for d in _lacking(decisions)])
     rows = run.spark.read.format("delta").load(run.path("quarantine")).select(*ROW_COLUMNS, "decision_id")
     return rows.join(F.broadcast(ids), [*BATCH_COLUMNS, "decision_id"], "left_semi").select(*ROW_COLUMNS)
 

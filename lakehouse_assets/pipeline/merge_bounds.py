@@ -8,7 +8,7 @@ from it, has one value in both rows of a key. So the values of the rows to merge
 match.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -43,10 +43,14 @@ class Extent:
     has_null: bool
 
 
-def extents_of(rows: DataFrame, spec: TableContract) -> list[Extent]:
-    """Return the extents of the columns of the key, and of those that follow from it. One job."""
+def bounded_columns(rows: DataFrame, spec: TableContract) -> dict[str, str]:
+    """Return the columns of the key, and those that follow from it, each with its type."""
     layout = _exact_columns(spec)
-    kinds = {name: kind for name, kind in rows.dtypes if name in layout or (name in spec.key and kind in COMPARABLE)}
+    return {name: kind for name, kind in rows.dtypes if name in layout or (name in spec.key and kind in COMPARABLE)}
+
+
+def extents_of(rows: DataFrame, kinds: Mapping[str, str]) -> list[Extent]:
+    """Return the extents of these columns (name → type). One job."""
     cells = [(identifier(name), kind) for name, kind in kinds.items()]
     extremes = [F.expr(_text(f"{end}({cell})", kind)) for cell, kind in cells for end in ("min", "max")]
     nulls = [F.expr(f"count_if({cell} IS NULL) > 0") for cell, _ in cells]
@@ -64,11 +68,17 @@ def has_none_of(path: str, extents: Sequence[Extent], spec: TableContract) -> bo
     files = delta.row_counts(path)
     near = [True] * files.num_rows
     for extent in extents:
-        if extent.name in spec.key and extent.kind in COMPARABLE and extent.least is not None and extent.greatest is not None:
-            with suppress(ValueError, OverflowError):  # years that Python's calendar does not have
-                least, greatest = (_python_value(extent.kind, text) for text in (extent.least, extent.greatest))
-                near = [*map(and_, near, _may_have(files, extent.name, least, greatest))]
+        if extent.name in spec.key:
+            near = [*map(and_, near, _near(files, extent))]
     return not any(near)
+
+
+def skipping_extents(path: str, extents: Sequence[Extent]) -> list[Extent]:
+    """Return the extents that spare the MERGE a file of the table at this path, or may do so. Spark makes a new program of each
+    bound, for each batch: one that spares nothing costs more than all else that it does. No JVM.
+    """
+    files = delta.row_counts(path)
+    return [extent for extent in extents if extent.kind not in COMPARABLE or not all(_near(files, extent))]
 
 
 def bounds_of(rows: DataFrame, spec: TableContract, extents: Sequence[Extent]) -> list[str]:
@@ -125,6 +135,15 @@ def _python_value(kind: str, text: str) -> Any:
     if kind == "date":
         return date.fromisoformat(text)
     return text if kind == "string" else int(text)
+
+
+def _near(files: pa.Table, extent: Extent) -> list[bool]:
+    """Return for each file whether it may have a value within the extent."""
+    if extent.kind in COMPARABLE and extent.least is not None and extent.greatest is not None:
+        with suppress(ValueError, OverflowError):  # years that Python's calendar does not have
+            least, greatest = (_python_value(extent.kind, text) for text in (extent.least, extent.greatest))
+            return _may_have(files, extent.name, least, greatest)
+    return [True] * files.num_rows
 
 
 def _may_have(files: pa.Table, name: str, least: Any, greatest: Any) -> list[bool]:

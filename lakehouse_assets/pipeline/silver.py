@@ -33,7 +33,7 @@ from lakehouse_assets.measures.observed_scan import ObservedScan
 from lakehouse_assets.measures.order_span import measured_span, span_metrics
 from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
-from lakehouse_assets.pipeline.few_rows import are_few, steps_of_batches
+from lakehouse_assets.pipeline.few_rows import FEW, steps_of_batches
 from lakehouse_assets.pipeline.gate import (
     COMPLETING,
     JUDGING,
@@ -135,15 +135,15 @@ class SilverTarget(Target[Run]):
         else:
             tables = reference_tables_at(run, self.inputs)
         folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else run.run_id
-        few = are_few(self.records)
+        count = sum(record.rows for record in self.records)
         path = staging_path(run.settings, run.table, folder)
-        store: Store = partial(write_once, run.spark, path=path, few=few)
+        store: Store = partial(write_once, run.spark, path=path, few=count <= FEW)
         scan = ObservedScan(self.batches[0], self.plan) if len(self.records) == 1 and not self.decisions else None
         if scan is not None:
             store = partial(scan.store, store, path=path)
         readable = all_readable(run.path("bronze"), self.batches)
         bronze = read_windows(run.spark, run.path("bronze"), [record.p_extracted_at for record in self.records])
-        staged, broken = stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable, few)
+        staged, broken = stage_batches(run, bronze, self.batches, store, tables, self.request.waived, readable, count)
         self.observed = scan.numbers if scan is not None else None
         return staged, broken
 

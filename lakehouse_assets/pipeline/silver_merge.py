@@ -21,8 +21,9 @@ from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import all_of
 from lakehouse_assets.pipeline.few_rows import FEW
 from lakehouse_assets.pipeline.fold import clean_rows, order, with_deletions
-from lakehouse_assets.pipeline.merge_bounds import bounds_of, extents_of, has_none_of
+from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, extents_of, has_none_of, skipping_extents
 from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.stored_extents import stored_extents
 from lakehouse_assets.storage import delta, delta_writes
 
 
@@ -38,12 +39,15 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
         delta_writes.append(alive, path)  # adds columns, where there are new ones
         return
-    extents = extents_of(newest, spec)
+    kinds = bounded_columns(newest, spec)
+    stored = stored_extents(staged, plan.touched, kinds)
+    extents = extents_of(newest, kinds) if stored is None else stored
     if spec.key and has_none_of(path, extents, spec):
         delta_writes.append(alive, path)
         return
+    bounds = bounds_of(newest, spec, skipping_extents(path, extents))
     is_newer = order(spec, "s.") > order(spec, "t.")
-    merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds_of(newest, spec, extents))
+    merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds)
     if not deletes and not plan.kept_columns:
         merge.whenMatchedUpdateAll(condition=is_newer).whenNotMatchedInsertAll().execute()
         return

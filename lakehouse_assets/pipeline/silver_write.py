@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier
-from lakehouse_assets.contracts.batch import ROW_COLUMNS
+from lakehouse_assets.contracts.batch import ROW_COLUMNS, start_of
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.contracts.declarations import declarations_of
 from lakehouse_assets.contracts.silver import silver_columns
@@ -34,6 +34,7 @@ from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_merge import merge_by_key, merge_newest, reads_few_rows
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, silver_contract
 from lakehouse_assets.storage.column_comments import with_comments, with_own_comments
+from lakehouse_assets.storage.delta_reads import read_windows
 from lakehouse_assets.storage.layout import create, overwrite
 from lakehouse_assets.storage.session_properties import plan_for_few_rows
 
@@ -59,8 +60,8 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     rows = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
     reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)
-    bronze = run.spark.read.format("delta").load(run.path("bronze"))
     batches = [d.batch for d in decisions if d.p_extracted_at]
+    bronze = read_windows(run.spark, run.path("bronze"), [start_of(batch) for batch in batches])
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
     columns = [identifier(c) for c in bronze.columns if c not in first]
     return select_batches(bronze, batches).join(reasons, same).select(*first, *columns)
@@ -202,8 +203,9 @@ def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Se
     else:
         # What was accepted of these windows before is still in silver under the window, or lost to another row of its key,
         # which then stands in these extractions in bronze: both give the key.
-        bronze = run.spark.read.format("delta").load(run.path("bronze"))
-        extracted = stage(select_batches(bronze, [batch for batch in involved if batch[0]]), run.spec).select(*key)
+        batches = [batch for batch in involved if batch[0]]
+        bronze = read_windows(run.spark, run.path("bronze"), [start_of(batch) for batch in batches])
+        extracted = stage(select_batches(bronze, batches), run.spec).select(*key)
         extracted = extracted.where(" AND ".join(f"{name} IS NOT NULL" for name in key))
         keys = extracted.union(published.where(F.col("p_extracted_at").isin(list(windows))).select(*key))
     keys = keys.distinct()

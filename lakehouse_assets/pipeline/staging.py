@@ -24,6 +24,7 @@ from lakehouse_assets.measures.error_text import masked_text
 from lakehouse_assets.measures.frames import local_frame
 from lakehouse_assets.measures.stage import flag_typed_rows, key_rules, row_rules, stage
 from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets.pipeline.few_rows import FEW as FEW_ROWS
 from lakehouse_assets.pipeline.reference_tables import ReferenceTables
 from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -33,6 +34,7 @@ from lakehouse_assets.storage.session_properties import limit_codegen, rule_sema
 from lakehouse_assets.storage.window_files import select_files
 
 FEW = 10_000  # repeated keys up to which the others are spared the sort
+SORTED_AT_ONCE = 100_000  # rows
 Store = Callable[[DataFrame], DataFrame]
 # Rows, checks, and those not to evaluate → rows with a staging's flags.
 Flag = Callable[[DataFrame, Sequence[Check], Broken], DataFrame]
@@ -59,14 +61,13 @@ def stage_batches(
     others: ReferenceTables,
     waived: Collection[str] = (),
     all_readable: bool | None = None,
-    few: bool = False,
+    count: int | None = None,
 ) -> tuple[DataFrame, Broken]:
     """Stage these batches of rows as bronze has them. Should an expression stop the scan, only the rule and the batches at
     fault are in error: returns the staged frame and what is broken.
 
     ``others``: the tables that checks look into; one that is missing puts its checks in error. ``all_readable``: whether no
-    record of these batches is corrupt; None: their source is read once only. ``few``: they have so few rows that one task
-    handles them.
+    record of these batches is corrupt; None: their source is read once only. ``count``: their rows; None: unknown.
     """
     spec, missing = run.spec, _in_all(batches, others.errors(run.spec.checks))
     staged = partial(stage, spec=spec, waived=waived, others=others.frames)
@@ -75,8 +76,8 @@ def stage_batches(
         if all_readable is None or broken.keys() > missing.keys():
             return staged(rows, broken=broken)
         flag = partial(staged, broken=broken, all_readable=all_readable)
-        if few:  # to sort them takes less than to ask whether one must
-            return flag(rows.coalesce(1))
+        if count is not None and count <= SORTED_AT_ONCE:  # to sort them takes less than to ask whether one must
+            return flag(rows.coalesce(1) if count <= FEW_ROWS else rows)
         return _sorted_where_needed(rows, key_hash(rows, spec), flag) if spec.key else flag(rows)
 
     with limit_codegen(run.spark, len(spec.checks)):

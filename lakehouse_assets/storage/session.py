@@ -115,6 +115,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         # Small tables: one snapshot partition is the largest single win (MERGE 4.5 s -> 1.8 s).
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.shuffle.partitions": "8",
+        # Spark makes a program of each query. A window takes some 130: of the default, 100, none would be left for the next.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # How many tasks VACUUM lists folders in, however few: Spark's default is ten thousand.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
         "spark.sql.session.timeZone": "UTC",

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline import merge_bounds
-from lakehouse_assets.pipeline.merge_bounds import bounds_of, extents_of, has_none_of
+from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, extents_of, has_none_of
 from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.layout import create, read_layout
 from lakehouse_assets_tests.pipeline.test_layout import BY_DAY, NEAR, laid_out
@@ -22,7 +22,7 @@ from lakehouse_assets_tests.support import heal, land, readings, silver
 
 
 def bounds(rows: DataFrame, spec: TableSpec) -> list[str]:
-    return bounds_of(rows, spec, extents_of(rows, spec))
+    return bounds_of(rows, spec, extents_of(rows, bounded_columns(rows, spec)))
 
 
 def test_the_bounds_of_a_merge_are_true_of_its_rows_and_of_few_others(spark, monkeypatch):
@@ -116,7 +116,7 @@ def test_a_table_has_none_of_some_keys_only_if_it_has_none(spark, tmp_path):
     def has_none(key: list[str], *rows: tuple) -> bool:
         spec = laid_out(None, columns=columns, key=key, last_modified=None)
         frame = spark.createDataFrame([*rows], KEYS)
-        return has_none_of(path, extents_of(frame, spec), spec)
+        return has_none_of(path, extents_of(frame, bounded_columns(frame, spec)), spec)
 
     whole_key = [name for name in columns if name != "value"]
     for row in stored:

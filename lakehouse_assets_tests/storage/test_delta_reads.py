@@ -30,10 +30,12 @@ def test_gives_what_delta_gives(spark, tmp_path, folder, partitions, monkeypatch
         read = read_windows(spark, path, moments)
         assert read.schema == by_delta.schema
         assert rows_of(read, *moments) == rows_of(by_delta, *moments)
-    assert rows_of(read_windows(spark, path, [START + timedelta(days=9)]), *hours) == rows_of(by_delta, *hours)
-    monkeypatch.setattr(delta_reads, "MOST_FILES", 1)
-    assert rows_of(read_windows(spark, path, hours), *hours) == rows_of(by_delta, *hours)
+    assert rows_of(read_windows(spark, path, [START + timedelta(days=9)]), *hours) == []
+    assert read_windows(spark, path, []).count() == 0
+    for limit in ("MOST_FILES", "MOST_WINDOWS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(delta_reads, limit, 1)
+            assert rows_of(read_windows(spark, path, hours), *hours) == rows_of(by_delta, *hours)
     if folder == "plain":
         spark.sql(f"DELETE FROM delta.`{path}` WHERE text = 'again'")
-        monkeypatch.setattr(delta_reads, "MOST_FILES", 32)
         assert len(rows_of(read_windows(spark, path, hours[:1]), hours[0])) == 2
