@@ -208,6 +208,20 @@ def test_files_of_five_minutes_arrive_over_an_hour_and_a_half(spark, tmp_path):
     assert statuses[minute(15)].is_open or statuses[minute(15)].rows_quarantined
 
 
+def test_an_hour_whose_files_are_not_settled_says_so(spark, tmp_path):
+    source = spec().source.model_dump() | {"settled": {"seconds": 3600}}
+    world = World(spark, tmp_path, [LakehouseTable(spec(source=source), tmp_path)])
+    land(world, 0, 1, second=10**10)
+    job = world.definitions.resolve_implicit_global_asset_job_def()
+    bronze = [dg.AssetKey("bronze_readings")]
+    result = job.execute_in_process(
+        instance=world.instance, asset_selection=bronze, partition_key="2024-05-01-00:00", raise_on_error=False
+    )
+    [failure] = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    assert "1 file is not settled yet" in str(failure)
+    assert "source.settled is {seconds: 3600}: a file's time is in the future) for 2024-05-01-00:00" in str(failure)
+
+
 def test_the_daemon_requests_an_hour_once_and_again_when_a_window_comes_while_it_runs(spark, tmp_path):
     world = World(spark, tmp_path, [LakehouseTable(spec(), tmp_path)])
 

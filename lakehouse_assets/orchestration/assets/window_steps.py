@@ -32,7 +32,7 @@ from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.read_windows import whole_windows
+from lakehouse_assets.pipeline.read_windows import whole_windows, why_nothing_arrived
 from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.queries.schema_status import effective_spec
 from lakehouse_assets.settings import Settings
@@ -99,14 +99,14 @@ def _bronze_spec(spec: TableSpec, settings: Settings) -> dg.AssetSpec:
 def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings) -> Events:
     bronze = asset_key(spec, f"bronze_{spec.name}")
     run = table_run(spec, settings, context)
-    windows = whole_windows(settings, spec, _windows(context, spec, settings), run.clock())
+    closed = _windows(context, spec, settings)
+    windows = whole_windows(settings, spec, closed, run.clock())
     records = extract(run, windows)
     if not records:
-        keys = [window.key for window in windows] or context.partition_keys
+        keys = context.partition_keys
         names = ", ".join(keys[:5]) + (", …" if len(keys) > 5 else "")
-        raise SourceError(
-            f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
-        )
+        why = why_nothing_arrived(settings, spec, closed, run.clock())
+        raise SourceError(f"{spec.name}: {why} for {names}; they are ingested as soon as that changes")
     for key, some in windows_by_partition(spec.extraction, windows).items():
         shared = spec.extraction.shares_partitions
         metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
