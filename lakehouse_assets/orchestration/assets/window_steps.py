@@ -5,6 +5,7 @@ Belongs here: @multi_asset and its call of the pipeline. Does not: any step of t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -28,7 +29,7 @@ from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUAR
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
 from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
 from lakehouse_assets.orchestration.healing.automation import heal_windows
-from lakehouse_assets.orchestration.quality_pages import window_link
+from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
@@ -199,7 +200,12 @@ def _report_windows(
     for part, some in windows_by_partition(spec.extraction, windows).items():
         if spec.extraction.shares_partitions:
             starts = {window.start: decision for window, decision in published.current.items()}
-            values, teaches = silver_partition(spec.extraction, some, starts), _count_teaching(published, some)
+            page_of = partial(window_url, settings, spec.name, spec.extraction.window_cadence)
+            values = {
+                **silver_partition(spec.extraction, some, starts, page_of),
+                **window_checks.not_checked_metadata(not_checked.get(part, ()) if any(w.start in starts for w in some) else ()),
+            }
+            teaches = _count_teaching(published, some)
         else:
             decision = published.current.get(some[0])
             teaches = bool(decision and decision.accepted and decision.teaches)
