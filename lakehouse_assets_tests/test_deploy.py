@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from lakehouse_assets.orchestration.code_servers import CodeServerLauncher
 from lakehouse_assets.orchestration.postgres_storage import LakehousePostgresEventLogStorage
+from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.e2e.servers import postgres_server
 from lakehouse_assets_tests.orchestration.test_postgres_storage import variables
 from lakehouse_assets_tests.support import PROJECT_ROOT
@@ -33,7 +34,7 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 FILES = [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()]
-DAGSTER = ("code", "daemon", "webserver")
+DAGSTER = ("code", "daemon", "webserver", "streams")
 # The oldest and the newest version of Kubernetes whose schemas the files are compared with.
 VERSIONS = ("1.27", "1.37")
 VARIABLE = re.compile(r"\b(?:LAKEHOUSE|DAGSTER|AWS)_[A-Z_]+\b")
@@ -91,7 +92,7 @@ def test_kustomize_has_every_manifest_and_file():
     text = (DEPLOY / "kustomization.yaml").read_text()
     listed = re.findall(r"^  (?:# )?- (kubernetes/\S+)$", text, re.MULTILINE)
     assert sorted(listed) == [path.relative_to(DEPLOY).as_posix() for path in MANIFESTS]
-    assert set(listed) - set(KUSTOMIZATION["resources"]) == {"kubernetes/spark.yaml"}
+    assert set(listed) - set(KUSTOMIZATION["resources"]) == {"kubernetes/spark.yaml", "kubernetes/streams.yaml"}
     generated = {each["name"]: each for each in KUSTOMIZATION["configMapGenerator"]}
     assert all((DEPLOY / name).is_file() for name in generated["lakehouse-dagster"]["files"])
     mounted = {
@@ -152,12 +153,13 @@ def test_only_the_web_server_is_published_and_on_loopback():
 def test_every_service_is_asked_after_restarted_and_limited():
     for name, service in SERVICES.items():
         assert service["restart"] == "unless-stopped"
-        assert service["healthcheck"]["test"], name
+        assert name == "streams" or service["healthcheck"]["test"], name
         if name != "postgres":
             assert service["mem_limit"] and service["read_only"] and service["cap_drop"] == ["ALL"]
     for name, pod in workloads().items():
         only = container(name)
-        assert only["livenessProbe"] and only["resources"]["limits"]["memory"], name
+        assert name == "streams" or only["livenessProbe"], name
+        assert only["resources"]["limits"]["memory"], name
         assert pod["securityContext"]["runAsNonRoot"] and pod["automountServiceAccountToken"] is False
         assert only["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -188,6 +190,22 @@ def test_pods_and_services_start_the_same(name):
     assert arguments.replace("/srv/lakehouse/settings/", "/srv/lakehouse/home/") == command
     if name == "code":
         assert json.loads(instruction("CMD")[0]) == SERVICES[name]["command"]
+
+
+def test_streams_have_time_to_finish_a_window_and_java_gets_no_signal():
+    service, pod = SERVICES["streams"], workloads()["streams"]
+    (deployment,) = (each["spec"] for each in documents() if each["metadata"]["name"] == "streams")
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    assert (service["stop_grace_period"], pod["terminationGracePeriodSeconds"]) == ("2m", 120)
+    assert instruction("ENTRYPOINT") == ['["tini", "-g", "--"]']
+    assert service["entrypoint"] == container("streams")["command"] == ["tini", "--"]
+    # Its driver is itself, and not the service that spark.conf names.
+    ours = {each["name"]: each["value"] for each in container("streams")["env"]}
+    assert ours == dict.fromkeys(("LAKEHOUSE_SPARK_MASTER", "LAKEHOUSE_SPARK_CONF"), "")
+    assert service["environment"] == {**SERVICES["code"]["environment"], **ours}
+    environment = {"LAKEHOUSE_PROJECT": str(PROJECT_ROOT), **ours}
+    settings = Settings.from_environment(environment)
+    assert (settings.spark_master, settings.spark_conf) == ("local[*]", None)
 
 
 def test_the_image_has_what_it_copies_and_nothing_else():

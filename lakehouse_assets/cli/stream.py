@@ -3,7 +3,11 @@
 Belongs here: arguments → call → exit code. Does not: anything that another room could do.
 """
 
+import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +17,11 @@ from lakehouse_assets.errors import RefusedError, RunFailedError, SourceError
 from lakehouse_assets.settings import Settings
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
+FINISHING = (
+    b"ending: the window under way is finished first. Ctrl-C again ends at once; the next start then finishes the window.\n"
+)
+# As a shell has it for a process that Ctrl-C ended.
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def stream(
@@ -25,7 +34,8 @@ def stream(
 ) -> None:
     """Make a window of what has arrived, every few seconds, and bring it through the gate; until Ctrl-C.
 
-    A window that is under way is finished first. A table whose source does not answer is tried again, and the others go on.
+    A window that is under way is finished first; a second Ctrl-C ends at once, with code 130. A table whose source does not
+    answer is tried again, and the others go on.
     """
     from lakehouse_assets.orchestration.streams.service import StreamService
 
@@ -41,18 +51,39 @@ def stream(
             say=lambda line: common.show_lines([line]),
         )
         _log_to_terminal()
-        before = {number: signal.signal(number, lambda *_: service.stopping.set()) for number in STOPPING}
-        try:
+        with _ending_by_signal(service.stopping):
             service.serve()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         if available_now and not service.stopping.is_set():
             _rewrite_gold(settings, instance, names)
     if service.failures:
         kinds = {type(error) for error in service.failures.values()}
         kind = SourceError if kinds == {SourceError} else RunFailedError
         raise kind("\n".join(f"{name}: {error}" for name, error in sorted(service.failures.items())))
+
+
+@contextmanager
+def _ending_by_signal(stopping: threading.Event) -> Iterator[None]:
+    """Within the block, SIGTERM or Ctrl-C sets ``stopping``. A Ctrl-C after that ends the process and its Java at once."""
+    from lakehouse_assets.storage.session_reset import kill_java
+
+    count = 0
+
+    def end(number: int, _frame: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > 1 and number == signal.SIGINT:
+            kill_java()
+            os._exit(INTERRUPTED)
+        if count == 1:
+            os.write(2, FINISHING)  # `print` may be interrupted by this very signal
+        stopping.set()
+
+    before = {number: signal.signal(number, end) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _streams(names: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
+from lakehouse_assets.contracts.draft_path import draft_path
 from lakehouse_assets.contracts.mistakes import NAME, dotted, mistakes_in
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -31,13 +32,6 @@ SAMPLE = 1000
 NULLS = ("NA", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN", "-", "\\N")
 DELIMITERS = ",;\t|"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
-Y, M, D, H = r"(?<!\d)(?P<Y>(?:19|20)\d\d)", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])", r"(?P<H>[01]\d|2[0-3])"
-# The first match in a path is its window. The finest comes first, so that a date's hour does not stay as text.
-DATED = {
-    "hourly": [f"{Y}-{M}-{D}[-T_/]{H}", f"{Y}/{M}/{D}/{H}", f"{Y}{M}{D}[-T_/]?{H}", f"year={Y}/month={M}/day={D}/hour={H}"],
-    "daily": [f"year={Y}/month={M}/day={D}", f"{Y}-{M}-{D}", f"{Y}_{M}_{D}", f"{Y}/{M}/{D}", f"{Y}{M}{D}"],
-    "monthly": [f"year={Y}/month={M}", f"{Y}-{M}", f"{Y}_{M}", f"{Y}/{M}", f"{Y}{M}"],
-}
 # A number with a leading zero (a postcode) or more digits than a double keeps is text: as a number it would be another.
 FORMS = {
     "boolean": r"(?i)true|false",
@@ -68,7 +62,7 @@ def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tup
         raise ConfigError(f"--from {file}: there is no such file")
     if not file.resolve().is_relative_to(landing.resolve()):
         raise ConfigError(f"--from {file}: the file must be in the landing folder {landing} (or set LAKEHOUSE_LANDING)")
-    path, cadence, first = _pattern(file.resolve().relative_to(landing.resolve()).as_posix())
+    dated = draft_path(file.resolve().relative_to(landing.resolve()).as_posix(), landing)
     sample = _sample(file)
     columns, count = _columns(file, sample.names), len(sample.rows)
     nulls = sorted({value for row in sample.rows for value in row.values() if value in NULLS})
@@ -86,9 +80,9 @@ attributes:
   name: {table}
   description: {_flow(f"Drafted from {file.name}; say what a row is.")}
   # The path is relative to the landing folder; {{window:...}} stands for a window's start, in UTC.
-  source: {_flow({"kind": "files", "path": path, **sample.options, **({"nulls": nulls} if nulls else {})})}
-  # One file, or set of files, per window: {cadence}. Windows before `start` are never looked for.
-  extraction: {_flow({"cadence": cadence, "start": start or first, "mode": "upsert" if key else "append"})}
+  source: {_flow({"kind": "files", "path": dated.path, **sample.options, **({"nulls": nulls} if nulls else {})})}
+  # One file, or set of files, per window: {dated.cadence}. Windows before `start` are never looked for.
+  extraction: {_flow({"cadence": dated.cadence, "start": start or dated.first, "mode": "upsert" if key else "append"})}
 {_key_lines(key, modified, count)}\
   # `from:` is the source's spelling. Add `unit:`, `description:`, and `pii: true` to what is personal.
   columns:
@@ -105,7 +99,8 @@ attributes:
     empty = [column for column, some in values.items() if not some]
     guess = f"{', '.join(key)}, guessed from {count:,} rows; check it" if key else f"none was found in {count:,} rows (append)"
     advice = {
-        "path": f"{path}, {cadence}",
+        "path": dated.advice,
+        "seconds": dated.seconds_advice,
         "key": guess,
         "last_modified": (f"{modified}; check it" if modified else "none; later windows win") if key else "",
         "nulls": f"{', '.join(nulls)} count as no value, in every column; check that none is a real one" if nulls else "",
@@ -141,38 +136,6 @@ def _refuse_unloadable(file: Path, text: str) -> None:
         mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [((), str(error))]
         reasons = "; ".join(f"{dotted(keys)}: {reason}" if keys else reason for keys, reason in mistakes)
         raise ConfigError(f"--from {file}: its draft would not load: {reasons}") from None
-
-
-def _pattern(path: str) -> tuple[str, str, str]:
-    """Return the path with placeholders, the cadence, and the date of the first window."""
-    for cadence, forms in DATED.items():
-        # A month with a number after it begins a date that does not exist, such as 2024-02-30.
-        end = r"(?![-_/]?\d)" if cadence == "monthly" else r"(?!\d)"
-        for match in (match for form in forms for match in re.finditer(form + end, path)):
-            part = {"d": "01", **match.groupdict()}
-            first = f"{part['Y']}-{part['m']}-{part['d']}"
-            try:
-                datetime.strptime(first, "%Y-%m-%d")  # noqa: DTZ007 (to see whether there is such a day)
-            except ValueError:
-                continue
-            placeholder, at = "", match.start()
-            for name in match.groupdict():
-                placeholder += path[at : match.start(name)] + f"%{name}"
-                at = match.end(name)
-            return f"{_folders(path[: match.start()], part)}{{window:{placeholder}}}{path[match.end() :]}", cadence, first
-    raise ConfigError(
-        f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; the path must contain its window"
-    )
-
-
-def _folders(before: str, part: Mapping[str, str]) -> str:
-    """Return the folders with placeholders if they name the same date (`2024/05/2024-05-01.csv`): else May would be all."""
-    for form in ("%Y/%m/%d", "%Y-%m-%d", "%Y/%m", "%Y-%m", "%Y"):
-        text = re.sub("%(.)", lambda directive: part[directive[1]], form)
-        replaced = re.sub(rf"(^|/)((?:year|dt|date)=)?{text}/", rf"\g<1>\g<2>{{window:{form}}}/", before)
-        if replaced != before:
-            return replaced
-    return before
 
 
 def _sample(file: Path) -> _Sample:

@@ -48,6 +48,11 @@ class Settling(StrictModel):
         values = {"marker": self.marker, "seconds": self.seconds}
         return "rename" if self.rename else {key: value for key, value in values.items() if value is not None}
 
+    @property
+    def rule(self) -> str:
+        """The key as it is in the YAML, on one line."""
+        return "rename" if self.rename else f"{{marker: {self.marker}}}" if self.marker else f"{{seconds: {self.seconds:g}}}"
+
     def marker_of(self, path: str) -> PathPattern | None:
         """Return the path of a window's marker; None without one. A bare name is in the folder of each file of ``path``."""
         if self.marker is None:

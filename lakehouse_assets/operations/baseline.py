@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.batch import start_of
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Cadence, Window
+from lakehouse_assets.contracts.windows import MINUTES, Cadence, Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
@@ -159,9 +159,16 @@ def _to_windows(rows: DataFrame, windows: SeedWindows, drift: DriftSpec, path: s
         has = ", ".join(field.name for field in rows.schema)
         hint = "; name the column of the windows with --window-column" if column in missing else ""
         raise RefusedError(f"{path} has no column {', '.join(missing)}; it has {has}{hint}")
-    if not isinstance(fields[column.lower()].dataType, T.TimestampType | T.TimestampNTZType | T.DateType):
-        kind = fields[column.lower()].dataType.simpleString()
-        raise RefusedError(f"{path}: {column} is a {kind}, and the column of the windows must be a timestamp or a date")
+    kind = fields[column.lower()].dataType
+    if not isinstance(kind, T.TimestampType | T.TimestampNTZType | T.DateType):
+        raise RefusedError(
+            f"{path}: {column} is a {kind.simpleString()}, and the column of the windows must be a timestamp or a date"
+        )
+    if isinstance(kind, T.DateType) and windows.cadence in (*MINUTES, "hourly"):
+        raise RefusedError(
+            f"{path}: the date {column} has no hours, and {windows.cadence} windows need them;"
+            " name a timestamp with --window-column"
+        )
     at = F.col(identifier(column)).cast("timestamp")
     start = _window_start(at, windows).alias("p_extracted_at")
     plain_columns = [F.col(identifier(name)) for name in sorted(used - {"p_extracted_at"})]

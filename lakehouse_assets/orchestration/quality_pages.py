@@ -51,12 +51,16 @@ def pages_sensor(settings: Settings) -> dg.SensorDefinition:
     return tick
 
 
+def window_url(settings: Settings, table: str, cadence: Any, decision: Decision) -> str | None:
+    """Return the address of a window's page; None where no address is set."""
+    name = window_name(decision.p_extracted_at, cadence, decision.extraction_seq)
+    return settings.pages_url and page_url(settings.pages_url, window_path(table, name))
+
+
 def window_link(settings: Settings, table: str, decision: Decision | None, cadence: Any) -> dict[str, Any]:
     """Return the link from a window's materialization to its page; nothing where no address is set."""
-    if settings.pages_url is None or decision is None:
-        return {}
-    name = window_name(decision.p_extracted_at, cadence, decision.extraction_seq)
-    return {"quality_page": dg.MetadataValue.url(page_url(settings.pages_url, window_path(table, name)))}
+    url = decision and window_url(settings, table, cadence, decision)
+    return {"quality_page": dg.MetadataValue.url(url)} if url else {}
 
 
 def check_link(settings: Settings, table: str, check: str) -> dict[str, Any]:

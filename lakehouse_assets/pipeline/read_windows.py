@@ -52,6 +52,19 @@ def whole_windows(settings: Settings, spec: TableSpec, windows: Sequence[Window]
     return [window for window in windows if settlements.get(window) != "waits"]
 
 
+def why_nothing_arrived(settings: Settings, spec: TableSpec, windows: Sequence[Window], now: datetime) -> str:
+    """Return why none of these windows can be read: their files are not settled yet, or there are none. Raises SourceError."""
+    location, source = spec.source.location, source_of(spec, settings)
+    if isinstance(spec.source, FilesSource) and isinstance(source, FilesReader) and not spec.extraction.stream:
+        reasons = source.unsettled_files(windows, now)
+        if reasons and spec.source.settled:
+            number = sum(reasons.values())
+            are = f"{number:,} file is" if number == 1 else f"{number:,} files are"
+            rule = f"source.settled is {spec.source.settled.rule}: {'; '.join(reasons)}"
+            return f"{are} not settled yet at {location} ({rule})"
+    return f"nothing has arrived at {location}"
+
+
 def changed_meanwhile(run: Run, source: Source, todo: Mapping[Window, str]) -> dict[Window, str | None]:
     """Of files, the windows whose fingerprint is another than before, with what it is now; None where the files are gone.
 

@@ -30,7 +30,7 @@ from lakehouse_assets.sources.fixed_files import read_fixed_rows
 from lakehouse_assets.sources.json_documents import NO_DOCUMENT, find_broken_documents
 from lakehouse_assets.sources.json_files import find_documents, keys_by_file, read_json_rows
 from lakehouse_assets.sources.landing import LandedFile, Landing, fingerprint_files
-from lakehouse_assets.sources.observation import Observation, observe_files, without_temporary
+from lakehouse_assets.sources.observation import Observation, observe_files, unsettled_files, without_temporary
 from lakehouse_assets.sources.parquet_files import read_parquet_rows, read_schema, spark_types
 
 BYTES_PER_TASK = 64 * 1024 * 1024
@@ -64,6 +64,11 @@ class FilesReader:
     def observe(self, windows: Iterable[Window], now: datetime) -> Observation:
         """Return what one poll knows of these windows, by `source.settled`."""
         return observe_files(self._landing, self._source, *self._arrived(windows), now)
+
+    def unsettled_files(self, windows: Sequence[Window], now: datetime) -> dict[str, int]:
+        """Return how many files of these windows are not whole yet, by the reason."""
+        arrived, control = self._arrived(windows)
+        return unsettled_files(self._landing, self._source, windows, arrived, control, now)
 
     def _arrived(self, windows: Iterable[Window]) -> tuple[dict[Window, list[LandedFile]], dict[Window, list[LandedFile]]]:
         windows = list(windows)

@@ -4,10 +4,12 @@ Belongs here: markers and times in the landing folder → settlements. Does not:
 fingerprints of other sources.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.settling import Settlement, is_temporary, settlement
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
@@ -62,3 +64,25 @@ def observe_files(
         {window: value for window, (value, _) in settled.items()},
         {window: reason for window, (_, reason) in settled.items() if reason},
     )
+
+
+def unsettled_files(
+    landing: Landing,
+    source: FilesSource,
+    windows: Sequence[Window],
+    arrived: Mapping[Window, Sequence[LandedFile]],
+    control: Mapping[Window, Sequence[LandedFile]],
+    now: datetime,
+) -> dict[str, int]:
+    """Return how many files of these windows are not whole yet, by the reason; none without a rule. Else as `observe_files`."""
+    if source.settled is None:
+        return {}
+    if source.settled.rename:
+        # A program adds its ending to the name that the file gets.
+        files = landing.files(PathPattern(source.path.rstrip("*") + "*"), windows)
+        number = len(files) - len(without_temporary(files))
+        return {"they are still to be renamed": number} if number else {}
+    counts = Counter[str]()
+    for window, reason in observe_files(landing, source, arrived, control, now).reasons.items():
+        counts[reason] += len(arrived[window])
+    return dict(counts)

@@ -102,6 +102,65 @@ def test_the_window_in_a_path(tmp_path, name, path, cadence, first):
 
 
 @pytest.mark.parametrize(
+    ("names", "path", "cadence"),
+    [
+        (["r/readings-2024-05-01-13-05.csv"], "r/readings-{window:%Y-%m-%d-%H-%M}.csv", "5min"),
+        (["20240501T1305.csv"], "{window:%Y%m%dT%H%M}.csv", "5min"),
+        (["2024-05-01T1307Z.csv"], "{window:%Y-%m-%dT%H%M}Z.csv", "1min"),
+        (["a_2024_05_01_13_45.csv"], "a_{window:%Y_%m_%d_%H_%M}.csv", "15min"),
+        (["202405011345.csv"], "{window:%Y%m%d%H%M}.csv", "15min"),
+        (["2024/05/01/13/15/a.csv"], "{window:%Y/%m/%d/%H/%M}/a.csv", "15min"),
+        (["2024-05-01/13-15.csv"], "{window:%Y-%m-%d/%H-%M}.csv", "15min"),
+        (["2024/05/01/20240501T1315.csv"], "{window:%Y/%m/%d}/{window:%Y%m%dT%H%M}.csv", "15min"),
+        (
+            ["year=2024/month=05/day=01/hour=13/minute=15/a.csv"],
+            "{window:year=%Y/month=%m/day=%d/hour=%H/minute=%M}/a.csv",
+            "15min",
+        ),
+        # The other files show the cadence; files of another name do not.
+        (["2024-05-01-13-00.csv"], "{window:%Y-%m-%d-%H-%M}.csv", "hourly"),
+        (["2024-05-01-13-00.csv", "2024-05-02-07-00.csv"], "{window:%Y-%m-%d-%H-%M}.csv", "hourly"),
+        (["2024-05-01-13-00.csv", "2024-05-01-13-30.csv", "b-2024-05-01-13-07.csv"], "{window:%Y-%m-%d-%H-%M}.csv", "15min"),
+        (["2024-05-01-13-00.csv", "2024-05-01-13-05.csv", "x/2024-05-01-13-07.csv"], "{window:%Y-%m-%d-%H-%M}.csv", "5min"),
+        (["2024-05-01-13-00.csv", "2024-05-01-13-07.csv"], "{window:%Y-%m-%d-%H-%M}.csv", "1min"),
+        (["2024-05-01/13-00.csv", "2024-05-02/13-05.csv"], "{window:%Y-%m-%d/%H-%M}.csv", "5min"),
+        # No minute.
+        (["2024-05-01-13-99.csv"], "{window:%Y-%m-%d-%H}-99.csv", "hourly"),
+        (["2024-05-01T13-051.csv"], "{window:%Y-%m-%dT%H}-051.csv", "hourly"),
+        (["a_2024_05_01_13.csv"], "a_{window:%Y_%m_%d_%H}.csv", "hourly"),
+    ],
+)
+def test_minutes_in_names_show_the_cadence(tmp_path, names, path, cadence):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n1\n")
+    spec, _, advice = draft(tmp_path, names[0], "a\n1\n")
+    assert (spec.source.path, spec.extraction.cadence, spec.extraction.first.key) == (path, cadence, "2024-05-01-00:00")
+    assert spec.source.pattern.window_start(names[0]) is not None, "the pattern must find the very file again"
+    guess = ", guessed from the minutes in " if "%M" in path else ""
+    assert advice[0].startswith(f"path: {path}, {cadence}{guess}")
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "digits", "globs"),
+    [
+        ("20240501T130530.csv", "{window:%Y%m%dT%H%M}30.csv", "30", "??"),
+        ("2024-05-01-13-05-30.csv", "{window:%Y-%m-%d-%H-%M}-30.csv", "-30", "-??"),
+        ("20240501130500.csv", "{window:%Y%m%d%H%M}00.csv", "00", "??"),
+    ],
+)
+def test_seconds_stay_as_they_are_and_the_advice_is_a_glob(tmp_path, name, path, digits, globs):
+    spec, _, advice = draft(tmp_path, name, "a\n1\n")
+    assert (spec.source.path, spec.extraction.cadence) == (path, "5min")
+    assert (
+        f"seconds: only names with '{digits}' after the minutes are read; if it differs, write '{globs}' in its place" in advice
+    )
+    source = {"kind": "files", "path": path.replace(f"}}{digits}", f"}}{globs}"), "format": "csv"}
+    attributes = {"source": source, "extraction": {"cadence": "5min", "start": "2024-05-01", "mode": "append"}}
+    assert TableSpec.model_validate({"name": "t", "description": "t", "columns": {"a": "string"}, **attributes})
+
+
+@pytest.mark.parametrize(
     ("values", "type_"),
     [
         (["1", "-2", "0"], "bigint"),
@@ -193,6 +252,8 @@ def test_a_draft_notes_times_without_a_zone(tmp_path):
         ("t", "2024-05-01.csv", b"a\n\xe9\n", "cannot be read as UTF-8"),
         ("t", "_2024-05-01.csv", "a\n1\n", "would not load: source.path: .*hidden"),
         ("t", "a[1]-2024-05-01.csv", "a\n1\n", "would not load: source.path: .*globs"),
+        ("t", "a**-2024-05-01-13-05.csv", "a\n1\n", "would not load: source.path: .*globs"),
+        ("t", "2024-05-01T13:05.csv", "a\n1\n", r"would not load: source.path: .*%M\}.* colon in a file's name"),
     ],
 )
 def test_a_draft_that_cannot_be_guessed_is_refused(tmp_path, table, name, content, message):

@@ -102,6 +102,23 @@ def test_a_seed_counts_for_appended_versions_and_for_no_whole_table(spark, setti
     assert [entry.seeded for entry in read_baseline_version(settings, guard, None).entries].count(True) == 3
 
 
+def test_a_seed_is_cut_by_minutes_where_its_column_has_them(spark, settings, tmp_path):
+    elsewhere = str(tmp_path / "elsewhere")
+    texts = [f"2024-05-01 07:{minute:02d}:59" for minute in (0, 14, 15, 44, 45, 59)]
+    rows = [(n, 1.0, text) for n, text in enumerate(texts)]
+    frame = spark.createDataFrame(rows, "id bigint, amount double, at string")
+    at = F.to_timestamp(F.concat("at", F.lit("+00:00")))
+    frame.withColumn("at", at).withColumn("day", F.to_date("at")).write.format("delta").save(elsewhere)
+    guard = orders_guard(tmp_path / "theirs", drift={"features": ["amount"]})
+    for cadence in ("15min", "hourly"):
+        with pytest.raises(RefusedError, match=f"elsewhere: the date day has no hours, and {cadence} windows need them"):
+            seed_guard(guard_run(spark, settings, guard), elsewhere, "day", cadence, **REQUEST)
+    event = seed_guard(guard_run(spark, settings, guard), elsewhere, "at", "15min", **REQUEST)
+    assert (event.extra["windows"], event.extra["rows"], event.extra["cadence"]) == (4, 6, "15min")
+    starts = [entry.window for entry in read_baseline_version(settings, guard, None).entries]
+    assert [f"{start:%H:%M}" for start in sorted(starts)] == ["07:00", "07:15", "07:30", "07:45"]
+
+
 @pytest.mark.exhaustive(seconds=60)
 def test_a_guard_of_windows_is_seeded_by_its_own_weeks(spark, settings, tmp_path):
     elsewhere = other_table(spark, tmp_path / "elsewhere", 21)

@@ -32,6 +32,7 @@ from lakehouse_assets.orchestration.healing.source_versions import recorded_vers
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
 from lakehouse_assets.pipeline.stream import publish_next
 from lakehouse_assets.queries.stream_lag import read_lag
+from lakehouse_assets.reports.markdown import escape
 from lakehouse_assets.sources import open_feed
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.source_positions import record_positions
@@ -51,7 +52,10 @@ def spec(cadence: str = "5min", **changes: Any) -> TableSpec:
         "key": ["id"],
         "last_modified": "at",
         "columns": {"id": "bigint", "at": "timestamp", "value": "double"},
-        "checks": [{"check": "in_range", "name": "possible", "column": "value", "min": 0, "max": 100}],
+        "checks": [
+            {"check": "in_range", "name": "possible", "column": "value", "min": 0, "max": 100},
+            {"check": "row_count_ratio", "name": "like_before", "least": 30, "min": 0.5, "severity": "warning"},
+        ],
     }
     return TableSpec.model_validate(attributes | changes)
 
@@ -146,6 +150,21 @@ def test_many_warned_windows_never_hide_a_quarantined_one():
     assert "quarantined" in listed["not_plainly_published"].value.splitlines()[2]
 
 
+def test_the_windows_of_a_partition_link_to_their_pages():
+    """The newest, and all that are not plainly published; without an address none."""
+    decisions = [decided(number, verdict="quarantined" if number < 5 else "published") for number in range(1, 31)]
+    by_start = {d.p_extracted_at: d for d in decisions if d.p_extracted_at}
+    windows = [spec().extraction.window_at(start) for start in by_start]
+    address = "https://example.com/(it|s) <here>/a_b"
+    shown = silver_partition(spec().extraction, windows, by_start, lambda _: address)
+    key = escape(windows[-1].key)
+    assert f"| [{key}](https://example.com/%28it%7Cs%29%20%3Chere%3E/a_b) | published |" in shown["newest_windows"].value
+    assert {name: shown[name].value.count("](https") for name in ("newest_windows", "not_plainly_published")} == {
+        "newest_windows": 20, "not_plainly_published": 4,
+    }  # fmt: skip
+    assert "](" not in silver_partition(spec().extraction, windows, by_start)["newest_windows"].value
+
+
 @pytest.mark.parametrize(
     ("cadence", "end", "shared"), [("5min", "2024-05-01T13:30", "an hour"), ("15min", "2024-05-02T00:30", "a day")]
 )
@@ -177,7 +196,7 @@ def check_of(world: World, check: str, partition: str) -> Any:
 
 def test_files_of_five_minutes_arrive_over_an_hour_and_a_half(spark, tmp_path):
     """One run for the hours that have something; then only for the hour that changed; each window once."""
-    world = World(spark, tmp_path, [LakehouseTable(spec(), tmp_path)])
+    world = World(spark, tmp_path, [LakehouseTable(spec(), tmp_path)], pages_url="https://example.com")
     for number in (0, 5, 60):
         land(world, number, 10 + number / 10)
     assert [r[1:] for r in world.run().ranges] == [("2024-05-01-00:00", "2024-05-01-01:00", 3)]
@@ -192,7 +211,9 @@ def test_files_of_five_minutes_arrive_over_an_hour_and_a_half(spark, tmp_path):
     assert [r[1:] for r in world.run().ranges] == [("2024-05-01-00:00", "2024-05-01-00:00", 3)]
     first = materialized(world)["2024-05-01-00:00"]
     assert (first["windows"].value, first["rows_quarantined"].value) == (4, 1)
-    assert "2024-05-01-00:15" in first["not_plainly_published"].value.replace("\\", "")
+    address = "https://example.com/tables/readings/windows/2024-05-01-00-15.html"
+    assert f"[2024-05-01-00:15]({address})" in first["not_plainly_published"].value.replace("\\", "")
+    assert "| like_before | " in first["not_checked"].value.replace("\\", "")
     evaluation = check_of(world, "possible", "2024-05-01-00:00")
     assert not evaluation.passed
     assert evaluation.description.startswith("2024-05-01-00:00: failed in 1 of 4 window(s); 2024-05-01-00:15")
@@ -206,6 +227,20 @@ def test_files_of_five_minutes_arrive_over_an_hour_and_a_half(spark, tmp_path):
     assert len(statuses) == 36
     assert not any(status.is_pending for status in statuses.values())
     assert statuses[minute(15)].is_open or statuses[minute(15)].rows_quarantined
+
+
+def test_the_error_of_an_hour_counts_files_that_are_not_settled(spark, tmp_path):
+    source = spec().source.model_dump() | {"settled": {"seconds": 3600}}
+    world = World(spark, tmp_path, [LakehouseTable(spec(source=source), tmp_path)])
+    land(world, 0, 1, second=10**10)
+    job = world.definitions.resolve_implicit_global_asset_job_def()
+    bronze = [dg.AssetKey("bronze_readings")]
+    result = job.execute_in_process(
+        instance=world.instance, asset_selection=bronze, partition_key="2024-05-01-00:00", raise_on_error=False
+    )
+    [failure] = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    assert "1 file is not settled yet" in str(failure)
+    assert "source.settled is {seconds: 3600}: a file's time is in the future) for 2024-05-01-00:00" in str(failure)
 
 
 def test_the_daemon_requests_an_hour_once_and_again_when_a_window_comes_while_it_runs(spark, tmp_path):
@@ -251,7 +286,7 @@ def streamed() -> TableSpec:
 
 
 def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source(spark, tmp_path):
-    world = World(spark, tmp_path, [LakehouseTable(streamed(), tmp_path)])
+    world = World(spark, tmp_path, [LakehouseTable(streamed(), tmp_path)], pages_url="https://example.com")
     feed, windows = open_feed(streamed(), world.settings), []
     for number, value in enumerate((1, 2, 500)):
         land(world, 5 * number, value)
@@ -264,6 +299,8 @@ def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source
     assert part == "2024-06-01-00:00"
     assert (metadata["windows"].value, metadata["rows_published"].value, metadata["rows_quarantined"].value) == (3, 2, 1)
     assert not check_of(world, "possible", part).passed
+    assert metadata["newest_windows"].value.count("](https://example.com/tables/readings/windows/2024-06-01-00-") == 3
+    assert "| like_before | " in metadata["not_checked"].value.replace("\\", "")
     # Reported anew as often as windows come, for ever.
     land(world, 60, 7)
     assert publish_next(runner(spark, world.settings, streamed()), feed)

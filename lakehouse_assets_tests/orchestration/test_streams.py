@@ -4,6 +4,7 @@ Belongs here: the service without its loop. Does not: windows (pipeline/test_str
 """
 
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
+from lakehouse_assets.orchestration.streams import service as stream_service
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.service import StreamService
 from lakehouse_assets_tests.orchestration.test_shared_partitions import START, streamed
@@ -57,6 +59,17 @@ def test_streams_go_on_while_the_tables_cannot_be_read(tmp_path, instance, caplo
         service._load_again()
     assert service.streams == {}
     assert "readings: its stream ends: " in caplog.text
+
+
+def test_a_new_session_leaves_the_handler_of_ctrl_c(tmp_path, monkeypatch):
+    """As PySpark's context does, whose handler cancels all jobs."""
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(stream_service, "build_session", lambda _: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    try:
+        stream_service._start_spark(lake_settings(tmp_path))
+        assert signal.getsignal(signal.SIGINT) == handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def observations(instance: dg.DagsterInstance, spec: TableSpec) -> int:

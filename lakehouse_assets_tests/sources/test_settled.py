@@ -5,12 +5,16 @@ Belongs here: which windows one poll settles. Does not: the rule by itself (cont
 
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.pipeline.read_windows import why_nothing_arrived
 from lakehouse_assets.sources import FilesReader
 from lakehouse_assets_tests.sources.source_files import csv_source, day, land
+from lakehouse_assets_tests.support import lake_settings
 
 NOW = datetime(2024, 3, 9, tzinfo=UTC)
 DAYS = [day(1), day(2), day(3)]
@@ -106,3 +110,31 @@ def test_a_renamed_file_is_whole_and_others_are_not_read(spark, tmp_path, remote
         reader = FilesReader(csv_source(path=path, settled="rename"), str(tmp_path))
         assert [row["_source_file"] for row in reader.read(spark, DAYS).frame.collect()] == ["t/2024-03-01.csv"]
         assert set(observed(tmp_path, None, path)) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("settled", "names", "expected"),
+    [
+        ({"seconds": 5}, ["a.csv", "b.csv"], "2 files are not settled yet at t/… ({seconds: 5}: a file is younger than 5 s)"),
+        (
+            {"marker": "_SUCCESS"},
+            ["a.csv"],
+            "1 file is not settled yet at t/… ({marker: _SUCCESS}: there is no marker _SUCCESS)",
+        ),
+        ("rename", ["a.csv.part", "b.csv~"], "2 files are not settled yet at t/… (rename: they are still to be renamed)"),
+        ({"seconds": 5}, [], "nothing has arrived at t/…"),
+        ("rename", ["a.txt.part"], "nothing has arrived at t/…"),
+        (None, ["a.txt"], "nothing has arrived at t/…"),
+    ],
+)
+def test_files_that_are_not_settled_are_counted_with_their_rule(tmp_path, settled, names, expected):
+    path = "t/{window:%Y-%m-%d}/*.csv"
+    source = {"kind": "files", "path": path, "format": "csv", **({"settled": settled} if settled else {})}
+    attributes = {"extraction": {"cadence": "daily", "start": "2024-03-01", "mode": "append"}, "columns": {"a": "string"}}
+    table = TableSpec.model_validate({"name": "t", "description": "t", "source": source, **attributes})
+    settings = lake_settings(tmp_path)
+    for name in names:
+        put(Path(settings.landing), f"t/2024-03-02/{name}", ago=timedelta(0))
+    Path(settings.landing).mkdir(exist_ok=True)
+    message = why_nothing_arrived(settings, table, DAYS, NOW)
+    assert message.replace(f"at {table.source.location}", "at t/…").replace("source.settled is ", "") == expected

@@ -5,7 +5,7 @@ results (partition_checks).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ import dagster as dg
 from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionRecord
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.reports.markdown import table
+from lakehouse_assets.reports.markdown import link, table
 
 # Windows in a table: the newest, and those that are not plainly published.
 NEWEST, MOST_LISTED = 20, 50
@@ -33,9 +33,14 @@ def bronze_partition(windows: Sequence[Window], records: Mapping[Window, Extract
 
 
 def silver_partition(
-    extraction: ExtractionSpec, windows: Sequence[Window], decisions: Mapping[datetime, Decision]
+    extraction: ExtractionSpec,
+    windows: Sequence[Window],
+    decisions: Mapping[datetime, Decision],
+    page_of: Callable[[Decision], str | None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Return the metadata of silver. ``windows``: of this partition. ``decisions``: the current ones, by window start."""
+    """Return the metadata of silver. ``windows``: of this partition. ``decisions``: the current ones, by window start.
+    ``page_of``: returns the address of a window's page, which its row in a table then links to.
+    """
     decided = [decisions[window.start] for window in windows if window.start in decisions]
     verdicts = Counter(decision.verdict for decision in decided)
     counts = {field.name: sum(getattr(decision.counts, field.name) for decision in decided) for field in fields(Counts)}
@@ -46,8 +51,8 @@ def silver_partition(
         **counts,
     }
     if special := [decision for decision in by_need(decided) if decision.verdict != "published"]:
-        metadata["not_plainly_published"] = _listing(extraction, special[:MOST_LISTED])
-    metadata["newest_windows"] = _listing(extraction, decided[: -NEWEST - 1 : -1])
+        metadata["not_plainly_published"] = _listing(extraction, special[:MOST_LISTED], page_of)
+    metadata["newest_windows"] = _listing(extraction, decided[: -NEWEST - 1 : -1], page_of)
     return metadata
 
 
@@ -64,12 +69,15 @@ def needs_look(decision: Decision) -> bool:
     return decision.verdict != "published" or bool(decision.reasons)
 
 
-def _listing(extraction: ExtractionSpec, decisions: Sequence[Decision]) -> dg.MetadataValue:
+def _listing(
+    extraction: ExtractionSpec, decisions: Sequence[Decision], page_of: Callable[[Decision], str | None]
+) -> dg.MetadataValue:
     header = ("window", "verdict", "rows in", "published", "superseded", "quarantined", "discarded", "why")
     rows = []
     for decision in decisions:
         if decision.p_extracted_at is not None:
             key = extraction.window_at(decision.p_extracted_at).key
             why = "; ".join(dict.fromkeys(f"{reason.check}: {reason.message}" for reason in decision.reasons))
-            rows.append((key, decision.verdict, *asdict(decision.counts).values(), why))
+            url = page_of(decision)
+            rows.append((link(key, url) if url else key, decision.verdict, *asdict(decision.counts).values(), why))
     return dg.MetadataValue.md(table(header, rows))

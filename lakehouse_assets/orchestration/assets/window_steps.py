@@ -5,6 +5,7 @@ Belongs here: @multi_asset and its call of the pipeline. Does not: any step of t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -28,11 +29,11 @@ from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUAR
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
 from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
 from lakehouse_assets.orchestration.healing.automation import heal_windows
-from lakehouse_assets.orchestration.quality_pages import window_link
+from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.read_windows import whole_windows
+from lakehouse_assets.pipeline.read_windows import whole_windows, why_nothing_arrived
 from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.queries.schema_status import effective_spec
 from lakehouse_assets.settings import Settings
@@ -99,14 +100,14 @@ def _bronze_spec(spec: TableSpec, settings: Settings) -> dg.AssetSpec:
 def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings) -> Events:
     bronze = asset_key(spec, f"bronze_{spec.name}")
     run = table_run(spec, settings, context)
-    windows = whole_windows(settings, spec, _windows(context, spec, settings), run.clock())
+    closed = _windows(context, spec, settings)
+    windows = whole_windows(settings, spec, closed, run.clock())
     records = extract(run, windows)
     if not records:
-        keys = [window.key for window in windows] or context.partition_keys
+        keys = context.partition_keys
         names = ", ".join(keys[:5]) + (", …" if len(keys) > 5 else "")
-        raise SourceError(
-            f"{spec.name}: nothing has arrived at {spec.source.location} for {names}; they are ingested once it arrives"
-        )
+        why = why_nothing_arrived(settings, spec, closed, run.clock())
+        raise SourceError(f"{spec.name}: {why} for {names}; they are ingested as soon as that changes")
     for key, some in windows_by_partition(spec.extraction, windows).items():
         shared = spec.extraction.shares_partitions
         metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
@@ -199,7 +200,12 @@ def _report_windows(
     for part, some in windows_by_partition(spec.extraction, windows).items():
         if spec.extraction.shares_partitions:
             starts = {window.start: decision for window, decision in published.current.items()}
-            values, teaches = silver_partition(spec.extraction, some, starts), _count_teaching(published, some)
+            page_of = partial(window_url, settings, spec.name, spec.extraction.window_cadence)
+            values = {
+                **silver_partition(spec.extraction, some, starts, page_of),
+                **window_checks.not_checked_metadata(not_checked.get(part, ()) if any(w.start in starts for w in some) else ()),
+            }
+            teaches = _count_teaching(published, some)
         else:
             decision = published.current.get(some[0])
             teaches = bool(decision and decision.accepted and decision.teaches)

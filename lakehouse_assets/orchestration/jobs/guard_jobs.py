@@ -12,6 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakehouse_assets.contracts.guarded_table import GuardSpec
+from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.guard_run import GuardRun
@@ -49,7 +50,7 @@ class GuardSeedRequest(SeedRequest):
     """Which data to learn from, and which part of it is like one batch of the guard."""
 
     window_column: str = Field(default="", description="its timestamp that names the window; empty: that of `windows`")
-    cadence: Literal["", "hourly", "daily", "weekly", "monthly"] = Field(
+    cadence: Literal["", Cadence] = Field(
         default="", description="of a guard of versions: the length of what is like one appended version"
     )
 

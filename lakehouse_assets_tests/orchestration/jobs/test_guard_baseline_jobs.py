@@ -3,10 +3,15 @@
 Belongs here: the jobs as Dagster runs them. Does not: what a request does (guards/test_guard_baseline).
 """
 
-import dagster as dg
+from typing import get_args
 
+import dagster as dg
+import pytest
+
+from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.definitions import build_definitions
 from lakehouse_assets.orchestration.assets.project_tables import find_tables
+from lakehouse_assets.orchestration.jobs.guard_jobs import guard_jobs
 from lakehouse_assets.orchestration.jobs.operation_job import run_job
 from lakehouse_assets.orchestration.spark import SPARK
 from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge
@@ -31,3 +36,15 @@ def test_a_guard_s_baseline_is_pinned_reset_and_seeded_by_jobs(spark, tmp_path, 
         assert run_job(definitions, instance, "reset_guard_baseline", SIGNED)["windows"] == 1
         of_days = {"source": elsewhere, "window_column": "ordered_at", "cadence": "daily"}
         assert run_job(definitions, instance, "seed_guard_baseline", {**SIGNED, **of_days})["windows"] == 3
+
+
+def test_a_guard_is_seeded_by_any_cadence_and_by_no_other_text(settings):
+    [job] = [job for job in guard_jobs(settings, []) if job.name == "seed_guard_baseline"]
+
+    def config_of(cadence: str) -> dict:
+        return {"ops": {"seed_guard": {"config": {**SIGNED, "source": "elsewhere", "cadence": cadence}}}}
+
+    for cadence in ("", *get_args(Cadence)):
+        assert dg.validate_run_config(job, config_of(cadence))
+    with pytest.raises(dg.DagsterInvalidConfigError):
+        dg.validate_run_config(job, config_of("30min"))
