@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason
+from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions.order_span import OrderSpan, definition_of, span_as_text
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -63,3 +65,9 @@ def write(settings: Settings, decisions: Iterable[Decision], *, applied: bool = 
     if applied:
         apply(settings, [d for d in decisions if d.superseded_by is None])
     return decisions
+
+
+def recorded_span(spec: TableContract, span: OrderSpan) -> str | None:
+    """The span as a decision by this contract has it."""
+    definition = definition_of(spec)
+    return definition and span_as_text(definition, span)

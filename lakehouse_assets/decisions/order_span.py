@@ -35,35 +35,57 @@ class OrderSpan:
         return other.least is None or (self.greatest is not None and self.greatest >= other.least)
 
 
-def definition_of(spec: TableContract) -> str | None:
-    """Return a hash of what the numbers of a span are; None for a table whose batches have no span on record: without
-    `last_modified`, or where it is of another type, or personal.
+@dataclass(frozen=True)
+class Definition:
+    """Hashes of what the numbers of a span are. ``lacking``: of a batch in which a row has no number. A wider type may read
+    such a row, so that its type belongs to it; a number that was read stays the same.
+    """
+
+    complete: str
+    lacking: str
+
+    def of(self, span: OrderSpan) -> str:
+        """The hash that belongs to this span."""
+        return self.lacking if span.least is None else self.complete
+
+
+def definition_of(spec: TableContract) -> Definition | None:
+    """Return what the numbers of a span are; None for a table whose batches have no span on record: without `last_modified`,
+    or where it is of another type, or personal.
     """
     name = spec.last_modified
     if name is None or name in spec.pii_columns or spec.columns[name].type not in NUMBERS:
         return None
     numbers = NUMBERS[spec.columns[name].type]
-    column = spec.columns[name].model_dump(exclude={"type", "unit", "description", "pii"})
-    parts = [numbers, name, column, spec.source.model_dump(mode="json", include={"nulls", "timezone"})]
+    column = spec.columns[name]
+    parts = [numbers, name, column.model_dump(exclude={"type", "unit", "description", "pii"})]
+    parts += [spec.source.model_dump(mode="json", include={"nulls", "timezone"})]
+    lacking = _hash([*parts, column.type])
+    return Definition(lacking if column.expr else _hash(parts), lacking)  # of an expression, a wider type may be another number
+
+
+def _hash(parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def span_as_text(definition: str, span: OrderSpan) -> str:
+def span_as_text(definition: Definition, span: OrderSpan) -> str:
     """Return what `Decision.order_span` stores: the definition, and the two numbers or NULL.
 
-    >>> span_as_text("1f2e3d4c", OrderSpan(None, 7))
-    '1f2e3d4c NULL 7'
+    >>> span_as_text(Definition("1f2e3d4c", "5a6b7c8d"), OrderSpan(None, 7))
+    '5a6b7c8d NULL 7'
     """
-    return " ".join([definition, *("NULL" if number is None else str(number) for number in (span.least, span.greatest))])
+    numbers = ("NULL" if number is None else str(number) for number in (span.least, span.greatest))
+    return " ".join([definition.of(span), *numbers])
 
 
-def span_of(decision: Decision, definition: str | None) -> OrderSpan | None:
+def span_of(decision: Decision, definition: Definition | None) -> OrderSpan | None:
     """Return the span of a batch that this definition measured; None if it is not known."""
     if definition is None or decision.order_span is None:
         return None
     measured_by, *numbers = decision.order_span.split(" ")
     least, greatest = (None if number == "NULL" else int(number) for number in numbers)
-    return OrderSpan(least, greatest) if measured_by == definition else None
+    span = OrderSpan(least, greatest)
+    return span if measured_by == definition.of(span) else None
 
 
 def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: TableContract) -> list[Decision]:

@@ -165,12 +165,14 @@ def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[De
     promised = [(field["name"], sql_type(type_of_json(field["type"]))) for field in fields]
     if actual == promised:
         return False
-    added = {safe_name(run.spec.source_column(name)) for name, _ in promised[len(actual) :] if name in run.spec.columns}
+    added = {safe_name(run.spec.source_column(name)).lower() for name, _ in promised[len(actual) :] if name in run.spec.columns}
     if promised[: len(actual)] != actual or len(added) != len(promised) - len(actual):
         return True
     now = {decision.batch for decision in touched}
     records = logs.extractions(run.settings, run.spec.name)
-    return any(added & set(r.columns) for r in records if r.batch in live.publishing and r.batch not in now)
+    return any(
+        added & {column.lower() for column in r.columns} for r in records if r.batch in live.publishing and r.batch not in now
+    )
 
 
 def _staged_so(spec: EffectiveTable, staged: DataFrame) -> bool:

@@ -34,8 +34,8 @@ def read_windows(spark: SparkSession, path: str, starts: Collection[datetime]) -
     if rows is not None:
         return rows
     moments = ", ".join(map(literal, sorted(starts)))
-    whole = spark.read.format("delta").load(path)
-    return whole.where(f"{WINDOW} IN ({moments})" if moments else "false")
+    table = spark.read.format("delta").load(path)
+    return table.where(f"{WINDOW} IN ({moments})" if moments else "false")
 
 
 def _by_files(spark: SparkSession, path: str, starts: Collection[datetime]) -> DataFrame | None:

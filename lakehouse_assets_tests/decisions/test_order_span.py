@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.decision import Counts
-from lakehouse_assets.decisions.order_span import OrderSpan, definition_of, span_as_text, span_of, with_newer_rows
+from lakehouse_assets.decisions.order_span import OrderSpan, definition_of, span_of, with_newer_rows
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings
 
@@ -31,7 +31,7 @@ def test_a_batch_may_have_a_newer_row_where_one_is_not_older_than_all(own, other
 
 def test_a_span_is_read_by_the_contract_that_it_was_measured_by():
     spec = readings()
-    decision = logbook.decided(1, order_span=span_as_text(definition_of(spec) or "", OrderSpan(5, None)))
+    decision = logbook.decided(1, order_span=logbook.recorded_span(spec, OrderSpan(5, None)))
     assert span_of(decision, definition_of(spec)) == OrderSpan(5, None)
     column = spec.columns["updated"]
     renamed = {**spec.columns, "updated": column.model_copy(update={"source_name": "changed_at"})}
@@ -39,6 +39,26 @@ def test_a_span_is_read_by_the_contract_that_it_was_measured_by():
     described = {**spec.columns, "updated": column.model_copy(update={"description": "when"})}
     assert span_of(decision, definition_of(spec.model_copy(update={"columns": described}))) == OrderSpan(5, None)
     assert span_of(logbook.decided(1), definition_of(spec)) is None, "an earlier version measured none"
+
+
+def test_a_wider_type_may_read_what_another_could_not():
+    """A row without a number may be the newest of all by then, and an expression may have another value."""
+    narrow, wide, expression = (
+        readings(columns={**readings().columns, "updated": column})
+        for column in ({"type": "int"}, {"type": "bigint"}, {"type": "int", "expr": "value % 1000"})
+    )
+    wide_expression = readings(columns={**readings().columns, "updated": {"type": "bigint", "expr": "value % 1000"}})
+
+    def reads(then, now, span: OrderSpan) -> bool:
+        decision = logbook.decided(1, order_span=logbook.recorded_span(then, span))
+        return span_of(decision, definition_of(now)) == span
+
+    complete, lacking = OrderSpan(1, 5), OrderSpan(None, 5)
+    assert reads(narrow, wide, complete)
+    assert reads(narrow, narrow, lacking)
+    assert not reads(narrow, wide, lacking)
+    assert reads(expression, expression, complete)
+    assert not reads(expression, wide_expression, complete)
 
 
 @pytest.mark.parametrize("kind", ["double", "string", "timestamp_ntz", "decimal(9,2)"])
@@ -65,7 +85,7 @@ def test_without_last_modified_windows_are_the_order():
 def test_what_is_not_known_may_be_newer_and_what_has_no_row_is_not():
     spec = readings()
     early, late = (
-        logbook.decided(number, counts=PUBLISHED, order_span=span_as_text(definition_of(spec) or "", OrderSpan(at, at)))
+        logbook.decided(number, counts=PUBLISHED, order_span=logbook.recorded_span(spec, OrderSpan(at, at)))
         for number, at in ((1, 10), (2, 20))
     )
     unknown, empty = logbook.decided(3, counts=PUBLISHED), logbook.decided(4, counts=Counts(3, 0, 0, 3, 0))

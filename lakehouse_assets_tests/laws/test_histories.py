@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.decision import Counts, Decision, ExtractionReco
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Link, Live
 from lakehouse_assets.decisions.merge_plan import plan_merge
-from lakehouse_assets.decisions.order_span import EPOCH, OrderSpan, definition_of, span_as_text
+from lakehouse_assets.decisions.order_span import EPOCH, OrderSpan
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.laws.histories import (
     COLUMNS,
@@ -121,7 +121,7 @@ def decision_on(window: int, seq: int, landed: Landed) -> Decision:
     """What the gate records of these rows: how many are clean, and from when to when they are."""
     clean = [row for row in landed.cells if is_clean(row)]
     moments = [(datetime.fromisoformat(row["updated"]) - EPOCH) // timedelta(microseconds=1) for row in clean]
-    span = span_as_text(definition_of(SPECS["plain"]) or "", OrderSpan(min(moments), max(moments))) if moments else None
+    span = logbook.recorded_span(SPECS["plain"], OrderSpan(min(moments), max(moments))) if moments else None
     counts = Counts(len(landed.rows), len(clean), 0, len(landed.rows) - len(clean), 0)
     start = start_of(window)
     return logbook.decided(1 + window, p_extracted_at=start, extraction_seq=seq, counts=counts, order_span=span)

@@ -32,12 +32,12 @@ def test_programs_of_a_window_serve_the_next(spark, settings, compiled):
     """Keys of all windows lie between the same two sensors, and each window deletes one."""
     counter = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     counts = []
-    for day in range(1, 7):
+    for day in range(1, 5):
         rows = [f"s{n},{n},{day},2024-01-{day:02}T{n:02}:00:00Z,{'D' if n == day else ''}" for n in range(10)]
         land(settings, day, rows, "sensor,hour,value,updated,op")
         before = counter.getCount()
         heal(spark, settings, [day], DELETES)
         counts.append(counter.getCount() - before)
     assert counts[0] > 20
-    assert counts[4:] == [0, 0]
-    assert {row["sensor"] for row in silver(settings)} == {f"s{n}" for n in range(10)} - {"s6"}
+    assert counts[-1] == 0
+    assert {row["sensor"] for row in silver(settings)} == {f"s{n}" for n in range(10)} - {"s4"}

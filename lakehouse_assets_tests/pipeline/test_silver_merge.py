@@ -7,9 +7,10 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.operations.release import release
 from lakehouse_assets.pipeline import silver_merge, silver_write
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.support import heal, land, readings, runner, silver
+from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
 HEADER = "sensor,hour,value,updated,op"
 DELETES = readings(
@@ -53,6 +54,38 @@ def values(settings) -> dict[str, float | None]:
 def check_fold(spark, settings, spec) -> None:
     proof = rebuild(runner(spark, settings, spec))
     assert (proof.gained, proof.lost) == (0, 0)
+
+
+@pytest.mark.parametrize("expression", [{}, {"expr": "try_multiply(value, 1)"}], ids=["cast", "expression"])
+def test_a_deletion_that_a_wider_type_can_read_wins(spark, settings, expression):
+    """The number of the deletion does not fit into an `int`, and is accepted all the same: a NULL is older than all others. By
+    the wider type, it is newer than the row that comes last.
+    """
+    narrow, wide = (
+        readings(
+            extraction=DELETES.extraction,
+            columns={
+                "sensor": "string",
+                "hour": "int",
+                "value": "double",
+                "op": "string",
+                "updated": {"type": kind, **expression},
+            },
+            checks=[],
+        )
+        for kind in ("int", "bigint")
+    )
+    header = "sensor,hour,value,updated,op"
+    land(settings, 1, ["a,1,1,3000000000,D", "b,1,1,100,"], header)
+    heal(spark, settings, [1], narrow)
+    if logs.decisions(settings, "readings")[-1].counts.rows_quarantined:
+        release(runner(spark, settings, narrow), window(1).start, None, waived=["casts"], by="somebody", because="a test")
+    land(settings, 2, ["b,1,2,2500000000,"], header)
+    land(settings, 3, ["a,1,3,2600000000,"], header)
+    for day in (2, 3):
+        heal(spark, settings, [day], wide)
+    assert values(settings) == {"b": 2.0}
+    check_fold(spark, settings, wide)
 
 
 def test_deletes_in_order_fold_nothing(spark, settings, folds, looked_at):
@@ -133,3 +166,14 @@ def test_a_deletion_ends_what_a_column_keeps(spark, settings, folds):
     assert values(settings) == {"a": None, "b": 2}
     assert folds == []
     check_fold(spark, settings, DELETES)
+
+
+def test_a_column_of_another_letter_case_is_the_same_in_earlier_windows(spark, settings):
+    """It was there before it was a column of silver: the rows of then have its values, as in the fold."""
+    ignoring, evolving = (readings(schema={"new_columns": policy}, checks=[]) for policy in ("ignore", "evolve"))
+    land(settings, 1, ["a,1,1,2024-01-01T01:00:00Z,old", "b,1,1,2024-01-01T01:00:00Z,old"], "sensor,hour,value,updated,Note")
+    heal(spark, settings, [1], ignoring)
+    land(settings, 2, ["b,1,2,2024-01-02T01:00:00Z,new"], "sensor,hour,value,updated,note")
+    heal(spark, settings, [2], evolving)
+    assert {row["sensor"]: row["note"] for row in silver(settings)} == {"a": "old", "b": "new"}
+    check_fold(spark, settings, evolving)

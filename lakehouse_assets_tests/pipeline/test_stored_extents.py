@@ -66,13 +66,13 @@ def test_is_not_known_of_other_rows(spark, tmp_path):
 
 def test_a_window_asks_no_query_for_its_extents(spark, settings, monkeypatch):
     """But for one with a quarantined row, whose key lies far from the others."""
-    asked = []
-    monkeypatch.setattr("lakehouse_assets.pipeline.silver_merge.extents_of", lambda *a: asked.append(a) or extents_of(*a))
+    queries = []
+    monkeypatch.setattr("lakehouse_assets.pipeline.silver_merge.extents_of", lambda *a: queries.append(a) or extents_of(*a))
     spec = readings(checks=[{"check": "in_range", "column": "value", "max": 100, "threshold": 0.5}])
     land(settings, 1, ["a,1,1,2024-01-01T01:00:00Z", "b,2,2,2024-01-01T01:00:00Z"])
     land(settings, 2, ["a,1,5,2024-01-02T01:00:00Z", "c,3,3,2024-01-02T01:00:00Z"])
     land(settings, 3, ["a,1,6,2024-01-03T01:00:00Z", "z,99,999,2024-01-03T01:00:00Z"])
-    for day, queries in ((1, 0), (2, 0), (3, 1)):
+    for day, expected in ((1, 0), (2, 0), (3, 1)):
         heal(spark, settings, [day], spec)
-        assert len(asked) == queries
+        assert len(queries) == expected
     assert {row["sensor"]: row["value"] for row in silver(settings)} == {"a": 6.0, "b": 2.0, "c": 3.0}
