@@ -3,6 +3,8 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 export DAGSTER_HOME := $(CURDIR)
+# Where this is set, each process compiles all modules anew: 5 s of processor at every start.
+export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # What needs no Spark, and one story on Dagster, Spark and Delta.

@@ -35,18 +35,18 @@ WARM_SECONDS, LAST_SECONDS = 15, 30
 
 def measure(minutes: float, rate: int) -> dict[str, Any]:
     """Send for so long, then let the stream take what waits, and read its logs."""
-    with tempfile.TemporaryDirectory() as folder, Broker(_make_folder(Path(folder, "kafka"))).up() as broker:
+    with tempfile.TemporaryDirectory() as folder, Broker(make_folder(Path(folder, "kafka"))).up() as broker:
         topic = make_topic(broker, PARTITIONS)
         project = Project(Path(folder), broker, topic)
         with project.streaming() as process:
             producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 5})
-            for _ in _send(producer, topic, 1, 50):
+            for _ in send(producer, topic, 1, 50):
                 pass
             while not project.silver():
                 time.sleep(1)
             time.sleep(WARM_SECONDS)
             began, memory = time.time(), [round(bytes_now(process.pid) / 2**20)]
-            for second in _send(producer, topic, minutes * 60, rate):
+            for second in send(producer, topic, minutes * 60, rate):
                 if second % 30 == 0:
                     memory.append(round(bytes_now(process.pid) / 2**20))
             time.sleep(LAST_SECONDS)
@@ -57,12 +57,13 @@ def measure(minutes: float, rate: int) -> dict[str, Any]:
         return _figures(project.settings, sent_at, began) | {"megabytes": [min(memory[:3]), max(memory[-3:])]}
 
 
-def _make_folder(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
+    """Make a folder, and return it."""
     folder.mkdir(parents=True)
     return folder
 
 
-def _send(producer: Producer, topic: str, seconds: float, rate: int) -> Iterator[int]:
+def send(producer: Producer, topic: str, seconds: float, rate: int) -> Iterator[int]:
     """Send at this rate; yields once a second."""
     rng, began, sent, last = np.random.default_rng(1), time.monotonic(), 0, -1
     while (passed := time.monotonic() - began) < seconds:

@@ -49,7 +49,8 @@ else
   "$python" -m venv "$new" || { echo "python3-venv is needed (Debian: apt-get install python3-venv)" >&2; exit 3; }
   "$new/bin/python" -m pip install --quiet --disable-pip-version-check uv
 fi
-install --require-hashes -r "$here/requirements.lock"
+# Compiled at once: a first command, or an environment that nobody may write, does not wait for it.
+install --compile-bytecode --require-hashes -r "$here/requirements.lock"
 install --no-deps --editable "$here"
 export LAKEHOUSE_PROJECT="$here"
 echo "fetching Delta's jars"

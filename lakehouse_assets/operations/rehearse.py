@@ -20,7 +20,6 @@ from lakehouse_assets.decisions.rehearsal import (
     summarize_faults,
 )
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.operations.dry_run import in_memory
 from lakehouse_assets.operations.rehearsal_columns import fault_columns
 from lakehouse_assets.operations.rehearsal_copies import (
@@ -34,9 +33,9 @@ from lakehouse_assets.operations.rehearsal_copies import (
 from lakehouse_assets.operations.rehearsal_faults import FAULTS, Fault
 from lakehouse_assets.operations.rehearsal_judge import CopyJudge
 from lakehouse_assets.operations.suggest import suggested_checks
+from lakehouse_assets.pipeline.bronze_rows import bronze_rows
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import logs
-from lakehouse_assets.storage.delta_reads import read_windows
 
 RECENT = 100  # newest accepted windows that are drawn from
 MOST_ROWS = 2_000_000  # rows that are staged in memory at once
@@ -70,9 +69,8 @@ def rehearse(run: Run, request: RehearsalRequest, say: Callable[[str], object] =
     """
     kinds = request.kinds
     records, clean, faulty = _draw_windows(run, request)
-    bronze = read_windows(run.spark, run.path("bronze"), list(clean))
-    columns, left_out = fault_columns(run.spec, bronze.columns)
-    rows = select_batches(bronze, [records[start].batch for start in clean])
+    rows = bronze_rows(run, [records[start].batch for start in clean])
+    columns, left_out = fault_columns(run.spec, rows.columns)
     figures = in_memory(measure_figures(rows, columns))
     try:
         windows = read_figures(figures, columns)

@@ -27,6 +27,7 @@ from lakehouse_assets.pages.render import render, renderer_id, shared_files
 from lakehouse_assets.pages.table_site import Neighbours, facts_of, read_table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.collector import paused_collector
 from lakehouse_assets.storage.file_systems import open_filesystem
 
 WINDOWS = 1_000  # of each table, the newest, that have a page
@@ -62,14 +63,8 @@ def make_site(
     shared = shared_files()
     with locked(settings.site, wait_seconds):
         making = _Making(settings, PagesFolder.open(settings.site), windows, clock())
-        # Searching millions of short-lived values for cycles takes a fifth of the time: once a table is enough.
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with paused_collector():  # once in some tables is enough
             return making.run(seconds, shared)
-        finally:
-            if was_enabled:
-                gc.enable()
 
 
 def _require_lake(settings: Settings) -> None:

@@ -14,20 +14,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
 from lakehouse_assets.checks.sql.text import identifier, parse_expression
-from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch, start_of
+from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.silver import columns_from_bronze, silver_types
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.decisions.ledger import Link, Live
-from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.keys import Chain, is_readable, key_columns, published_keys, unread_windows
 from lakehouse_assets.measures.stage import stage
+from lakehouse_assets.pipeline.bronze_rows import bronze_rows
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.delta_reads import read_windows
 from lakehouse_assets.storage.session_properties import disable_ansi
 
 
@@ -95,8 +94,7 @@ def status_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
 
 def _typed_rows(run: Run, decisions: Mapping[Batch, Decision]) -> DataFrame:
     batches = [batch for batch in decisions if batch[0]]
-    bronze = read_windows(run.spark, run.path("bronze"), [start_of(batch) for batch in batches])
-    rows = stage(select_batches(bronze, batches), run.spec)
+    rows = stage(bronze_rows(run, batches), run.spec)
     return rows.select(*map(identifier, columns_from_bronze(run.spec)), "_absent")
 
 

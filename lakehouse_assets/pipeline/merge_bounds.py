@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.layout import INEXACT
 from lakehouse_assets.contracts.table_contract import TableContract
-from lakehouse_assets.storage import delta
 
 # More partitions than these are given as a range.
 MOST = 100
@@ -63,9 +62,8 @@ def extents_of(rows: DataFrame, kinds: Mapping[str, str]) -> list[Extent]:
     ]
 
 
-def has_none_of(path: str, extents: Sequence[Extent], spec: TableContract) -> bool:
-    """Whether by the statistics of its files the table at this path has no row of a key within these extents. No JVM."""
-    files = delta.row_counts(path)
+def has_none_of(files: pa.Table, extents: Sequence[Extent], spec: TableContract) -> bool:
+    """Whether by these statistics of a table's files (`delta.row_counts`) it has no row of a key within these extents."""
     near = [True] * files.num_rows
     for extent in extents:
         if extent.name in spec.key:
@@ -73,11 +71,10 @@ def has_none_of(path: str, extents: Sequence[Extent], spec: TableContract) -> bo
     return not any(near)
 
 
-def skipping_extents(path: str, extents: Sequence[Extent]) -> list[Extent]:
-    """Return the extents that spare the MERGE a file of the table at this path, or may do so. Spark makes a new program of each
-    bound, for each batch: one that spares nothing costs more than all else that it does. No JVM.
+def skipping_extents(files: pa.Table, extents: Sequence[Extent]) -> list[Extent]:
+    """Return the extents that spare the MERGE one of these files (`delta.row_counts`), or may do so. Spark makes a new program
+    of each bound, for each batch: one that spares nothing costs more than all else that it does.
     """
-    files = delta.row_counts(path)
     return [extent for extent in extents if extent.kind not in COMPARABLE or not all(_near(files, extent))]
 
 

@@ -42,10 +42,11 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     kinds = bounded_columns(newest, spec)
     stored = stored_extents(staged, plan.touched, kinds)
     extents = extents_of(newest, kinds) if stored is None else stored
-    if spec.key and has_none_of(path, extents, spec):
+    files = delta.row_counts(path)
+    if spec.key and has_none_of(files, extents, spec):
         delta_writes.append(alive, path)
         return
-    bounds = bounds_of(newest, spec, skipping_extents(path, extents))
+    bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_newer = order(spec, "s.") > order(spec, "t.")
     merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds)
     if not deletes and not plan.kept_columns:

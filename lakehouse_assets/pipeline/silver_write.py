@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.sql.text import identifier
-from lakehouse_assets.contracts.batch import ROW_COLUMNS, start_of
+from lakehouse_assets.contracts.batch import ROW_COLUMNS
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.contracts.declarations import declarations_of
 from lakehouse_assets.contracts.silver import silver_columns
@@ -26,15 +26,14 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.ledger import Live
 from lakehouse_assets.decisions.merge_plan import MergePlan, plan_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
+from lakehouse_assets.pipeline.bronze_rows import bronze_rows
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_merge import merge_by_key, merge_newest, reads_few_rows
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, silver_contract
 from lakehouse_assets.storage.column_comments import with_comments, with_own_comments
-from lakehouse_assets.storage.delta_reads import read_windows
 from lakehouse_assets.storage.layout import create, overwrite
 from lakehouse_assets.storage.session_properties import plan_for_few_rows
 
@@ -61,10 +60,10 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
     reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)
     batches = [d.batch for d in decisions if d.p_extracted_at]
-    bronze = read_windows(run.spark, run.path("bronze"), [start_of(batch) for batch in batches])
+    rows_in_bronze = bronze_rows(run, batches)
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
-    columns = [identifier(c) for c in bronze.columns if c not in first]
-    return select_batches(bronze, batches).join(reasons, same).select(*first, *columns)
+    columns = [identifier(c) for c in rows_in_bronze.columns if c not in first]
+    return rows_in_bronze.join(reasons, same).select(*first, *columns)
 
 
 def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log: Sequence[Decision], *, again: bool) -> int:
@@ -206,8 +205,7 @@ def _rebuild_keys(run: Run[EffectiveTable], touched: Sequence[Decision], log: Se
         # What was accepted of these windows before is still in silver under the window, or lost to another row of its key,
         # which then stands in these extractions in bronze: both give the key.
         batches = [batch for batch in involved if batch[0]]
-        bronze = read_windows(run.spark, run.path("bronze"), [start_of(batch) for batch in batches])
-        extracted = stage(select_batches(bronze, batches), run.spec).select(*key)
+        extracted = stage(bronze_rows(run, batches), run.spec).select(*key)
         extracted = extracted.where(" AND ".join(f"{name} IS NOT NULL" for name in key))
         keys = extracted.union(published.where(F.col("p_extracted_at").isin(list(windows))).select(*key))
     keys = keys.distinct()

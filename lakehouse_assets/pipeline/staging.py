@@ -24,7 +24,7 @@ from lakehouse_assets.measures.error_text import masked_text
 from lakehouse_assets.measures.frames import local_frame
 from lakehouse_assets.measures.stage import flag_typed_rows, key_rules, row_rules, stage
 from lakehouse_assets.measures.typed import typed_columns
-from lakehouse_assets.pipeline.few_rows import FEW as FEW_ROWS
+from lakehouse_assets.pipeline.few_rows import FEW
 from lakehouse_assets.pipeline.reference_tables import ReferenceTables
 from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -33,7 +33,7 @@ from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics
 from lakehouse_assets.storage.window_files import select_files
 
-FEW = 10_000  # repeated keys up to which the others are spared the sort
+FEW_REPEATED = 10_000  # repeated keys up to which the others are spared the sort
 SORTED_AT_ONCE = 100_000  # rows
 Store = Callable[[DataFrame], DataFrame]
 # Rows, checks, and those not to evaluate → rows with a staging's flags.
@@ -77,7 +77,7 @@ def stage_batches(
             return staged(rows, broken=broken)
         flag = partial(staged, broken=broken, all_readable=all_readable)
         if count is not None and count <= SORTED_AT_ONCE:  # to sort them takes less than to ask whether one must
-            return flag(rows.coalesce(1) if count <= FEW_ROWS else rows)
+            return flag(rows.coalesce(1) if count <= FEW else rows)
         return _sorted_where_needed(rows, key_hash(rows, spec), flag) if spec.key else flag(rows)
 
     with limit_codegen(run.spark, len(spec.checks)):
@@ -143,8 +143,8 @@ def _choose_ranking(
 
     ``key``: a hash of batch and key. ``flag``: rows → flagged rows; with `all_differ`, no key of them is repeated.
     """
-    again = repeated_keys(rows, key).limit(FEW + 1).collect()  # at most one row more than FEW
-    if len(again) > FEW:
+    again = repeated_keys(rows, key).limit(FEW_REPEATED + 1).collect()  # at most one row more
+    if len(again) > FEW_REPEATED:
         return flag, True
     if not again:
         return partial(flag, all_differ=True), False

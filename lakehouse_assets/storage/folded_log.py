@@ -15,6 +15,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.arrow_rows import rows_of
+from lakehouse_assets.storage.collector import paused_collector
 from lakehouse_assets.storage.log_files import identities_of
 
 # Of all tables together: about 250 MB. The newest one stays, whatever its size.
@@ -90,8 +92,9 @@ def _update(
             cached.files = log.files
             return
     cached.fold, cached.files = None, {}  # if the read fails, nothing stays
-    rows, files = log.read([*log.files], columns)
-    cached.fold, cached.files = make(rows, files), log.files
+    with paused_collector():
+        rows, files = log.read([*log.files], columns)
+        cached.fold, cached.files = make(rows, files), log.files
 
 
 def _drop_oldest() -> None:
@@ -118,22 +121,4 @@ class TableLog:
         fragments = sorted((f for f in dataset.get_fragments() if f.path in wanted), key=lambda f: wanted[f.path])
         parts = [fragment.to_table(schema=dataset.schema, columns=list(columns)) for fragment in fragments]
         files = [fragment.path for fragment, part in zip(fragments, parts, strict=True) for _ in range(part.num_rows)]
-        return (_to_rows(pa.concat_tables(parts)) if parts else []), files
-
-
-def _to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return rows that share equal texts: most of a decision's bytes are its rules, which seldom change."""
-    columns = [_to_values(table[name]) for name in table.column_names]
-    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _to_values(column: pa.ChunkedArray) -> list[Any]:
-    if not pa.types.is_string(column.type):
-        return column.to_pylist()
-    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
-    values: list[Any] = []
-    for chunk in chunks:
-        texts = chunk.dictionary.to_pylist()
-        values += [None if index is None else texts[index] for index in chunk.indices.to_pylist()]
-    return values
+        return (rows_of(pa.concat_tables(parts)) if parts else []), files

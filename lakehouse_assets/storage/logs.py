@@ -129,10 +129,14 @@ def decisions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[Decision]:
 def evidence_from_rows(row: Mapping[str, Any], deferred: Mapping[str, Any]) -> dict[str, Any]:
     """Return checks, drift and profiles of a decision from its row and that of its deferred checks."""
     return {
-        "checks": tuple(json.loads(row.get("checks") or "[]") + json.loads(deferred.get("checks") or "[]")),
+        "checks": (*_listed(row.get("checks")), *_listed(deferred.get("checks"))),
         "drift": json.loads(row["drift"]) if row.get("drift") else None,
-        "profiles": tuple(json.loads(row.get("profiles") or "[]")),
+        "profiles": tuple(_listed(row.get("profiles"))),
     }
+
+
+def _listed(text: str | None) -> list[Any]:
+    return json.loads(text) if text else []
 
 
 @lru_cache(256)

@@ -1,12 +1,9 @@
 """The quality pages in a real browser: three clicks to the rows of a fault, charts, both schemes, a phone, print.
 
-The README's pictures are taken on the way, where LAKEHOUSE_PICTURES names a folder.
 Belongs here: what only a browser can tell of them. Does not: their text (pages/test_site).
 """
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -56,8 +53,7 @@ def weather(settings) -> None:
 def test_three_clicks_lead_from_the_overview_to_the_rows_of_the_fault(settings):
     weather(settings)
     make_site(settings, clock=lambda: NOW)
-    pictures = os.environ.get("LAKEHOUSE_PICTURES")
-    with browser(f"file://{settings.site}/", Path(pictures) if pictures else None) as ui:
+    with browser(f"file://{settings.site}/", None) as ui:
         requests: list[str] = []
         ui.page.on("request", lambda request: requests.append(request.url))
         ui.page.on("dialog", lambda dialog: ui.troubles.append(dialog.message))
@@ -67,18 +63,15 @@ def test_three_clicks_lead_from_the_overview_to_the_rows_of_the_fault(settings):
             ui.open("index.html")
             grounds.add(ui.page.evaluate(GROUND))
         assert len(grounds) == 2
-        ui.picture("pages_overview")
         ui.page.get_by_role("link", name="weather", exact=True).click()
         ui.page.locator(".plot[data-drawn]").first.wait_for()
         assert ui.page.locator(".plot .bars .point").count() > 250
-        ui.picture("pages_table")
         ui.page.locator(".cases").get_by_role("link", name="2013-09-09").click()
         ui.page.get_by_role("heading", level=1, name="weather 2013-09-09").wait_for()
         ui.shows("weather/2013-09-09.csv")
         marked = ui.page.locator("table.rows tr.marked")
         assert marked.count() == 24 and all("LGA" in text for text in marked.all_inner_texts())
         ui.shows(SCRIPT)
-        ui.picture("pages_window")
         _look_elsewhere(ui)
         assert all(url.startswith(f"file://{settings.site}/") for url in requests), requests
         assert ui.troubles == []

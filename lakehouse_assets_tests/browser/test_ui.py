@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from lakehouse_assets.pages.site import make_site
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.browser.demo import FAULTY, FIRST, ONE_BAD_ROW, dagster_dev, environment, land_weather, run_once
 from lakehouse_assets_tests.browser.ui import MISSING, SIZE, Ui, browser
@@ -25,11 +26,18 @@ pytestmark = [
 
 TABLES = ["airlines", "airports", "flights", "planes", "weather"]
 DAYS_OF_2013 = 365
+TALL = {"width": 1440, "height": 1250}
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     return tmp_path_factory.mktemp("browser")
+
+
+@pytest.fixture(scope="module")
+def settings(home) -> Settings:
+    """Settings of the lake behind the UI."""
+    return Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +63,7 @@ def ui(opened, tmp_path) -> Iterator[Ui]:
     assert opened.troubles == []
 
 
-def test_the_lake_behind_the_pages_equals_the_oracle(opened, home, landed):
-    settings = Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home, spark_master="local[2]")
+def test_the_lake_behind_the_pages_equals_the_oracle(opened, settings, landed):
     assert compare_silver(settings) > 66 * landed
     compare_gold(settings)
 
@@ -102,6 +109,7 @@ def test_a_window_of_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     for status in ("Passed", "Failed", "Missing"):
         ui.page.get_by_text(re.compile(rf"^{status} ?\([1-9]\d*\)$")).first.wait_for()
     assert {name: ui.state_of_check(name) for name in ("drift", "not_empty")} == {"drift": "Failed", "not_empty": "Succeeded"}
+    ui.picture("check_windows")
     ui.partition_of_check(FAULTY[1]).click()
     ui.shows("quarantined", ui.row("verdict"))
     ui.page.get_by_text("kPa higher at LGA").first.wait_for()
@@ -113,12 +121,25 @@ def test_a_window_of_the_drift_check_is_red_and_its_plot_is_drawn(ui):
     assert plot.bounding_box()["width"] > 300
     ui.picture("drift_check")
     ui.close_dialog()
-    ui.picture("checks")
     ui.row("what_to_do").get_by_text("Show Markdown").click()
     ui.page.get_by_text(f"lakehouse quarantine release weather --window {FAULTY[1]}").first.wait_for()
     ui.close_dialog()
     ui.partition_of_check(ONE_BAD_ROW).click()
     ui.shows("published_with_warnings", ui.row("verdict"))
+
+
+def test_the_quality_pages_of_this_lake_lead_to_the_faulty_rows(ui, settings):
+    make_site(settings)
+    ui.page.goto(f"file://{settings.site}/index.html")
+    ui.picture("pages_overview")
+    ui.page.get_by_role("link", name="weather", exact=True).click()
+    ui.page.locator(".plot[data-drawn]").first.wait_for()
+    ui.page.set_viewport_size(TALL)
+    ui.picture("pages_table")
+    ui.page.locator(".cases").get_by_role("link", name=FAULTY[0]).click()
+    assert ui.page.locator("table.rows tr.marked").count() == 24
+    ui.picture("pages_window")
+    ui.page.set_viewport_size(SIZE)
 
 
 def test_what_is_in_quarantine_is_a_check_of_its_own(ui):

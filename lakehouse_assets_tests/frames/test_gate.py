@@ -79,7 +79,7 @@ def test_each_row_of_a_blocked_frame_is_quarantined_with_its_reasons(spark):
 
 
 def test_many_repeated_keys_are_sorted_once(spark, monkeypatch):
-    monkeypatch.setattr("lakehouse_assets.pipeline.staging.FEW", 3)
+    monkeypatch.setattr("lakehouse_assets.pipeline.staging.FEW_REPEATED", 3)
     rows = spark.range(40).selectExpr("id % 20 AS id", "id AS v")
     with Gate.from_dict({"key": ["id"], "last_modified": "v"}).check(rows) as result:
         assert (result.counts.rows_published, result.counts.rows_superseded) == (20, 20)

@@ -116,7 +116,7 @@ def test_a_table_has_none_of_some_keys_only_if_it_has_none(spark, tmp_path):
     def has_none(key: list[str], *rows: tuple) -> bool:
         spec = laid_out(None, columns=columns, key=key, last_modified=None)
         frame = spark.createDataFrame([*rows], KEYS)
-        return has_none_of(path, extents_of(frame, bounded_columns(frame, spec)), spec)
+        return has_none_of(delta.row_counts(path), extents_of(frame, bounded_columns(frame, spec)), spec)
 
     whole_key = [name for name in columns if name != "value"]
     for row in stored:
