@@ -10,7 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from lakehouse_assets.contracts.drift import VOLUME
+
 STRANGE = 0.01  # p-values below are marked
+WIDTH, MARGIN = 220.0, 6.0
+FIVE = "%.4g %.4g %.4g %.4g %.4g"
 
 
 @lru_cache(maxsize=20_000)
@@ -41,38 +45,47 @@ def _heading(name: str, stratum: str | None) -> str:
     return escape(name) + ("" if stratum is None else f' <span class="soft">{escape(stratum)}</span>')
 
 
-def feature_rows(features: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the rows of drift features beside their baseline."""
-    return Markup("".join(map(_feature_row, features)))  # noqa: S704 (escaped)
+def feature_rows(results: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return the rows of drift features beside their baseline. ``results``: as they are recorded."""
+    return Markup("".join(map(_feature_row, results)))  # noqa: S704 (escaped)
 
 
-def _feature_row(feature: Mapping[str, Any]) -> str:
-    before, now, p = feature["before"], feature["now"], feature["p_value"]
+def _feature_row(result: Mapping[str, Any]) -> str:
+    before: Any = result.get("baseline_quantiles")
+    now: Any = result.get("quantiles")
+    p: Any = result.get("p_value")
+    missing: Any = result.get("missing")
     median = ""
     if _are_numbers(before) and _are_numbers(now):
-        median = f"{before[2]:.4g} → {now[2]:.4g} {escape(str(feature['unit']))}"
-    missing = f"{100 * feature['missing']:.1f} %" if _is_number(feature["missing"]) else ""
-    picture = _ranges(feature["ranges"], before, now) if feature["ranges"] else _changes(feature["changed"])
+        median = f"{before[2]:.4g} → {now[2]:.4g} {escape(str(result.get('unit') or ''))}"
+    share = f"{100 * missing:.1f} %" if _is_number(missing) else ""
+    picture = _ranges(before, now) if before and now and result.get("feature") != VOLUME else None
     marked = ' class="marked"' if _is_number(p) and p < STRANGE else ""
     return (
-        f'<tr{marked}><th scope="row">{_heading(str(feature["name"]), _text(feature["stratum"]))}</th><td>{picture}</td>'
-        f'<td class="n">{median}</td><td class="n">{_figure(p)}</td><td class="n">{_figure(feature["distance"])}</td>'
-        f'<td class="n">{missing}</td></tr>\n'
+        f'<tr{marked}><th scope="row">{_heading(str(result.get("feature")), _text(result.get("stratum")))}</th>'
+        f"<td>{picture or _changes(result.get('changed') or ())}</td>"
+        f'<td class="n">{median}</td><td class="n">{_figure(p)}</td><td class="n">{_figure(result.get("effect"))}</td>'
+        f'<td class="n">{share}</td></tr>\n'
     )
 
 
-def _ranges(ranges: Mapping[str, Sequence[float]], before: Sequence[float], now: Sequence[float]) -> str:
-    titles = [" ".join([f"{value:.4g}" for value in each]) for each in (before, now)]
-    parts = []
-    for name, y in (("before", 7), ("now", 17)):
-        a, b, c, d, e = ranges[name][:5]
-        parts.append(
-            f'<g class="{name}"><path d="M{a} {y}H{e}"/><path class="box" d="M{b} {y}H{d}"/>'
-            f'<circle cx="{c}" cy="{y}" r="3.4"/></g>'
-        )
-    title = f"5, 25, 50, 75, 95 %: {titles[0]} before; {titles[1]} now"
-    size = 'width="220" height="24" viewBox="0 0 220 24"'
-    return f'<svg class="ranges" {size} role="img"><title>{title}</title>{"".join(parts)}</svg>'
+def _ranges(before: Any, now: Any) -> str | None:
+    """Return the quantiles (5, 25, 50, 75, 95 %) of baseline and window as two boxes on one scale; None if they are not five
+    numbers each.
+    """
+    try:
+        low, high = min(*before, *now), max(*before, *now)
+        scale = (WIDTH - 2 * MARGIN) / (high - low) if high > low else 0.0
+        a, b, c, d, e = [round(MARGIN + (value - low) * scale, 1) for value in before]
+        f, g, h, i, j = [round(MARGIN + (value - low) * scale, 1) for value in now]
+    except (TypeError, ValueError):
+        return None
+    return (
+        '<svg class="ranges" width="220" height="24" viewBox="0 0 220 24" role="img">'
+        f"<title>5, 25, 50, 75, 95 %: {FIVE % tuple(before)} before; {FIVE % tuple(now)} now</title>"
+        f'<g class="before"><path d="M{a} 7H{e}"/><path class="box" d="M{b} 7H{d}"/><circle cx="{c}" cy="7" r="3.4"/></g>'
+        f'<g class="now"><path d="M{f} 17H{j}"/><path class="box" d="M{g} 17H{i}"/><circle cx="{h}" cy="17" r="3.4"/></g></svg>'
+    )
 
 
 def _changes(changed: Any) -> str:

@@ -3,13 +3,12 @@
 Belongs here: history → values of the page. Does not: markup (templates), reading (reading, samples).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from shlex import quote
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import VOLUME
 from lakehouse_assets.contracts.guarded_table import HISTORY
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.decisions.drift.excess import Excess
@@ -21,7 +20,6 @@ from lakehouse_assets.pages.samples import Sample
 
 COUNTS = ("published", "superseded", "quarantined", "discarded")
 FIGURES = 6
-WIDTH, MARGIN = 220.0, 6.0
 
 
 def window_view(history: History, window: WindowState, sample: Sample | None, around: tuple[Any, Any]) -> dict[str, Any]:
@@ -111,8 +109,7 @@ def figure(value: Any, name: str = "") -> str:
 
 
 def _drift_values(drift: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the verdict of drift, and a row for each feature and stratum, the strangest first."""
-    results = sorted(drift.get("results") or (), key=_strangeness)
+    """Return the verdict of drift, and the recorded result of each feature and stratum, the strangest first."""
     return {
         "message": drift.get("message") or "",
         "status": drift.get("status") or "",
@@ -120,7 +117,7 @@ def _drift_values(drift: Mapping[str, Any]) -> dict[str, Any]:
         "windows_known": drift.get("windows_known"),
         "since": drift.get("since"),
         "rows": _off_rows(drift.get("worst") or {}),
-        "features": [_feature(each) for each in results],
+        "results": sorted(drift.get("results") or (), key=_strangeness),
     }
 
 
@@ -139,34 +136,6 @@ def _off_rows(worst: Mapping[str, Any]) -> list[str]:
 def _strangeness(result: Mapping[str, Any]) -> tuple[float, float]:
     p = result.get("p_value") if result.get("p_value") is not None else result.get("corrected")
     return (2.0 if p is None else p, -(result.get("effect") or 0.0))
-
-
-def _feature(result: Mapping[str, Any]) -> dict[str, Any]:
-    now, before = result.get("quantiles"), result.get("baseline_quantiles")
-    return {
-        "name": result.get("feature"),
-        "stratum": result.get("stratum"),
-        "unit": result.get("unit") or "",
-        "p_value": result.get("p_value"),
-        "corrected": result.get("corrected"),
-        "distance": result.get("effect"),
-        "shift": result.get("median_shift"),
-        "missing": result.get("missing"),
-        "before": before,
-        "now": now,
-        "ranges": ranges(before, now) if before and now and result.get("feature") != VOLUME else None,
-        "changed": result.get("changed") or (),
-    }
-
-
-def ranges(before: Sequence[float], now: Sequence[float]) -> dict[str, list[float]] | None:
-    """Return the quantiles (5, 25, 50, 75, 95 %) of baseline and window as coordinates on one line of ``WIDTH``."""
-    values = [*before, *now]
-    if len(before) < 5 or len(now) < 5 or not all(isinstance(value, int | float) for value in values):
-        return None
-    low, high = min(values), max(values)
-    scale = (WIDTH - 2 * MARGIN) / (high - low) if high > low else 0.0
-    return {name: [round(MARGIN + (v - low) * scale, 1) for v in each] for name, each in (("before", before), ("now", now))}
 
 
 def source_text(rules: Mapping[str, Any], window: WindowState) -> str:

@@ -220,10 +220,10 @@ def test_the_rows_that_drifted_are_named_and_hidden_where_they_are_personal():
 
 def test_fragments_are_escaped():
     html = str(fragments.passed_rows([("<b>", "p", "<i>", "<u>")], "../")) + str(
-        fragments.feature_rows([window_view._feature(feature("<b>", "<i>", unit="<u>", changed=["<s>"], quantiles=None))])
+        fragments.feature_rows([feature("<b>", "<i>", unit="<u>", changed=["<s>"], quantiles=None)])
     )
     assert not any(f"<{tag}>" in html for tag in "bius") and "&lt;s&gt;" in html
-    assert "NaN" not in str(fragments.feature_rows([window_view._feature(feature(p_value=None, quantiles=["NaN"] * 5))]))
+    assert "NaN" not in str(fragments.feature_rows([feature(p_value=None, quantiles=["NaN"] * 5)]))
 
 
 def test_lineage_reads_the_sql_of_a_gold_rule_set():
@@ -237,8 +237,8 @@ def test_lineage_reads_the_sql_of_a_gold_rule_set():
 
 def test_a_drift_that_is_like_before_has_no_marks():
     values = window_view._drift_values(drift([feature(p_value=0.2), feature(stratum="b", p_value=0.001)]))
-    assert [f["stratum"] for f in values["features"]] == ["b", "a"]
-    assert str(fragments.feature_rows(values["features"])).count('class="marked"') == 1
+    assert [f["stratum"] for f in values["results"]] == ["b", "a"]
+    assert str(fragments.feature_rows(values["results"])).count('class="marked"') == 1
 
 
 @pytest.mark.parametrize(
