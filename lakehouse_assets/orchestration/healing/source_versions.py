@@ -39,7 +39,12 @@ def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[
 
 def comparable(spec: TableSpec, fingerprint: str) -> str:
     """Return a window's fingerprint as it is recorded."""
-    return fingerprint[:DIGITS] if spec.extraction.shares_partitions else fingerprint
+    return fingerprint[: digits_of(spec)]
+
+
+def digits_of(spec: TableSpec) -> int | None:
+    """Return how many digits of a window's fingerprint are recorded; None for all."""
+    return DIGITS if spec.extraction.shares_partitions else None
 
 
 def version_tags(spec: TableSpec, fingerprints: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
-from lakehouse_assets.orchestration.healing.source_versions import comparable, recorded_versions, source_key
+from lakehouse_assets.orchestration.healing.source_versions import comparable, digits_of, recorded_versions, source_key
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.table_windows import table_windows
@@ -68,12 +68,12 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
             quarantined[decision.p_extracted_at] = rows if decision.verdict == "quarantined" or rows > 0 else None
     materialized = instance.get_materialized_partitions(asset_key(spec, f"bronze_{spec.name}"))
     materialized = materialized & instance.get_materialized_partitions(asset_key(spec, f"silver_{spec.name}"))
-    facts: dict[Window, WindowFacts] = {}
+    facts, digits = dict[Window, WindowFacts](), digits_of(spec)
     for window in table_windows(settings, spec, now):
         record, fingerprint = newest.get(window.start), arrived.get(window.key)
         if spec.extraction.stream:  # what it took is on record, and never changes
-            fingerprint = comparable(spec, record.fingerprint) if record is not None else UNREAD
-        is_fresh = record is not None and comparable(spec, record.fingerprint) == fingerprint
+            fingerprint = record.fingerprint[:digits] if record is not None else UNREAD
+        is_fresh = record is not None and record.fingerprint[:digits] == fingerprint
         is_applied = record is not None and (window.start, record.extraction_seq) in applied
         facts[window] = WindowFacts(
             window,
