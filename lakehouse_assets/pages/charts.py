@@ -150,11 +150,25 @@ def p_value_chart(history: History) -> Chart | None:
         "type": "scatter", "mode": "markers", "name": "p-value", "x": _x(windows), "y": y, "customdata": _links(windows),
         "states": [w.state for w in windows],
     }  # fmt: skip
-    levels = [(name, _number(rules.get(name))) for name in ("warn_at", "hold_at")]
+    own_levels = _levels_by_window(windows)
+    levels = [] if own_levels else [(name, _number(rules.get(name))) for name in ("warn_at", "hold_at")]
     return {
-        "data": [trace],
+        "data": [trace, *own_levels],
         "layout": {"y_title": "p-value (smaller is stranger)", "y_log": True, "levels": [each for each in levels if each[1]]},
     }
+
+
+def _levels_by_window(windows: Sequence[WindowState]) -> list[Chart]:
+    """Return lines of the levels that each window of a stream was judged by; none of other tables."""
+    recorded = [(w.decision.drift or {}).get("levels") or {} if w.decision else {} for w in windows]
+    return [
+        {
+            "type": "scatter", "mode": "lines", "name": name, "role": role, "x": _x(windows),
+            "y": [_number(levels.get(name)) for levels in recorded],
+        }
+        for name, role in (("warn_at", "warned"), ("hold_at", "quarantined"))
+        if any(_number(levels.get(name)) for levels in recorded)
+    ]  # fmt: skip
 
 
 def feature_charts(history: History) -> list[tuple[str, Chart]]:

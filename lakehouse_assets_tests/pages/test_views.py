@@ -159,6 +159,19 @@ def test_the_band_of_a_feature_follows_its_season():
     assert plain["data"][1]["name"] == "baseline, middle half"
 
 
+def test_the_levels_of_a_stream_are_lines():
+    levels = {"hold_at": 1e-4, "warn_at": 1e-3, "windows_per_week": 9999.0}
+    later, fixed = passed(2), charts.p_value_chart(history(passed(1)))
+    later = replace(later, drift={**(later.drift or {}), "levels": levels})
+    stream = charts.p_value_chart(history(passed(1), later))
+    assert [(line["name"], line["role"], line["y"]) for line in stream["data"][1:]] == [
+        ("warn_at", "warned", [None, 0.001]),
+        ("hold_at", "quarantined", [None, 0.0001]),
+    ]
+    assert stream["layout"]["levels"] == []
+    assert len(fixed["data"]) == 1
+
+
 def test_changes_of_columns_and_rules_are_marks():
     records = [extraction(1), extraction(2, columns=("id", "value", "new"))]
     shown = history(passed(1), passed(2, ruleset_hash="other"), extractions=records)
