@@ -57,6 +57,10 @@ def test_runs_and_operations_report_their_windows(world):
     materialized = world.instance.get_latest_materialization_event
     assert "after" in materialized(SILVER).asset_materialization.metadata["not_checked"].value
 
+    again = {"table": "readings", "first": BAD, "last": BAD, "by": "x", "because": "y"}
+    run_job(world.definitions, world.instance, "rejudge_windows", again)
+    assert newest(world, "in_range_value").metadata["verdict"].value == "quarantined"
+    assert "after" in materialized(SILVER).asset_materialization.metadata["not_checked"].value
     request = {"table": "readings", "window": BAD, "by": "x", "because": "y"}
     run_job(world.definitions, world.instance, "release_quarantine", {**request, "override": ["in_range_value"]})
     assert bar(world, "after") == {GOOD: "SUCCEEDED", BAD: "SUCCEEDED"}
@@ -67,8 +71,7 @@ def test_runs_and_operations_report_their_windows(world):
     land(world.settings, 2, ["a,2,20,2024-01-02T00:00:00Z"])
     world.run()
     assert bar(world, "in_range_value") == {GOOD: "SUCCEEDED", BAD: "SUCCEEDED"}
-    request = {"table": "readings", "first": GOOD, "last": BAD, "by": "x", "because": "y"}
-    run_job(world.definitions, world.instance, "rejudge_windows", request)
+    run_job(world.definitions, world.instance, "rejudge_windows", {**again, "first": GOOD})
     assert bar(world, "in_range_value") == {GOOD: "SUCCEEDED", BAD: "SUCCEEDED"}
 
 

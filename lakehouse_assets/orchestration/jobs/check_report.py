@@ -13,7 +13,12 @@ from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.assets.partition_report import windows_beside
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK, quarantine_check_result
-from lakehouse_assets.orchestration.assets.window_checks import every_window, window_check_specs, window_results
+from lakehouse_assets.orchestration.assets.window_checks import (
+    WindowResults,
+    every_window,
+    window_check_specs,
+    window_results,
+)
 from lakehouse_assets.orchestration.dagster_internals import partitions_with_results, store_partition_results
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs, TableRequest
 from lakehouse_assets.settings import Settings
@@ -23,8 +28,12 @@ def report_window_checks(
     context: dg.OpExecutionContext, settings: Settings, spec: TableSpec, windows: Sequence[Window]
 ) -> None:
     """Report every check of silver in these windows, and what is in quarantine, as the log has it now."""
-    beside = windows_beside(settings, spec, windows)
-    store_partition_results(context, window_results(spec, settings, beside, {}).results)
+    report_results(context, settings, spec, window_results(spec, settings, windows_beside(settings, spec, windows), {}))
+
+
+def report_results(context: dg.OpExecutionContext, settings: Settings, spec: TableSpec, checked: WindowResults) -> None:
+    """Report these results, and what is in quarantine."""
+    store_partition_results(context, checked.results)
     silver = asset_key(spec, f"silver_{spec.name}")
     context.instance.report_runless_asset_event(evaluation(silver, CHECK, quarantine_check_result(spec, settings)))
 

@@ -1,17 +1,15 @@
 """Jobs that a person starts on one table, in the UI or through the CLI: one op each, which calls an operation.
 
-Belongs here: their requests, and reporting an operation's effect to the instance. Does not: how it is done (operations).
+Belongs here: their requests, and what else an operation reports to the instance. Does not: how it is done (operations), or how
+decisions are reported (decision_report).
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
-from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations import baseline, baseline_request, release
@@ -21,16 +19,14 @@ from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
-from lakehouse_assets.orchestration.assets.partition_report import partition_events, windows_beside
 from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.assets.schema_checks import CHECK as SCHEMA_CHECK
 from lakehouse_assets.orchestration.assets.schema_checks import silver_schema_result
 from lakehouse_assets.orchestration.jobs import operation_job
 from lakehouse_assets.orchestration.jobs.check_report import report_checks_job, report_every_window, report_window_checks
-from lakehouse_assets.orchestration.quality_pages import window_link
+from lakehouse_assets.orchestration.jobs.decision_report import report_decisions
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.mend import mend
-from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import BaselineEvent
 
@@ -116,7 +112,7 @@ def _decision_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
     def decide(context: dg.OpExecutionContext, config: QuarantineRequest, operation: Any, **options: Any) -> None:
         run, window = jobs.run(context, config.table), operation_job.find_window(jobs.spec(config.table), config.window)
         seq, signed = config.extraction_seq or None, {"by": config.by, "because": config.because}
-        _report_decisions(context, run, {window: operation(run, window.start, seq, **signed, **options)})
+        report_decisions(context, run, {window: operation(run, window.start, seq, **signed, **options)})
 
     def judge_again(context: dg.OpExecutionContext, config: RejudgeRequest) -> dict[str, str]:
         """Judge windows again by today's rules and baseline, on the same bronze."""
@@ -124,7 +120,7 @@ def _decision_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
         windows = operation_job.find_windows(jobs.settings, spec, config.first, config.last or config.first)
         decisions = {d.p_extracted_at: d for d in release.rejudge(run, windows, by=config.by, because=config.because)}
         by_window = {window: decisions[window.start] for window in windows if window.start in decisions}
-        _report_decisions(context, run, by_window)
+        report_decisions(context, run, by_window)
         return {window.key: decision.verdict for window, decision in by_window.items()}
 
     return [
@@ -221,39 +217,3 @@ def _rebuild_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
         return counts
 
     return jobs.job("rebuild_silver", "rebuild", rebuild)
-
-
-def _report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mapping[Window, Decision]) -> None:
-    """Report windows' new decisions on their assets, so that gold follows: silver changed outside its asset's run."""
-    spec = run.spec
-    silver, baseline_key = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
-    reported = [window for window, decision in decisions.items() if _needs_report(context, run, window, decision)]
-    if spec.extraction.shares_partitions:
-        for event in partition_events(run.settings, spec, windows_beside(run.settings, spec, reported)):
-            context.log_event(event)
-    for window in reported if not spec.extraction.shares_partitions else ():
-        decision, part = decisions[window], partition_key(spec.extraction, window)
-        link = window_link(run.settings, spec.name, decision, spec.extraction.window_cadence)
-        context.log_event(
-            dg.AssetMaterialization(silver, partition=part, metadata={**show.decision_metadata(decision), **link})
-        )
-        context.log_event(dg.AssetMaterialization(baseline_key, partition=part, metadata={"teaches": decision.teaches}))
-    if reported:
-        report_window_checks(context, run.settings, spec, reported)
-
-
-def _needs_report(context: dg.OpExecutionContext, run: Run, window: Window, decision: Decision) -> bool:
-    """Whether the decision is of this run, or of one that was killed before it reported."""
-    if decision.run_id == run.run_id:
-        return True
-    at = f"{decision.decided_at:%Y-%m-%d %H:%M}"
-    earlier = f"{run.spec.name} {window.key} was {decision.kind} by decision {decision.number} of {at}"
-    silver = asset_key(run.spec, f"silver_{run.spec.name}")
-    records = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=silver, asset_partitions=[partition_key(run.spec.extraction, window)]), limit=1
-    ).records
-    if records and decision.applied_at is not None and records[0].timestamp > decision.applied_at.timestamp():
-        context.log.info(f"{earlier}; nothing is done again. Another --because makes it another request")
-        return False
-    context.log.info(f"{earlier}, and its run was killed before it could report it")
-    return True
