@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lakehouse_assets.orchestration.workers.presence import is_locked
 from lakehouse_assets.storage.atomic_write import write_atomically
 
 
@@ -83,18 +84,7 @@ class WorkerFolder:
 
     def is_alive(self) -> bool:
         """Whether the worker's process has not ended. One that is paused is alive."""
-        try:
-            lock = os.open(self.path / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared: two that look at once do not take each other for the worker.
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return is_locked(self.path / "lock")
 
     def write_start(self, start: WorkerStart) -> None:
         """Store what the worker is started with."""

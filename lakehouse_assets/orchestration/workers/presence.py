@@ -1,6 +1,7 @@
 """Whether a process that gives runs to workers is still there: its workers end soon after it, as those of `dagster dev`.
 
-Belongs here: one locked file for each such process. Does not: what a worker does about it (choice, process).
+Belongs here: one locked file for each such process, and whether one is locked. Does not: what a worker does about it (choice,
+process).
 
 The process holds the file's lock to its end, whatever ends it: so no process id is believed that may be another's by now.
 """
@@ -26,10 +27,10 @@ def announce(pool: Path) -> str:
     return _files[key][0]
 
 
-def is_present(pool: Path, name: str) -> bool:
-    """Whether the process of this file has not ended."""
+def is_locked(path: Path) -> bool:
+    """Whether the process that holds this file's lock has not ended. One that is paused has not. False without a file."""
     try:
-        descriptor = os.open(pool / name, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
@@ -45,6 +46,6 @@ def is_present(pool: Path, name: str) -> bool:
 def delete_files_of_others(pool: Path) -> None:
     """Delete the files of processes that have ended. The caller holds the pool's lock."""
     for path in pool.glob("giver-*"):
-        if not is_present(pool, path.name):
+        if not is_locked(path):
             with suppress(OSError):
                 path.unlink()

@@ -31,7 +31,7 @@ from lakehouse_assets.orchestration.workers.dependencies import Dependencies
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder
 from lakehouse_assets.orchestration.workers.interrupter import Interrupter
 from lakehouse_assets.orchestration.workers.pool import MODULE, WorkerPool
-from lakehouse_assets.orchestration.workers.presence import is_present
+from lakehouse_assets.orchestration.workers.presence import is_locked
 from lakehouse_assets.orchestration.workers.python_state import python_as_it_was
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session
@@ -190,7 +190,7 @@ class WorkerProcess:
             stopped=self.folder.is_stopped(),
             lasting=self.start.lasting,
             failed=self.failed,
-            abandoned=self.giver is not None and not is_present(self.folder.path.parent, self.giver),
+            abandoned=self.giver is not None and not is_locked(self.folder.path.parent / self.giver),
         )
         if not self.folder.path.exists():
             return True

@@ -16,7 +16,7 @@ from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.workers import pool as pools
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder, WorkerLimits, WorkerStart
 from lakehouse_assets.orchestration.workers.pool import TIDY_SECONDS, WorkerPool
-from lakehouse_assets.orchestration.workers.presence import is_present
+from lakehouse_assets.orchestration.workers.presence import is_locked
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
 # A worker that takes every run and never finishes it.
@@ -126,7 +126,7 @@ def test_a_command_is_nobodys_run(pool):
 def test_the_process_that_gives_runs_is_known_until_it_ends(pool, tmp_path):
     mine = pool.assign(run_of("a"), "here").given_run().giver
     assert pool.assign(run_of("b"), "here").given_run().giver == mine
-    assert is_present(pool.path, mine)
+    assert is_locked(pool.path / mine)
     announcing = (
         "import sys, time; from pathlib import Path; from lakehouse_assets.orchestration.workers.presence import announce;"
         "print(announce(Path(sys.argv[1])), flush=True); time.sleep(60)"
@@ -136,17 +136,17 @@ def test_the_process_that_gives_runs_is_known_until_it_ends(pool, tmp_path):
     assert other.stdout is not None
     theirs = other.stdout.readline().strip()
     assert theirs != mine
-    assert is_present(pool.path, theirs)
+    assert is_locked(pool.path / theirs)
     other.kill()
     other.communicate()
-    assert not is_present(pool.path, theirs)
+    assert not is_locked(pool.path / theirs)
     pool.assign(run_of("c"), "here")
     assert [path.name for path in pool.path.glob("giver-*")] == [mine]
-    assert not is_present(pool.path, theirs)
+    assert not is_locked(pool.path / theirs)
     # Somebody has deleted the folder's files: the next run has another one.
     (pool.path / mine).unlink()
-    assert not is_present(pool.path, mine)
-    assert is_present(pool.path, pool.assign(run_of("d"), "here").given_run().giver)
+    assert not is_locked(pool.path / mine)
+    assert is_locked(pool.path / pool.assign(run_of("d"), "here").given_run().giver)
 
 
 def test_a_process_id_that_is_another_process_by_now_is_never_believed(pool, tmp_path):
