@@ -10,6 +10,7 @@ from typing import Any
 from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.pages import charts
 from lakehouse_assets.pages.history import History, WindowState, outcomes_by_check
@@ -85,7 +86,7 @@ def _status(outcomes: list[Mapping[str, Any]]) -> str:
 
 
 def _message(outcomes: list[Mapping[str, Any]]) -> str:
-    return "; ".join(o["message"] or o["status"] for o in outcomes if o["status"] in BAD)
+    return "; ".join(finding_of(o["message"]) or o["status"] for o in outcomes if o["status"] in BAD)
 
 
 def _chart(of_check: _CheckHistory) -> charts.Chart:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.pages import charts
 from lakehouse_assets.pages.history import STATES, History, WindowState, bad_outcomes, worst
 from lakehouse_assets.pages.names import check_path
@@ -61,8 +62,8 @@ def why(window: WindowState) -> str:
         return ""
     bad = bad_outcomes(window.decision)
     if bad:
-        return f"{bad[0]['check']}: {bad[0]['message']}"
-    return "; ".join(f"{reason.check}: {reason.message}" for reason in window.decision.reasons)
+        return f"{bad[0]['check']}: {finding_of(bad[0]['message'])}"
+    return "; ".join(f"{reason.check}: {finding_of(reason.message)}" for reason in window.decision.reasons)
 
 
 def calendar_years(windows: Sequence[WindowState]) -> list[dict[str, Any]]:

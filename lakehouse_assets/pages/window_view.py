@@ -12,6 +12,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.guarded_table import HISTORY
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.decisions.drift.excess import Excess
+from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.decisions.drift.slice_messages import describe_conditions, describe_excess
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.history import History, WindowState, bad_outcomes, outcomes_by_check
@@ -55,7 +56,8 @@ def _shares(decision: Decision) -> list[tuple[str, int, float]]:
 
 def _check_values(history: History, outcome: Mapping[str, Any]) -> dict[str, Any]:
     group = group_of(outcome["check"])
-    return {**outcome, "path": check_path(history.table, group), "figures": figures(outcome.get("observed"))}
+    shown = {"path": check_path(history.table, group), "figures": figures(outcome.get("observed"))}
+    return {**outcome, **shown, "message": finding_of(outcome["message"])}
 
 
 def _passed(history: History, decision: Decision) -> list[tuple[str, str, str, str]]:

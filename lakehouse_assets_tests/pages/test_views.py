@@ -17,7 +17,7 @@ from lakehouse_assets.pages.history import History, WindowState, state_of
 from lakehouse_assets.pages.names import page_url, window_file, window_name, window_path
 from lakehouse_assets.pages.render import figure_json
 from lakehouse_assets.pages.samples import choose_rows
-from lakehouse_assets.pages.table_view import calendar_years
+from lakehouse_assets.pages.table_view import calendar_years, why
 from lakehouse_assets_tests.logbook import outcome
 from lakehouse_assets_tests.pages.lake import NOW, START, day, drift, extraction, feature, passed, quarantined, ruleset
 
@@ -157,6 +157,14 @@ def test_the_band_of_a_feature_follows_its_season():
     assert upper["name"] == "baseline of the season, middle half"
     (_, plain), *_ = charts.feature_charts(history(passed(1)))
     assert plain["data"][1]["name"] == "baseline, middle half"
+
+
+def test_what_is_not_watched_is_no_reason_of_a_window():
+    shown = history(quarantined(1, "readings", "value is higher; not watched: restless, whose windows differ"))
+    (window,) = shown.windows
+    assert why(window) == "drift: value is higher"
+    values = window_view.window_view(shown, window, None, (None, None))
+    assert [each["message"] for each in values["bad"]] == ["value is higher"]
 
 
 def test_the_levels_of_a_stream_are_lines():

@@ -19,6 +19,7 @@ from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.naming import first_of
 
 MOST_NAMED = 5
+NOT_WATCHED = "; not watched: "
 
 
 def describe_learning_time(rest: timedelta, learn_for: str) -> str:
@@ -79,7 +80,12 @@ def describe_unwatched(unwatched: Sequence[Key]) -> str:
     if not unwatched:
         return ""
     names = first_of([describe_key(key) for key in unwatched], MOST_NAMED)
-    return f"; not watched: {names}, whose windows differ by so much that no shift up to a standard deviation would be noticed"
+    return f"{NOT_WATCHED}{names}, whose windows differ by so much that no shift up to a standard deviation would be noticed"
+
+
+def finding_of(message: str) -> str:
+    """Return a verdict's message without the features that are not watched, which say nothing of its own window."""
+    return message.partition(NOT_WATCHED)[0]
 
 
 def describe_absent(absent: Sequence[Key]) -> str:

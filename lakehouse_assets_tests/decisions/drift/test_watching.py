@@ -11,6 +11,7 @@ from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
 from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.decisions.drift.watching import find_next_watches
 from lakehouse_assets.reports.baselines import feature_rows, short_rows
 
@@ -68,6 +69,8 @@ def test_the_verdict_names_features_of_which_no_shift_would_be_noticed(state):
     verdict = judge_drift(measured(np.random.default_rng(9)), state.baseline, state.history, SPEC)
     assert verdict.unwatched == (("restless", None),)
     assert "not watched: restless, whose windows differ by so much" in verdict.message
+    finding = finding_of(verdict.message)
+    assert verdict.message.startswith(finding) and "not watched" not in finding
     assert verdict.to_dict()["unwatched"] == [["restless", None]]
     rows = feature_rows(state.baseline, [], find_next_watches(state.history, SPEC))
     by_name = {row["feature"]: row for row in rows}
