@@ -77,6 +77,8 @@ def guard_status(as_json: common.AsJson = False) -> None:
         try:
             if at_path := located_by_log(spec, state):
                 newest = str(foreign_table(at_path, settings).log().newest)
+            elif spec.is_of_catalog:
+                problem = f"the newest version of {spec.table} is known to its catalog alone, which runs and the sensor ask"
             else:
                 problem = f"no run has asked the catalog yet where {spec.table} lies"
         except LakehouseError as error:

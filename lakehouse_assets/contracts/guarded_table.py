@@ -1,4 +1,4 @@
-"""A guard: the contract of a Delta table that others write, as its YAML declares it.
+"""A guard: the contract of a table that others write, as its YAML declares it.
 
 Belongs here: the keys, and what is wrong with them alone. Does not: what two guards may not share (guard_conflicts), or Delta.
 """
@@ -55,7 +55,11 @@ class GuardSpec(FrameRules):
     table: Annotated[str, Field(pattern=r"^[^/\\\s]+$")] | None = None
     """The same by its name in Spark's catalog, such as `db.orders`. Each run asks the catalog where the table lies."""
     format: Literal["delta", "iceberg"] = "delta"
-    """The table's format. Of Iceberg, tables whose versions are in their own folder, by `path`."""
+    """The table's format. An Iceberg table whose versions are in its own folder is named by `path`; one whose versions a
+    catalog keeps is named by `table`, such as `warehouse.db.orders`."""
+    poll_minutes: int = Field(default=15, ge=0, le=10_080)
+    """Of an Iceberg table by its name: how long the catalog's answer, or its error, counts for the sensor. A Spark of its own
+    is started for each."""
     start: int | None = Field(default=None, ge=0)
     """The first version to judge; each one after it is judged too. By default the newest version when the guard first runs,
     as the whole table."""
@@ -98,9 +102,8 @@ class GuardSpec(FrameRules):
     def _guard_consistent(self) -> "GuardSpec":
         if bool(self.path) == bool(self.table):
             raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
-        if self.format == "iceberg" and (self.table or self.windows):
-            key = "table" if self.table else "windows"
-            raise ValueError(f"{key}: an Iceberg table is guarded by `path`, and its windows are its snapshots; remove `{key}`")
+        if self.format == "iceberg" and self.windows:
+            raise ValueError("windows: the windows of an Iceberg table are its snapshots; remove `windows`")
         if self.cadence != (self.windows.cadence if self.windows else None):
             raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
         self._refuse_unfit_windows()
@@ -129,6 +132,16 @@ class GuardSpec(FrameRules):
                 f"publish: with `windows` and `key`, a key may have rows in two windows, of which the clean table could not"
                 f" keep the newer one; add {windows.column} to `key`, or remove `key`"
             )
+
+    @property
+    def label(self) -> str:
+        """What errors name, and no address."""
+        return f"{self.name}: the table {self.table}" if self.table else f"{self.name}: the table at `path`"
+
+    @property
+    def is_of_catalog(self) -> bool:
+        """Whether only a catalog knows the table's newest version: of a Delta table it knows the folder, which has all."""
+        return self.format == "iceberg" and self.table is not None
 
     @property
     def shown_table(self) -> str:
@@ -166,6 +179,7 @@ class GuardSpec(FrameRules):
             "path",
             "table",
             "format",
+            "poll_minutes",
             "publish",
         )
         left_out: dict[str, Any] = dict.fromkeys(not_rules, True)

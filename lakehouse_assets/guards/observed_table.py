@@ -115,8 +115,7 @@ class Observation:
 def foreign_table(spec: GuardSpec, settings: Settings) -> ForeignTable:
     """Return the guarded table's log. That of an Iceberg table answers as Delta's does."""
     kind = IcebergTable if spec.format == "iceberg" else ForeignTable
-    label = f"{spec.name}: the table {spec.table}" if spec.table else f"{spec.name}: the table at `path`"
-    return kind(table_path(spec, settings), label)
+    return kind(table_path(spec, settings), spec.label)
 
 
 def observe(

@@ -212,7 +212,8 @@ def _record(run: GuardRun, observation: Observation, batch: VersionBatch) -> Ext
     schema = observation.schema
     position = {"after": batch.after, "rows": batch.rows, "event": batch.event, "text": batch.text}
     position |= {"removes": True} if batch.removes else {}
-    position |= {"location": run.guard.path} if run.guard.table else {}
+    # Of a table whose versions a catalog keeps, each version has another file.
+    position |= {"location": run.guard.path} if run.guard.table and not run.guard.is_of_catalog else {}
     return ExtractionRecord(
         table=run.table, p_extracted_at=batch.window, extraction_seq=1, rows=0,
         fingerprint=f"{schema.table_id}@{observation.digest}", columns=tuple(field["name"] for field in schema.fields),

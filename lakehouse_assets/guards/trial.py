@@ -12,7 +12,7 @@ from lakehouse_assets.contracts.mistakes import dotted
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.frames.judgement import Options, judge
-from lakehouse_assets.guards.catalog import located
+from lakehouse_assets.guards.catalog import located, quoted_name
 from lakehouse_assets.guards.observed_table import foreign_table, table_path
 from lakehouse_assets.settings import Settings
 
@@ -33,7 +33,9 @@ def try_check(spec: GuardSpec, settings: Settings, spark: SparkSession, check: s
     )  # fmt: skip
     spec = located(spec, spark)
     foreign_table(spec, settings).log()
-    rows = spark.read.format(spec.format).load(table_path(spec, settings))
+    of_catalog = spec.is_of_catalog and spec.table
+    path = table_path(spec, settings)
+    rows = spark.table(quoted_name(of_catalog)) if of_catalog else spark.read.format(spec.format).load(path)
     if mistakes := [f"{dotted(keys)}: {text}" for keys, text in frame_mistakes(rules, dict(rows.dtypes))]:
         raise RefusedError(f"{spec.name}: " + "; ".join(mistakes))
     with judge(FrameDocument(rules), rows, Options()) as result:

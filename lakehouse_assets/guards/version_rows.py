@@ -15,6 +15,7 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.guard import VersionBatch
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.guards.catalog import quoted_name
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
@@ -48,13 +49,13 @@ def read_batch(spark: SparkSession, guard: GuardSpec, path: str, batch: VersionB
 
 def _read_snapshot(spark: SparkSession, guard: GuardSpec, path: str, batch: VersionBatch) -> DataFrame:
     snapshot, before = _iceberg(guard, path).snapshot(batch.version)
-    reader = spark.read.format("iceberg")
+    reader = spark.read if guard.table else spark.read.format("iceberg")
     if batch.rows == "added" and before is not None:
         reader = reader.option("start-snapshot-id", before).option("end-snapshot-id", snapshot)
     else:
         reader = reader.option("versionAsOf", snapshot)
     try:
-        rows = reader.load(path)
+        rows = reader.table(quoted_name(guard.table)) if guard.table else reader.load(path)
     except SCAN_ERRORS as error:
         if "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise
@@ -66,7 +67,7 @@ def _read_snapshot(spark: SparkSession, guard: GuardSpec, path: str, batch: Vers
 
 
 def _iceberg(guard: GuardSpec, path: str) -> IcebergTable:
-    return IcebergTable(path, f"{guard.name}: the table at `path`")
+    return IcebergTable(path, guard.label)
 
 
 def removed_keys(spark: SparkSession, path: str, batch: VersionBatch, key: Sequence[str]) -> DataFrame:

@@ -22,25 +22,18 @@ def flag_duplicates(rows: DataFrame, key: Sequence[str], last_modified: str | No
         # Equal rows have equal flags. Ordering by a flag would evaluate every check wherever the rows are read again, also one
         # that stopped the scan of their batch.
         return flag_distinct(rows, F.row_number().over(W.partitionBy(*ROW_COLUMNS).orderBy(F.lit(1))))
-    same_key = W.partitionBy(*BATCH_COLUMNS, *[identifier(name) for name in key], "_clean")
-    moment = F.col(identifier(last_modified)) if last_modified else F.lit(None).cast("timestamp")
+    same_key = f"PARTITION BY {', '.join([*BATCH_COLUMNS, *map(identifier, key), '_clean'])}"
+    moment = identifier(last_modified) if last_modified else "CAST(NULL AS TIMESTAMP)"
     # The batch's own columns are constant within it.
     newest_first = [name for name in total_order(last_modified) if name and name not in BATCH_COLUMNS]
-    in_order = same_key.orderBy(*[F.col(identifier(name)).desc_nulls_last() for name in newest_first])
+    in_order = f"({same_key} ORDER BY {', '.join(f'{identifier(name)} DESC NULLS LAST' for name in newest_first)})"
     # This order puts rows of one moment together, by their content: if any two differ, two neighbours do.
-    before = F.lag(CONTENT_HASH).over(in_order)
-    differs = F.lag(moment).over(in_order).eqNullSafe(moment) & (before != F.col(CONTENT_HASH))
-    flagged = rows.select(
-        "*", F.row_number().over(in_order).alias("_rank"), F.coalesce(differs, F.lit(False)).alias("_differs")
-    )
-    flagged = flagged.select("*", F.max("_differs").over(same_key).alias("_torn"))
-    first = F.col("_clean") & (F.col("_rank") == 1)
-    return flagged.select(
-        *[F.col(identifier(c)) for c in rows.columns],
-        first.alias("_newest"),
-        (first & F.col("_torn")).alias("_conflict"),
-        F.lit(1).alias("_ordinal"),
-    )
+    differs = f"lag({moment}) OVER {in_order} <=> {moment} AND lag({CONTENT_HASH}) OVER {in_order} <> {CONTENT_HASH}"
+    flagged = rows.selectExpr("*", f"row_number() OVER {in_order} AS _rank", f"coalesce({differs}, FALSE) AS _differs")
+    flagged = flagged.selectExpr("*", f"max(_differs) OVER ({same_key}) AS _torn")
+    first = "_clean AND _rank = 1"
+    flags = [f"{first} AS _newest", f"{first} AND _torn AS _conflict", "1 AS _ordinal"]
+    return flagged.selectExpr(*map(identifier, rows.columns), *flags)
 
 
 def flag_distinct(rows: DataFrame, ordinal: Column | None = None) -> DataFrame:

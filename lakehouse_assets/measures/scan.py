@@ -3,7 +3,7 @@
 Belongs here: rows → numbers for the checks. Does not: drift's sketches (profile), or any judgement.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -17,13 +17,13 @@ from lakehouse_assets.measures.frames import moment
 BITS = 60
 READABLE = "readable_row"
 # Of a batch's staged rows.
-COUNTS: dict[str, Callable[[], Column]] = {
-    "rows_in": lambda: F.count(F.lit(1)),
-    "newest": lambda: F.count_if(F.col("_newest")),
-    "older": lambda: F.count_if(F.col("_clean") & ~F.col("_newest")),
-    "failing": lambda: F.count_if(~F.col("_clean")),
-    "key_conflicts": lambda: F.count_if(F.col("_conflict")),
-    "unreadable": lambda: F.count_if(F.col("_unreadable")),
+COUNTS = {
+    "rows_in": "count(1)",
+    "newest": "count_if(_newest)",
+    "older": "count_if(_clean AND NOT _newest)",
+    "failing": "count_if(NOT _clean)",
+    "key_conflicts": "count_if(_conflict)",
+    "unreadable": "count_if(_unreadable)",
 }
 
 
@@ -32,17 +32,13 @@ def bit(position: int) -> tuple[str, int]:
     return f"_failed_{position // BITS}", 1 << (position % BITS)
 
 
-def fails_any(positions: Iterable[int]) -> Column:
-    """Return whether a staged row fails a row check at one of these positions: one comparison per column of bits."""
+def fails_any(positions: Iterable[int]) -> str:
+    """Return SQL: whether a staged row fails a row check at one of these positions. One comparison per column of bits."""
     masks: dict[str, int] = {}
     for position in positions:
         column, mask = bit(position)
         masks[column] = masks.get(column, 0) | mask
-    fails = F.lit(False)
-    for column, mask in masks.items():
-        failed = F.col(column).bitwiseAND(F.lit(mask).cast("bigint")) != 0
-        fails = failed if len(masks) == 1 else fails | failed
-    return fails
+    return f"({' OR '.join(f'({column} & {mask}L) <> 0L' for column, mask in masks.items()) or 'FALSE'})"
 
 
 def fused_metrics(checks: Iterable[Check], context: CheckContext, row_checks: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -74,9 +70,9 @@ def scan(staged: DataFrame, row_checks: Sequence[str], metrics: Mapping[str, Map
 
 def aggregates_of(row_checks: Sequence[str], metrics: Mapping[str, Mapping[str, str]]) -> list[Column]:
     """Return the aggregates of the scan, over the staged rows of a batch."""
-    aggregates = [count().alias(name) for name, count in COUNTS.items()]
-    aggregates += [F.count_if(fails_any([position])).alias(f"r{position}") for position in range(len(row_checks))]
-    return aggregates + [F.expr(sql).alias(f"m{position}") for position, (_, _, sql) in enumerate(_named(metrics))]
+    counts = [f"{count} AS {name}" for name, count in COUNTS.items()]
+    counts += [f"count_if({fails_any([position])}) AS r{position}" for position in range(len(row_checks))]
+    return [*map(F.expr, counts), *[F.expr(sql).alias(f"m{n}") for n, (_, _, sql) in enumerate(_named(metrics))]]
 
 
 def read_numbers(row: Mapping[str, Any], row_checks: Sequence[str], metrics: Mapping[str, Mapping[str, str]]) -> BatchNumbers:

@@ -17,7 +17,7 @@ from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.checks.dependencies import row_prerequisites
 from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.checks.kinds.references import ForeignKey
-from lakehouse_assets.checks.sql.text import identifier, parse_expression
+from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context
 from lakehouse_assets.contracts.source import safe_name
@@ -118,35 +118,39 @@ def stage(
     broken = broken or {}
     rules = [rule for rule in row_rules(spec, waived) if only in (None, rule.id)]
     typed = typed_columns(spec, bronze.columns)
-    cells = [
-        F.expr(_unless(broken.get(f"column:{c.name}", ()), c.value, f"CAST(NULL AS {spec.columns[c.name].type})")).alias(c.name)
-        for c in typed
-    ]
-    cells += [F.expr(c.raw).alias(f"_raw_{c.name}") for c in typed]
-    corrupt = F.lit(None).cast("string").alias("_corrupt_record") if all_readable else F.col("_corrupt_record")
-    rows = bronze.select(*cells, "p_extracted_at", "extraction_seq", "_content_hash", corrupt, "_columns")
-    uncast = [F.expr(_unless(broken.get(f"column:{c.name}", ()), c.failed, "false")).alias(f"_uncast_{c.name}") for c in typed]
-    rows = with_matches(rows.select("*", *uncast), spec.checks, others or {})
-    flags = [F.expr(_unless(broken.get(rule.id, ()), rule.failing, "false")).alias(f"_c{i}") for i, rule in enumerate(rules)]
+    cells, uncast = [], []
+    for column in typed:
+        unread = broken.get(f"column:{column.name}", ())
+        value = _unless(unread, column.value, f"CAST(NULL AS {spec.columns[column.name].type})")
+        cells += [_named(value, column.name), _named(column.raw, f"_raw_{column.name}")]
+        uncast.append(_named(_unless(unread, column.failed, "false"), f"_uncast_{column.name}"))
+    corrupt = "CAST(NULL AS STRING) AS _corrupt_record" if all_readable else "_corrupt_record"
+    rows = bronze.selectExpr(*cells, "p_extracted_at", "extraction_seq", "_content_hash", corrupt, "_columns")
+    rows = with_matches(rows.selectExpr("*", *uncast), spec.checks, others or {})
+    flags = [_named(_unless(broken.get(rule.id, ()), rule.failing, "false"), f"_c{i}") for i, rule in enumerate(rules)]
     if only is not None:
-        return rows.select(*flags)
+        return rows.selectExpr(*flags)
     # Only the row of an unreadable file has no columns.
-    unreadable = F.col("_corrupt_record").isNotNull() & (F.size("_columns") == 0)
-    rows = with_reasons(rows.select("*", *flags), rules, spec.pii_columns, waived)
-    rows = rows.select("*", _absent(spec).alias("_absent"), unreadable.alias("_unreadable"))
+    unreadable = "_corrupt_record IS NOT NULL AND size(_columns) = 0 AS _unreadable"
+    rows = with_reasons(rows.selectExpr("*", *flags), rules, spec.pii_columns, waived)
+    rows = rows.selectExpr("*", _absent(spec), unreadable)
     columns = [*spec.columns, "p_extracted_at", "extraction_seq", "_content_hash", "_absent", "_unreadable"]
     columns += [c for c in rows.columns if c.startswith("_failed_")] + ["_reasons", "_clean"]
-    rows = rows.select(*[F.col(identifier(c)) for c in columns])
+    rows = rows.selectExpr(*map(identifier, columns))
     return flag_distinct(rows) if all_differ else flag_duplicates(rows, spec.key, spec.last_modified)
 
 
-def _absent(spec: TableContract) -> Column:
-    """Return the declared columns that the row's file lacks."""
+def _named(sql: str, name: str) -> str:
+    """Return SQL of a column. The text may be of an extension: what ends it is on a line of its own, after any comment."""
+    return f"({sql}\n) AS {identifier(name)}"
+
+
+def _absent(spec: TableContract) -> str:
+    """Return SQL: the declared columns that the row's file lacks."""
     sources = {name: safe_name(spec.source_column(name)).lower() for name in spec.columns}
-    declared = [F.struct(F.lit(name).alias("n"), F.lit(source).alias("s")) for name, source in sources.items()]
-    present = F.transform(F.col("_columns"), F.lower)
-    absent = F.filter(F.array(*declared), lambda x: ~F.array_contains(present, x["s"]))
-    return F.transform(absent, lambda x: x["n"])
+    declared = ", ".join(f"named_struct('n', {literal(name)}, 's', {literal(source)})" for name, source in sources.items())
+    present = "transform(_columns, x -> lower(x))"
+    return f"transform(filter(array({declared}), x -> NOT array_contains({present}, x.s)), x -> x.n) AS _absent"
 
 
 def with_matches(rows: DataFrame, checks: Sequence[Check], others: Mapping[str, DataFrame]) -> DataFrame:
@@ -182,16 +186,16 @@ def flag_typed_rows(
     rules = [*built_in, *declared_rules(checks, context)]
     rules = [replace(r, failing=_unless(broken.get(r.id, ()), r.failing, "false")) for r in rules]
     rows = with_matches(rows, checks, others)
-    rows = rows.select("*", *[F.expr(rule.failing).alias(f"_c{index}") for index, rule in enumerate(rules)])
+    rows = rows.selectExpr("*", *[_named(rule.failing, f"_c{index}") for index, rule in enumerate(rules)])
     return with_reasons(rows, rules, pii).drop(*[f"_c{index}" for index in range(len(rules))])
 
 
 def with_reasons(rows: DataFrame, rules: Sequence[RowRule], pii: Collection[str], waived: Collection[str] = ()) -> DataFrame:
     """Turn the flags `_c0`, `_c1`, … of these rules into bits, reasons and `_clean`."""
     # The bits first, and the rest from them: Spark would store or recompute a flag that is used twice.
-    rows = rows.select("*", *_bits(len(rules)))
+    rows = rows.selectExpr("*", *_bits(len(rules)))
     removing = [index for index, rule in enumerate(rules) if rule.removes and not is_waived(rule.id, waived)]
-    return rows.select("*", _reasons(pii, rules), (~fails_any(removing)).alias("_clean"))
+    return rows.selectExpr("*", _reasons(pii, rules), f"NOT {fails_any(removing)} AS _clean")
 
 
 def _unless(batches: Collection[Batch], sql: str, otherwise: str) -> str:
@@ -200,37 +204,32 @@ def _unless(batches: Collection[Batch], sql: str, otherwise: str) -> str:
     return f"CASE WHEN {batches_sql(batches)} THEN {otherwise} ELSE {sql} END"
 
 
-def _bits(count: int) -> list[Column]:
+# As text, since each call on a column is a message to Java: of thirty rules two thousand took half a second.
+def _bits(count: int) -> list[str]:
     columns = []
     for start in range(0, count, BITS):
-        total = F.lit(0).cast("bigint")
-        for position in range(start, min(start + BITS, count)):
-            flag = F.when(F.col(f"_c{position}"), F.lit(bit(position)[1]).cast("bigint")).otherwise(F.lit(0).cast("bigint"))
-            total = total.bitwiseOR(flag)
-        columns.append(total.alias(bit(start)[0]))
+        positions = range(start, min(start + BITS, count))
+        flags = [f"CASE WHEN _c{position} THEN {bit(position)[1]}L ELSE 0L END" for position in positions]
+        columns.append(f"{' | '.join(flags)} AS {bit(start)[0]}")
     return columns
 
 
-def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> Column:
+def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> str:
     misplacing = [index for index, rule in enumerate(rules) if may_be_misplaced(rule.id, rule.column.split(", "), pii)]
     entries = []
     for position, rule in enumerate(rules):
         # A row with misplaced values shows none of them.
-        value = F.lit(MASKED) if position in misplacing else F.expr(f"left({rule.value}, {SHOWN})")
+        value = literal(MASKED) if position in misplacing else f"left({rule.value}, {SHOWN})"
         if misplacing and position not in misplacing:
-            value = F.when(fails_any(misplacing), F.lit(MASKED)).otherwise(value)
-        entry = F.struct(
-            F.lit(rule.id).alias("check"),
-            F.lit(rule.column).alias("column"),
-            F.lit(rule.severity).alias("severity"),
-            value.cast("string").alias("value"),
-            F.lit(rule.message).alias("message"),
-        )
-        entries.append(F.when(fails_any([position]), entry))
+            value = f"CASE WHEN {fails_any(misplacing)} THEN {literal(MASKED)} ELSE {value} END"
+        texts = {"check": rule.id, "column": rule.column, "severity": rule.severity}
+        cells = [f"'{name}', {literal(text)}" for name, text in texts.items()]
+        cells += [f"'value', CAST({value} AS STRING)", f"'message', {literal(rule.message)}"]
+        entries.append(f"CASE WHEN {fails_any([position])} THEN named_struct({', '.join(cells)}) END")
     # Typed, since Delta refuses the untyped array of no rules.
-    reasons = F.filter(F.array(*entries).cast(REASONS), lambda reason: reason.isNotNull())
+    reasons = f"filter(CAST(array({', '.join(entries)}) AS {REASONS}), reason -> reason IS NOT NULL)"
     # Nearly every row has no reason: nothing is built or written for it.
-    return F.when(fails_any(range(len(rules))), reasons).alias("_reasons")
+    return f"CASE WHEN {fails_any(range(len(rules)))} THEN {reasons} END AS _reasons"
 
 
 def quarantine_reasons() -> Column:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.batch import BRONZE_COLUMNS, Batch
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.source import FilesSource, safe_name
@@ -240,10 +240,11 @@ def hash_of_row(source_columns: Sequence[str]) -> Column:
     Names go into the hash, so that a NULL and an absent column are one thing and values never shift between columns; the
     separator is doubled within a value, so that no value looks like two.
     """
-    values = {
-        c: F.replace(F.col(identifier(c)), F.lit("\x1f"), F.lit("\x1f\x1f")) for c in [*source_columns, "_corrupt_record"]
-    }
-    return F.md5(F.concat_ws("\x1f", *[F.concat(F.lit(f"{c}="), value) for c, value in values.items()]))
+    one, two = literal("\x1f"), literal("\x1f\x1f")
+    cells = [
+        f"concat({literal(f'{c}=')}, replace({identifier(c)}, {one}, {two}))" for c in [*source_columns, "_corrupt_record"]
+    ]
+    return F.expr(f"md5(concat_ws({one}, {', '.join(cells)}))")
 
 
 def write_bronze(

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
-from lakehouse_assets.checks.sql.text import identifier, parse_expression
+from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS, ROW_COLUMNS, SEQUENCE, WINDOW, Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.silver import columns_from_bronze, silver_types
@@ -135,12 +135,12 @@ def fold(foldable: Foldable, spec: TableContract) -> DataFrame:
     for name in spec.columns:
         if name in spec.key:
             continue
-        had = ~F.array_contains("_absent", name) if spec.schema_policy.missing_columns == "keep" else F.lit(True)
+        had = f"NOT array_contains(_absent, {literal(name)})" if spec.schema_policy.missing_columns == "keep" else "TRUE"
         # Wrapped, so that a NULL that came is a value and an absent column is none.
-        value = F.when(had, F.struct(F.col(identifier(name)).alias("v")))
-        newest.append(F.max_by(value, F.when(had, F.col("_order")))["v"].alias(name))
-    newest += [F.max_by(name, "_order").alias(name) for name in columns_from_bronze(spec) if name not in spec.columns]
-    return as_silver(rows.groupBy(*key).agg(*newest), spec)
+        value, at = (f"CASE WHEN {had} THEN {sql} END" for sql in (f"named_struct('v', {identifier(name)})", "_order"))
+        newest.append(f"max_by({value}, {at}).v AS {identifier(name)}")
+    newest += [f"max_by({name}, _order) AS {name}" for name in columns_from_bronze(spec) if name not in spec.columns]
+    return as_silver(rows.groupBy(*key).agg(*map(F.expr, newest)), spec)
 
 
 def with_deletions(rows: DataFrame, delete_when: str) -> DataFrame:

@@ -57,3 +57,7 @@ class PollQueue:
             del self._waiting[key]
             self._running[key] = ask()
             raise AnswerPending("Spark is asked")
+
+
+# That of this process, for tables of every kind.
+QUEUE = PollQueue()

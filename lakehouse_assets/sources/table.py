@@ -18,7 +18,7 @@ from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.sources import base
 from lakehouse_assets.sources.base import Extraction
-from lakehouse_assets.sources.poll_queue import PollQueue
+from lakehouse_assets.sources.poll_queue import QUEUE
 from lakehouse_assets.sources.snapshots import snapshot_fingerprints, snapshot_rows
 from lakehouse_assets.sources.table_poll import LIMIT_SECONDS, SparkPoll, start_poll
 from lakehouse_assets.sources.table_scan import TableScan
@@ -27,7 +27,6 @@ Answer = dict[str, list[str]] | SourceError | EnvironmentMissing
 # By source and lake: when Spark answered, for which windows, and what. An error counts as long: Spark would be started for it
 # at every poll.
 _ANSWERS: dict[str, tuple[float, frozenset[str], Answer]] = {}
-_QUEUE = PollQueue()
 
 
 class TableReader:
@@ -112,7 +111,7 @@ class TableReader:
         try:
             if self._opening.timeout_seconds is None:
                 return keys, self._start(windows, None).wait()
-            poll = _QUEUE.next_answer(cache_key, lambda: self._start(windows, LIMIT_SECONDS))
+            poll = QUEUE.next_answer(cache_key, lambda: self._start(windows, LIMIT_SECONDS))
         except (SourceError, EnvironmentMissing) as error:
             return keys, error
         try:

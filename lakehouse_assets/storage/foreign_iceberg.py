@@ -3,9 +3,11 @@
 Belongs here: reading foreign Iceberg metadata in the words of `foreign_commit`. Does not: reading rows (guards/version_rows).
 """
 
+import gzip
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -17,15 +19,16 @@ from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.foreign_commit import Commit, CommitFiles, Kind, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 
-HINT = "metadata/version-hint.text"
+HINT, METADATA, GZIP = "metadata/version-hint.text", ".metadata.json", b"\x1f\x8b"
 # A snapshot that another branch has, or none: it changed no row of the table.
 NO_SNAPSHOT = "no snapshot of the table's own"
 _TYPES = {"int": "integer", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "uuid": "string"}
 
 
 class IcebergTable(ForeignTable):
-    """An Iceberg table by the folder that has its metadata, with the answers that Delta's gives. A version is a snapshot of the
-    current branch, by its sequence number. Its methods raise SourceError, which names ``label`` and no address.
+    """An Iceberg table by the folder that has its metadata, or by the metadata file that a catalog names, with the answers that
+    Delta's gives. A version is a snapshot of the current branch, by its sequence number. Its methods raise SourceError, which
+    names ``label`` and no address.
     """
 
     def __init__(self, path: str, label: str) -> None:
@@ -118,20 +121,13 @@ class IcebergTable(ForeignTable):
         return self._metadata
 
     def _read_metadata(self) -> Mapping[str, Any]:
-        hint = self._read_file(HINT)
-        if hint is None:
-            raise SourceError(
-                f"{self.label}: there is no Iceberg table that keeps its own versions: it has no {HINT}. A table whose versions"
-                " a catalog keeps cannot be guarded; read it with a source of `kind: table`"
-            )
         try:
-            number = int(hint)
-            # The hint is written after the version: a newer one may be there.
-            while (text := self._read_file(f"metadata/v{number + 1}.metadata.json")) is not None:
-                number, hint = number + 1, text
-            metadata = json.loads(hint if hint[:1] == b"{" else self._read_file(f"metadata/v{number}.metadata.json") or b"")
-        except ValueError:
-            raise SourceError(f"{self.label}: its Iceberg metadata cannot be read: it is damaged or compressed") from None
+            text = self._read_newest()
+            metadata = json.loads(gzip.decompress(text) if text.startswith(GZIP) else text)
+        except (ValueError, EOFError, zlib.error, gzip.BadGzipFile):
+            raise SourceError(f"{self.label}: its Iceberg metadata cannot be read: it is damaged") from None
+        if not isinstance(metadata, dict):
+            raise SourceError(f"{self.label}: its Iceberg metadata cannot be read: it is damaged")
         if metadata.get("format-version", 1) < 2:
             raise SourceError(
                 f"{self.label}: an Iceberg table of format version 1 does not number its snapshots; its owner can upgrade it:"
@@ -139,12 +135,34 @@ class IcebergTable(ForeignTable):
             )
         return metadata
 
+    def _read_newest(self) -> bytes:
+        """Return the text of the newest metadata file."""
+        if self.path.endswith(METADATA):
+            if (text := self._read_file("")) is None:
+                raise SourceError(f"{self.label}: the metadata file that the catalog named is gone")
+            return text
+        if (hint := self._read_file(HINT)) is None:
+            raise SourceError(
+                f"{self.label}: there is no Iceberg table that keeps its own versions: it has no {HINT}. A table whose versions"
+                " a catalog keeps is guarded by its name: `table: warehouse.db.orders` in place of `path`"
+            )
+        number, text = int(hint), None
+        # The hint is written after the version: a newer one may be there.
+        while (newer := self._read_version(number + 1)) is not None:
+            number, text = number + 1, newer
+        return text or self._read_version(number) or b""
+
+    def _read_version(self, number: int) -> bytes | None:
+        plain, packed = (f"metadata/v{number}{ending}" for ending in (METADATA, f".gz{METADATA}"))
+        return self._read_file(plain) or self._read_file(packed)
+
     def _read_file(self, name: str) -> bytes | None:
         try:
             filesystem, base = open_filesystem(self.path)
-            if filesystem.get_file_info(f"{base}/{name}").type is not fs.FileType.File:
+            path = f"{base}/{name}".rstrip("/")
+            if filesystem.get_file_info(path).type is not fs.FileType.File:
                 return None
-            with filesystem.open_input_stream(f"{base}/{name}") as file:
+            with filesystem.open_input_stream(path, compression=None) as file:
                 return file.read()
         except (OSError, ArrowException, ValueError) as error:
             raise SourceError(f"{self.label}: its metadata cannot be reached: {type(error).__name__}") from None

@@ -26,7 +26,6 @@ from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.batches import Broken, select_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.keys import is_readable, key_columns, unread_windows
-from lakehouse_assets.operations.dry_run import in_memory
 from lakehouse_assets.pipeline.extract import bronze_rows
 from lakehouse_assets.pipeline.fold import Foldable, empty_silver, fold
 from lakehouse_assets.pipeline.gold import GoldTarget
@@ -100,6 +99,13 @@ def given_tables(frames: Mapping[str, DataFrame], spec: TableSpec) -> ReferenceT
     return ReferenceTables(frames, dict.fromkeys(frames, 1), missing)
 
 
+def computed_once(rows: DataFrame) -> DataFrame:
+    """Return these rows, computed and in memory. What is built on them is planned without the plan by which they came about,
+    which would take longer than to read a few rows.
+    """
+    return rows.localCheckpoint(eager=True)
+
+
 @dataclass
 class GivenBatches(SilverTarget):
     """Batches of given rows, judged together. ``rows``: as bronze has them. ``tables``: what checks read."""
@@ -110,7 +116,7 @@ class GivenBatches(SilverTarget):
     def stage_rows(self) -> tuple[DataFrame, Broken]:
         """Cast the given rows."""
         self.inputs = self.tables.inputs
-        return stage_batches(self.staging, self.rows, self.batches, in_memory, self.tables)
+        return stage_batches(self.staging, self.rows, self.batches, computed_once, self.tables)
 
     def add_measures(self) -> None:
         """Compare snapshots with the ones before. There is no history to compare distributions with."""
@@ -158,7 +164,7 @@ class GivenGold(GoldTarget):
         rows = self.run.spark.sql(self.run.query.limited)
         checks = self.run.spec.checks
         missing = {c.id: never_published(c.reads.table) for c in checks if c.reads and c.reads.table not in self.frames}
-        return stage_gold(self.run, (self.at, self.number), rows, self.frames, in_memory, missing)
+        return stage_gold(self.run, (self.at, self.number), rows, self.frames, computed_once, missing)
 
     def published_rows(self, decision: Decision) -> DataFrame:
         """Return the table's rows after its decision: none if it is quarantined."""

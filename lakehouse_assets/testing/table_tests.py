@@ -133,21 +133,17 @@ def _differences(declared: DeclaredTest, run: Run) -> list[str]:
     bronze = given_bronze(run.spark, spec, windows, test.batches)
     records = given_records(spec, windows, test.batches, run)
     batches = GivenBatches(run, records=records, rows=bronze, tables=given_tables(others, run.spec))
-    try:
-        _judge(batches)
-        lines = _batch_differences(batches, windows, test.batches)
-        silver = batches.published_rows()
-        if test.silver is not None:
-            lines += [f"silver: {line}" for line in _frame_differences(test.silver, silver)]
-        for name, expected in test.gold.items():
-            lines += [
-                f"gold {name}: {line}"
-                for line in _gold_differences(declared, run, name, expected, {**others, spec.name: silver})
-            ]
+    _judge(batches)
+    lines = _batch_differences(batches, windows, test.batches)
+    if test.silver is None and not test.gold:
         return lines
-    finally:
-        if hasattr(batches, "staged"):
-            batches.staged.unpersist()
+    silver = batches.published_rows()
+    if test.silver is not None:
+        lines += [f"silver: {line}" for line in _frame_differences(test.silver, silver)]
+    for name, expected in test.gold.items():
+        differences = _gold_differences(declared, run, name, expected, {**others, spec.name: silver})
+        lines += [f"gold {name}: {line}" for line in differences]
+    return lines
 
 
 def _judge(target: Target) -> None:
@@ -229,9 +225,6 @@ def _gold_differences(
         return [f"its SQL fails: {error_text(error, is_personal)}"]
     except LakehouseError as error:
         return [str(error)]
-    finally:
-        if hasattr(target, "staged"):
-            target.staged.unpersist()
 
 
 def _frame_differences(expected: Sequence[Row], frame: DataFrame) -> list[str]:

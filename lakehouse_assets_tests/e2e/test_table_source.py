@@ -143,7 +143,7 @@ while keys is None:
         kill_at("asked")
     longest = max(longest, time.monotonic() - began)
     time.sleep(0.2)
-    if keys is None and all(question.is_over() for question in table._QUEUE._running.values()):
+    if keys is None and all(question.is_over() for question in table.QUEUE._running.values()):
         kill_at("answered")
 kill_at("fetched")
 again = [window.key for window in source_of(spec, settings, 30).fingerprints(windows)] == keys

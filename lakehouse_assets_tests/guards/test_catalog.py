@@ -58,6 +58,26 @@ def test_an_unknown_name_and_an_unreachable_catalog_are_errors_of_this_guard(nam
         spark.conf.unset("spark.sql.catalog.far")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nowhere.orders", "Spark's catalog has no table of this name"),
+        ("plain_orders", "the table of this name in Spark's catalog is not of Iceberg"),
+        ("far.shop.orders", "the catalog cannot be asked"),
+        ("o'r`ders", "Spark's catalog has no table of this name"),
+    ],
+)
+def test_the_same_of_a_table_that_should_be_of_iceberg(name, text, spark):
+    spark.conf.set("spark.sql.catalog.far", "org.example.NoSuchCatalog")
+    spark.sql("CREATE TABLE plain_orders (id bigint) USING parquet")
+    try:
+        with pytest.raises(SourceError, match=f"orders: table: {name}: {text}"):
+            located(orders_guard("", table=name, format="iceberg"), spark)
+    finally:
+        spark.conf.unset("spark.sql.catalog.far")
+        spark.sql("DROP TABLE plain_orders")
+
+
 @pytest.mark.parametrize("keys", [{}, {"path": "a", "table": "b.c"}])
 def test_a_guard_has_a_path_or_a_name(keys):
     with pytest.raises(ValidationError, match="either `path`, a folder or URL, or `table`"):

@@ -229,7 +229,7 @@ def without_session(monkeypatch):
     """As in a process that polls: it has no Java, no answers and no questions."""
     monkeypatch.setattr(table.SparkContext, "_active_spark_context", None)
     monkeypatch.setattr(table, "_ANSWERS", {})
-    monkeypatch.setattr(table, "_QUEUE", PollQueue())
+    monkeypatch.setattr(table, "QUEUE", PollQueue())
 
 
 @pytest.mark.usefixtures("without_session")

@@ -4,14 +4,12 @@ Belongs here: metadata files → commits and schemas. Does not: a real table, or
 """
 
 import doctest
+import gzip
 import json
 
 import pytest
 
-from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.guards.observed_table import GuardState, observe
-from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import foreign_iceberg, jar_names, session
 from lakehouse_assets.storage.foreign_delta import ForeignTable
 from lakehouse_assets.storage.foreign_iceberg import IcebergTable
@@ -137,46 +135,38 @@ def test_a_table_that_cannot_be_guarded_is_refused_with_the_reason(tmp_path, cha
 
 
 def test_no_table_a_damaged_one_and_one_of_a_catalog_are_refused(tmp_path):
-    with pytest.raises(SourceError, match=r"no metadata/version-hint\.text.*a catalog keeps.*`kind: table`"):
+    with pytest.raises(SourceError, match=r"no metadata/version-hint\.text.*a catalog keeps.*`table: warehouse\.db\.orders`"):
         IcebergTable(str(tmp_path / "none"), "orders").log()
     table = write(tmp_path, [snapshot(1)])
-    (tmp_path / "metadata" / "v1.metadata.json").write_bytes(b"\x1f\x8b")
-    with pytest.raises(SourceError, match="damaged or compressed"):
-        table.log()
+    for damaged in (b"\x1f\x8b", b"\x1f\x8b\x08" + b"x" * 30, b"", b"[]", b"{"):
+        (tmp_path / "metadata" / "v1.metadata.json").write_bytes(damaged)
+        with pytest.raises(SourceError, match="its Iceberg metadata cannot be read: it is damaged"):
+            table.log()
     with pytest.raises(SourceError, match=r"no Delta table.*it is an Iceberg table: a guard of it has `format: iceberg`"):
         ForeignTable(str(tmp_path), "orders").log()
 
 
-def guard(path, /, **changes):
-    return GuardSpec.model_validate({"name": "orders", "path": str(path), "format": "iceberg", "start": 0} | changes)
-
-
-def test_a_guard_observes_it_as_it_does_a_delta_table(tmp_path):
+def test_a_table_by_the_metadata_file_that_a_catalog_names(tmp_path):
     write(tmp_path, [snapshot(1), snapshot(2, 1)])
-    settings, state = Settings(root=str(tmp_path / "lake"), landing="/", dagster_home=tmp_path), GuardState([], {})
-    observation = observe(guard(tmp_path), settings, state, passed=1)
-    assert observation.batch is not None
-    assert (observation.batch.version, observation.batch.rows) == (2, "added")
-    assert observation.schema.types["amount"] == "decimal(9,2)"
-    newest = observe(guard(tmp_path, start=None), settings, state)
-    assert newest.batch is not None and (newest.batch.version, newest.batch.rows) == (2, "table")
+    plain = (tmp_path / "metadata" / "v1.metadata.json").read_bytes()
+    for name, text in (("00002-a.metadata.json", plain), ("00002-a.gz.metadata.json", gzip.compress(plain))):
+        file = tmp_path / "elsewhere" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(text)
+        table = IcebergTable(str(file), "orders")
+        assert (table.log().newest, table.snapshot(2)) == (2, ("200", "100"))
+        assert IcebergTable(f"file://{file}", "orders").log().newest == 2
+        file.unlink()
+        with pytest.raises(SourceError, match="the metadata file that the catalog named is gone"):
+            table.log()
 
 
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"path": "", "table": "db.orders"}, "table"),
-        ({"windows": {"column": "at", "cadence": "daily"}, "columns": {"at": "date"}, "start": None}, "windows"),
-    ],
-)
-def test_a_name_in_a_catalog_and_windows_by_time_are_refused(tmp_path, changes, key):
-    with pytest.raises(ValueError, match=f"{key}: an Iceberg table is guarded by `path`"):
-        guard(tmp_path, **changes)
-
-
-def test_the_format_is_no_rule(tmp_path):
-    delta = GuardSpec.model_validate({"name": "orders", "path": "theirs"})
-    assert guard(tmp_path).ruleset() == delta.ruleset()
+def test_compressed_metadata_of_a_table_in_its_folder_is_read(tmp_path):
+    table = write(tmp_path, [snapshot(1)])
+    file = tmp_path / "metadata" / "v1.metadata.json"
+    file.with_name("v1.gz.metadata.json").write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    assert table.log().newest == 1
 
 
 def test_jars_of_a_person_are_added_to_ours():

@@ -14,6 +14,7 @@ import dagster as dg
 from lakehouse_assets.contracts.guarded_table import HISTORY, GuardSpec
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.guards.catalog import located_by_log
+from lakehouse_assets.guards.catalog_poll import forget_answer, located_for_poll
 from lakehouse_assets.guards.observed_table import GuardState, observe, waits_by_windows
 from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.orchestration.assets.guard_assets import guarded_key, job_name
@@ -21,6 +22,7 @@ from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import UNFINISHED
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.base import AnswerPending
 
 GUARD_TAG = "lakehouse/guard"
 
@@ -47,6 +49,8 @@ def guard_sensor(settings: Settings, specs: Sequence[GuardSpec], jobs: Sequence[
             try:
                 request, after[spec.name] = _poll(context.instance, settings, spec, own, datetime.now(UTC))
                 requests += [request] if request else []
+            except AnswerPending:
+                after[spec.name] = own
             except Exception as error:
                 text = plain_text(error)
                 context.log.warning(escape_controls(text))
@@ -71,6 +75,8 @@ def _poll(
     if spec.windows and at_path:
         waits = waits_by_windows(at_path, settings, state, now)
         return (_request(instance, spec, state, (waits, ""), now) if waits else None), unchanged
+    if spec.is_of_catalog:
+        return _poll_catalog(instance, settings, spec, state, unchanged["passed"], now)
     # Where a table lies that is known by its name, a run asks the catalog: the first one, and after the table moved.
     try:
         observation = observe(at_path, settings, state, unchanged["passed"]) if at_path else None
@@ -82,6 +88,22 @@ def _poll(
         return None, {"passed": observation.up_to}
     waits = (observation.batch.version, observation.digest) if observation and observation.batch else ("", spec.table)
     return _request(instance, spec, state, waits, now), unchanged
+
+
+def _poll_catalog(
+    instance: dg.DagsterInstance, settings: Settings, spec: GuardSpec, state: GuardState, passed: int, now: datetime
+) -> tuple[dg.RunRequest | None, dict[str, Any]]:
+    """The same of a table whose newest version a catalog names: a Spark of its own asks it, a later poll has the answer."""
+    at_path = located_for_poll(spec, settings, state, now)
+    try:
+        observation = observe(at_path, settings, state, passed)
+    except SourceError:
+        forget_answer(spec, settings)
+        raise
+    if observation.batch is None:
+        return None, {"passed": observation.up_to}
+    waits = (observation.batch.version, observation.digest)
+    return _request(instance, spec, state, waits, now), {"passed": passed}
 
 
 def _request(
