@@ -11,7 +11,7 @@ from typing import Any
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import RELATIONS, VOLUME
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.gate import masked_now
+from lakehouse_assets.decisions.gate import group_of, masked_now
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import LakehouseError
 
@@ -61,7 +61,8 @@ class Mask:
         if not features:
             return shown
         checks = tuple(
-            {**each, "message": MASKED} if each["check"] == "drift" and each["message"] else each for each in shown.checks
+            {**each, "message": MASKED} if group_of(each["check"]) == "drift" and each["message"] else each
+            for each in shown.checks
         )
         return replace(shown, checks=checks, drift=_without_values(shown.drift, features))
 
@@ -89,7 +90,8 @@ def _without_values(drift: Mapping[str, Any] | None, features: Collection[str]) 
     }
     results = [{**each, **hidden} if each["feature"] in features else each for each in drift.get("results", ())]
     keys = {name: [] for name in ("absent", "unwatched", "statistics") if name in drift}  # strata are values, too
-    return {**drift, **keys, "results": results, "message": MASKED, "worst": None}
+    shown = {name: value for name, value in drift.items() if name != "named_rows"}
+    return {**shown, **keys, "results": results, "message": MASKED, "worst": None}
 
 
 def _without_texts(decision: Decision) -> Decision:
