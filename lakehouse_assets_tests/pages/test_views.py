@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.contracts.drift import undivided_hash
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.pages import charts, fragments, masking, overview, window_view
 from lakehouse_assets.pages import history as history_module
@@ -163,6 +164,14 @@ def test_changes_of_columns_and_rules_are_marks():
     records = [extraction(1), extraction(2, columns=("id", "value", "new"))]
     shown = history(passed(1), passed(2, ruleset_hash="other"), extractions=records)
     assert charts.schema_marks(shown) == [("2024-01-02", "new column new; column name is gone; the rules changed")]
+
+
+def test_the_rows_that_drift_named_are_no_changed_rules():
+    rules = ruleset()
+    ones_hash = undivided_hash(rules)
+    divided = f'{rules[:-1]},"drift_rows":{{}}}}'
+    before, after = passed(1, ruleset_hash=ones_hash), passed(2, rules=divided, ruleset_hash="other")
+    assert charts.schema_marks(history(before, after)) == []
 
 
 def test_a_day_has_the_worst_state_of_its_windows():

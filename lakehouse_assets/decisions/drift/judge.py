@@ -16,7 +16,7 @@ from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
 from lakehouse_assets.decisions.drift.baseline_state import count_values
 from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
-from lakehouse_assets.decisions.drift.excess import find_category, find_exact_interval, find_interval
+from lakehouse_assets.decisions.drift.excess import LARGEST_SHARE, find_category, find_exact_interval, find_interval
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
 from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
 from lakehouse_assets.decisions.drift.named_rows import LEAST_PRECISION
@@ -188,7 +188,9 @@ def _name_excess(
         return worst
     batch = read_shape(profile)
     if isinstance(batch, Ecdf) and isinstance(normal, Ecdf):
-        exact = find_exact_interval(batch, normal, LEAST_PRECISION) if spec.divides else None
+        # All rows of a stratum may be off: they are a part of the window.
+        share = LARGEST_SHARE if worst.stratum is None else 1.0
+        exact = find_exact_interval(batch, normal, LEAST_PRECISION, share) if spec.divides else None
         return replace(worst, excess=exact or find_interval(batch, normal))
     if isinstance(batch, Categories) and isinstance(normal, Categories):
         return replace(worst, excess=find_category(batch, normal))

@@ -161,6 +161,8 @@ def test_a_stratum_is_a_condition():
     check = name_excess(of_stratum, spec)
     assert check is not None
     assert [(each.name, each.category) for each in check.categories] == [("origin", "LGA")]
+    of_many = replace(of_stratum.worst, excess=Excess(400, 1.0, 1.0, 2.0)) if of_stratum.worst else None
+    assert name_excess(replace(of_stratum, worst=of_many), spec) is None
     long = replace(of_stratum, worst=replace(of_stratum.worst, stratum="x" * 200))
     assert name_excess(long, spec) is None
 
