@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.decide import BatchEvidence, DecidedBatch, Knowledge
 from lakehouse_assets.decisions.drift import named_rows
+from lakehouse_assets.decisions.drift.named_rows import NAMED_ROWS
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.measures.batch_numbers import measure_batches
@@ -106,4 +107,10 @@ def _with_attempt(result: DecidedBatch, check: DriftRows, rest: Decision) -> Dec
     first, *others = result.decisions
     why = "; ".join(f"{reason.check}: {reason.message}" for reason in rest.reasons if reason.effect == "batch")
     attempt = {"condition": check.model_dump(mode="json", include=check.recorded), "rest": why}
-    return replace(result, decisions=[replace(first, drift={**(first.drift or {}), "named_rows": attempt}), *others])
+    shown = f"{check.shown}; the rest is not accepted: {why}"
+    checks = tuple(
+        {**each, "observed": {**each["observed"], NAMED_ROWS: shown}} if each["check"] == "drift" else each
+        for each in first.checks
+    )
+    first = replace(first, checks=checks, drift={**(first.drift or {}), NAMED_ROWS: attempt})
+    return replace(result, decisions=[first, *others])

@@ -222,9 +222,16 @@ def test_the_rows_that_drifted_are_named_and_hidden_where_they_are_personal():
         "between 101.2 and 101.4: 180 rows where 20 are usual; 89% of them too many",
     ]
     assert window_view._drift_values(drift([feature()]))["rows"] == []
-    hidden = masking.Mask(frozenset({"value"})).apply(passed(1, drift=verdict))
+    named = {"condition": {"low": 98765.0}, "rest": "98765"}
+    of_drift = outcome(
+        "drift", kind="drift", status="failed", effect="batch", message="98765", observed={"named_rows": "98765"}
+    )
+    of_rows = outcome("drift_rows", kind="drift_rows", status="failed", effect="rows", message="98765")
+    before = passed(1, drift={**verdict, "named_rows": named}, checks=(of_drift, of_rows))
+    hidden = masking.Mask(frozenset({"value"})).apply(before)
     assert hidden.drift is not None
     assert window_view._drift_values(hidden.drift)["rows"] == []
+    assert "98765" not in json.dumps([hidden.drift, hidden.checks])
 
 
 def test_fragments_are_escaped():

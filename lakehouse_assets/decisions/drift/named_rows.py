@@ -21,6 +21,7 @@ from lakehouse_assets.decisions.drift.slice_messages import describe_conditions
 from lakehouse_assets.decisions.drift.slices import Conditions, Slices
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 
+NAMED_ROWS = "named_rows"  # in the evidence of a window whose rest was not accepted
 # Of the rows that are quarantined alone at least so many are more than usual.
 LEAST_PRECISION = 0.9
 # A slice with so large a share of the rows of an interval says more than that interval.
