@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
 from lakehouse_assets.checks.parameters import Duration
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
@@ -113,6 +114,11 @@ class DriftSpec(StrictModel):
     cold_start: Literal["learn", "warn", "stop"] = "learn"
     """What happens to a window while no window is known: it is learnt, learnt with a warning, or quarantined (until a baseline
     is seeded)."""
+    on_drift: Literal["quarantine_window", "quarantine_rows"] = Field(
+        default="quarantine_window", exclude_if=lambda value: value == "quarantine_window"
+    )
+    """What drift up to `hold_at` quarantines: the window; or, by `quarantine_rows`, only the rows that the message names, if an
+    estimated 90 % of them are more than usual and the rest is accepted when it is judged by itself. Otherwise the window."""
     lasting_at: float = Field(default=0.02, ge=0, lt=1)
     """A p-value up to this of a sum over the last windows is reported; 0 turns it off."""
     lasting_over: tuple[int, ...] = Field(default=(3,), min_length=1)
@@ -154,6 +160,11 @@ class DriftSpec(StrictModel):
         if self.hold_from < self.warn_from:
             raise ValueError(f"hold_from {self.hold_from} is below warn_from {self.warn_from}")
         return self
+
+    @property
+    def divides(self) -> bool:
+        """Whether drift may quarantine some rows of a window and publish the others."""
+        return self.on_drift == "quarantine_rows"
 
     def season_of(self, feature: str) -> Season:
         """The season of a feature, of relations, or of the volume."""
@@ -204,7 +215,7 @@ class DriftRules:
     @property
     def ruleset_hash(self) -> str:
         """The first 16 hex digits of the rule set's SHA-256."""
-        return hashlib.sha256(self.ruleset().encode()).hexdigest()[:16]
+        return hash_of_rules(self.ruleset())
 
     @property
     def features(self) -> tuple[FeatureSpec, ...]:
@@ -237,6 +248,26 @@ def is_reserved(name: str) -> bool:
 def warning_level(ruleset: str) -> float:
     """Return `warn_at` of a rule set; 0 where it has no drift. ``ruleset``: `TableSpec.ruleset()`."""
     return float((json.loads(ruleset).get("drift") or {}).get("warn_at", 0.0))
+
+
+@lru_cache(maxsize=256)
+def is_divided(ruleset: str) -> bool:
+    """Return whether a rule set has a check of the rows that drift named: its batch was published without them."""
+    return DRIFT_ROWS in ruleset and DRIFT_ROWS in json.loads(ruleset)
+
+
+@lru_cache(maxsize=256)
+def undivided_hash(ruleset: str) -> str:
+    """Return the hash of a rule set without the check of the rows that drift named: the rules as they are declared."""
+    text = ruleset
+    if is_divided(ruleset):
+        text = ruleset[: ruleset.rindex(f',"{DRIFT_ROWS}":')] + "}"
+    return hash_of_rules(text)
+
+
+def hash_of_rules(ruleset: str) -> str:
+    """Return the first 16 hex digits of the rule set's SHA-256."""
+    return hashlib.sha256(ruleset.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=256)

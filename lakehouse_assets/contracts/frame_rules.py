@@ -60,6 +60,8 @@ class FrameRules(StrictModel, DriftRules):
         self.refuse_personal_features()
         if self.drift:
             refuse_keys(self.drift, is_stream=False)
+            if self.drift.divides:
+                raise ValueError("drift.on_drift: quarantine_rows applies to tables only: a frame or version is judged whole")
         return self
 
     def _unfit_reason(self, check: Check) -> str:
@@ -99,9 +101,14 @@ def rules_of_table(spec: TableSpec) -> tuple[FrameRules, dict[str, str]]:
         cadence=spec.extraction.cadence,
         columns=spec.columns,
         checks=tuple(check for check in spec.checks if check.id not in left_out),
-        drift=spec.drift and without_rates(spec.drift),
+        drift=spec.drift and undivided(without_rates(spec.drift)),
     )
     return rules, left_out
+
+
+def undivided(drift: DriftSpec) -> DriftSpec:
+    """Return a `drift` that quarantines whole windows."""
+    return drift.model_copy(update={"on_drift": "quarantine_window"})
 
 
 class _AnyCase(frozenset[str]):

@@ -11,6 +11,7 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS, DriftRows
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.contracts.columns import Column
@@ -116,6 +117,8 @@ class TableSpec(TableContract):
             raise ValueError(f"layout.{why}")
 
     def _refuse_check(self, where: str, check: Check) -> None:
+        if self.drift and self.drift.divides and check.id.lower() == DRIFT_ROWS:
+            raise ValueError(f"{where}: on_drift: quarantine_rows has a check of this name; give this one another `name:`")
         if isinstance(check, HistoryCheck):
             if self.extraction.window_cadence in SEASONS.get(check.season or "", ()):
                 raise ValueError(f"{where}: season: {check.season} has no effect in a {self.extraction.cadence} table")
@@ -141,11 +144,18 @@ class TableSpec(TableContract):
         prefixed._asset_prefix = prefix
         return prefixed
 
+    def with_drift_rows(self, check: DriftRows) -> "TableSpec":
+        """Return the same with a check of rows that drift named, after all others: the rules of one batch."""
+        return self.model_copy(update={"checks": (*self.checks, check)})
+
     @classmethod
     def from_ruleset(cls, ruleset: str) -> "TableSpec":
         """Return the contract whose `ruleset()` this is. Raises ConfigError if an extension that it needs is missing."""
         try:
-            return cls.model_validate_json(ruleset, context={RECORDED: True})
+            rules = json.loads(ruleset)
+            of_gate = rules.pop(DRIFT_ROWS, None)
+            spec = cls.model_validate_json(json.dumps(rules) if of_gate else ruleset, context={RECORDED: True})
+            return spec.with_drift_rows(DriftRows.model_validate(of_gate)) if of_gate else spec
         except ValidationError as error:
             name = json.loads(ruleset).get("name")
             reasons = "; ".join(f"{dotted(keys)}: {text}" for keys, text in mistakes_in(error))

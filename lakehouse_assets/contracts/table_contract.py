@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, create_model
 
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS, DriftRows
 from lakehouse_assets.checks.parameters import duration
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
@@ -242,4 +243,7 @@ class TableContract(StrictModel, DriftRules):
         left_out |= {name: True for name in ("surrogate_key", "layout") if getattr(self, name) is None}
         if not self.declared.constraints:
             left_out["constraints"] = True
-        return self.declared.model_dump_json(by_alias=True, exclude=left_out)
+        of_gate = [check for check in self.declared.checks if isinstance(check, DriftRows)]
+        declared = tuple(check for check in self.declared.checks if check not in of_gate)
+        text = self.declared.model_copy(update={"checks": declared}).model_dump_json(by_alias=True, exclude=left_out)
+        return f'{text[:-1]},"{DRIFT_ROWS}":{of_gate[0].model_dump_json()}}}' if of_gate else text

@@ -12,6 +12,7 @@ from typing import Any
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.dependencies import awaited_checks
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
 from lakehouse_assets.contracts.check_context import window_context
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.gold import GoldSpec
@@ -20,6 +21,7 @@ from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
 from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.named_rows import count_apart, find_check
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict, find_drift_start
 from lakehouse_assets.decisions.gate import Outcome
@@ -44,11 +46,13 @@ class JudgementRequest:
     joins_baseline: bool | None = None
     operation: str | None = None
 
-    def lets_join(self, drift: DriftVerdict | None) -> bool:
+    def lets_join(self, drift: DriftVerdict | None, *, is_divided: bool = False) -> bool:
         """Whether an accepted window joins the baseline. Unless a person says otherwise, overridden drift does not become
-        normal. A baseline that has left its pinned reference learns nothing, whoever says so.
+        normal, nor does what is left of a window without the rows that drift named (``is_divided``). A baseline that has left
+        its pinned reference learns nothing, whoever says so.
         """
-        wanted = self.joins_baseline if self.joins_baseline is not None else not {"drift", "*"} & set(self.waived)
+        usual = not is_divided and not {"drift", DRIFT_ROWS, "*"} & set(self.waived)
+        wanted = self.joins_baseline if self.joins_baseline is not None else usual
         return drift is not None and drift.learns and wanted
 
 
@@ -142,7 +146,9 @@ def decide(
     """
     current = evolution.effective_table(spec, knowledge.decisions)
     planned = evolution.plan(current, record, knowledge.readers)
-    drift = drift_verdict(record.p_extracted_at, evidence, knowledge)
+    named = find_check(spec.checks)
+    apart = count_apart(named, spec.drift, evidence.numbers.failed_rows)
+    drift = drift_verdict(record.p_extracted_at, evidence, knowledge, apart)
     outcomes = _outcomes(spec, current, planned, record, evidence, knowledge, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)
     number = ledger.last_number(knowledge.decisions) + 1
@@ -161,7 +167,7 @@ def decide(
         baseline_version=number - 1 if spec.drift else None,
         run_id=run_id,
         decided_at=at,
-        teaches=request.lets_join(drift),
+        teaches=request.lets_join(drift, is_divided=named is not None),
         waived=request.waived,
         by=request.by,
         because=request.because,
@@ -195,13 +201,16 @@ def _outcomes(
     return outcomes + supersede_outcome(current, numbers, evidence.replaced, lacking_columns(current.declared, record))
 
 
-def drift_verdict(start: datetime, evidence: BatchEvidence, knowledge: Knowledge) -> DriftVerdict | None:
-    """Return the drift verdict of a batch; None without `drift`, without rows to publish, or where it was not measured."""
+def drift_verdict(start: datetime, evidence: BatchEvidence, knowledge: Knowledge, rows_apart: int = 0) -> DriftVerdict | None:
+    """Return the drift verdict of a batch; None without `drift`, without rows to publish, or where it was not measured.
+    ``rows_apart``: rows that drift has named, which count in the volume.
+    """
     if knowledge.baseline is None or not evidence.numbers.newest or "drift" in evidence.numbers.errors:
         return None
     since = partial(find_drift_start, knowledge.decisions, knowledge.earlier_drift, start)
     past = knowledge.baseline.without_window(start)
-    return judge_drift(evidence.profiles, *past, knowledge.baseline.spec_at(start), window=start, since=since)
+    spec = knowledge.baseline.spec_at(start)
+    return judge_drift(evidence.profiles, *past, spec, window=start, since=since, rows_apart=rows_apart)
 
 
 def gold_outcomes(

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakehouse_assets.checks.base import Check, CheckContext, Judgement
 from lakehouse_assets.checks.dependencies import in_order
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
 from lakehouse_assets.checks.families import ROWS_OF_WHERE, HistoryCheck, Past, RowCheck
 from lakehouse_assets.checks.judgements import consequence, judge_rows
 from lakehouse_assets.contracts.decision import Decision, finite
@@ -167,13 +168,19 @@ def is_waived(check: str, waived: Collection[str]) -> bool:
     """Whether an override names this check, by itself or by the name under which the UI shows it with others."""
     if is_unwaivable(check):
         return False
-    return bool({check, "*", group_of(check)} & set(waived))
+    # Who accepts the rows that drift names accepts the window as it is.
+    names = {check, "*", group_of(check)} | ({DRIFT_ROWS} if check == "drift" else set())
+    return bool(names & set(waived))
 
 
 def group_of(check: str) -> str:
-    """The one check that the UI shows for several: `casts` for each column's cast, `source_columns` for the schema."""
+    """The one check that the UI shows for several: `casts` for each column's cast, `source_columns` for the schema, `drift` for
+    the rows that it names.
+    """
     if check.startswith("cast_"):
         return "casts"
+    if check == DRIFT_ROWS:
+        return "drift"
     return "source_columns" if check in SCHEMA_CHECKS else check
 
 

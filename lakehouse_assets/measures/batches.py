@@ -44,6 +44,11 @@ def select_batches(rows: DataFrame, batches: Collection[Batch]) -> DataFrame:
     return rows.where(any_of(_is_one_of(starts) & (F.col("extraction_seq") == seq) for seq, starts in sorted(by_seq.items())))
 
 
+def without_batches(rows: DataFrame, batches: Collection[Batch]) -> DataFrame:
+    """Return the rows of all other extractions."""
+    return rows.where(f"NOT ({batches_sql(batches)})")
+
+
 def _is_one_of(starts: Collection[datetime]) -> Column:
     """Whether `p_extracted_at` is one of these moments. The program that Spark makes of it does not name them, so that it is
     made and compiled once, and not for each window anew.

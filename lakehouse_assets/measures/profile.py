@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window as W
 from sqlglot import exp
 
+from lakehouse_assets.checks.drift_rows import CATEGORY_LENGTH
 from lakehouse_assets.checks.sql.text import add_partition, identifier, parse_expression
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.drift import MOST_RELATED, DriftSpec, FeatureSpec
@@ -20,8 +21,6 @@ from lakehouse_assets.measures.frames import all_of, any_of, micros, moment
 from lakehouse_assets.measures.profile_rows import KEYS, join_rows, read_category, read_number, read_relations
 
 MAX_STRATA = 64
-# Categories are cut to so many characters.
-CATEGORY_LENGTH = 200
 # Values counted one by one: Spark's sketch of frequent items is exact for so many at this size.
 COUNTED = 1536
 

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
+from lakehouse_assets.checks.drift_rows import CATEGORY_LENGTH
 from lakehouse_assets.checks.sql.text import identifier, parse_expression
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
@@ -31,7 +32,7 @@ from lakehouse_assets.decisions.drift.slices import (
     pairs_of,
 )
 from lakehouse_assets.measures.frames import all_of, local_frame, micros, moment
-from lakehouse_assets.measures.profile import CATEGORY_LENGTH, has_window_function
+from lakehouse_assets.measures.profile import has_window_function
 
 # Rows that are collected of a batch: slices by one condition first, then the largest.
 MOST_COLLECTED = 80

@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.table import EffectiveTable
@@ -67,6 +68,7 @@ def release(
 def _refuse_unknown(spec: EffectiveTable, waived: Collection[str]) -> None:
     names = {"*", "casts", SUPERSEDE, *gate.SCHEMA_CHECKS, *(f"cast_{name}" for name in spec.columns)}
     names |= {check.id for check in spec.checks} | ({"drift"} if spec.drift else set())
+    names |= {DRIFT_ROWS} if spec.drift and spec.drift.divides else set()
     if never := sorted(filter(gate.is_unwaivable, set(waived))):
         why = "there is nothing that could be published, or silver's constraint refuses it"
         raise RefusedError(f"{spec.name}: {', '.join(never)} cannot be overridden: {why}")

@@ -59,6 +59,7 @@ def replay(run: Run, decision: Decision) -> Decision:
         records=[record],
         request=JudgementRequest(decision.kind, decision.waived, decision.by, decision.because, joins),
         inputs=decision.inputs,
+        divides=False,
         decision=decision,
         columns=frozenset(column for r in until_then for column in r.columns),
     )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lakehouse_assets.contracts.drift import VOLUME
+from lakehouse_assets.contracts.drift import VOLUME, is_divided, undivided_hash
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.history import History, WindowState
 
@@ -79,10 +79,11 @@ def schema_marks(history: History) -> list[tuple[str, str]]:
         if columns is not None and now and set(now) != set(columns):
             texts += [f"new column {name}" for name in now if name not in columns][:3]
             texts += [f"column {name} is gone" for name in columns if name not in now][:3]
-        if ruleset is not None and decision.ruleset_hash != ruleset:
+        rules = undivided_hash(decision.ruleset) if is_divided(decision.ruleset) else decision.ruleset_hash
+        if ruleset is not None and rules != ruleset:
             texts.append("the rules changed")
         texts += [f"silver gained {name}" for name in decision.evolved][:3]
-        columns, ruleset = now or columns, decision.ruleset_hash
+        columns, ruleset = now or columns, rules
         if texts:
             marks.append((window.name, "; ".join(texts)))
     return marks

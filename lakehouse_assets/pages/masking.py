@@ -11,7 +11,8 @@ from typing import Any
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import RELATIONS, VOLUME
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.gate import masked_now
+from lakehouse_assets.decisions.drift.named_rows import NAMED_ROWS
+from lakehouse_assets.decisions.gate import group_of, masked_now
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import LakehouseError
 
@@ -60,9 +61,7 @@ class Mask:
         features = self._hidden_features(decision, spec)
         if not features:
             return shown
-        checks = tuple(
-            {**each, "message": MASKED} if each["check"] == "drift" and each["message"] else each for each in shown.checks
-        )
+        checks = tuple(_without_message(each) if group_of(each["check"]) == "drift" else each for each in shown.checks)
         return replace(shown, checks=checks, drift=_without_values(shown.drift, features))
 
     def _hidden_features(self, decision: Decision, spec: TableSpec) -> set[str]:
@@ -70,6 +69,12 @@ class Mask:
         open_features = {f.name for f in spec.features if not (f.columns_used | {f.by}) & self.names}
         recorded = {str(each.get("feature")) for each in (decision.drift or {}).get("results", ())}
         return {name for name in recorded - open_features if name != VOLUME and not name.startswith(RELATIONS)}
+
+
+def _without_message(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an outcome of the drift check without what it says of values."""
+    observed = {name: value for name, value in outcome["observed"].items() if name != NAMED_ROWS}
+    return {**outcome, "message": MASKED if outcome["message"] else "", "observed": observed}
 
 
 def _without_values(drift: Mapping[str, Any] | None, features: Collection[str]) -> dict[str, Any] | None:
@@ -89,7 +94,8 @@ def _without_values(drift: Mapping[str, Any] | None, features: Collection[str]) 
     }
     results = [{**each, **hidden} if each["feature"] in features else each for each in drift.get("results", ())]
     keys = {name: [] for name in ("absent", "unwatched", "statistics") if name in drift}  # strata are values, too
-    return {**drift, **keys, "results": results, "message": MASKED, "worst": None}
+    shown = {name: value for name, value in drift.items() if name != NAMED_ROWS}
+    return {**shown, **keys, "results": results, "message": MASKED, "worst": None}
 
 
 def _without_texts(decision: Decision) -> Decision:

@@ -6,6 +6,7 @@ Belongs here: the rows, the knowledge of a decision, publishing windows. Does no
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Self
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.dependencies import awaited_checks, is_deferred
+from lakehouse_assets.checks.drift_rows import DriftRows
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context, window_context
@@ -21,7 +23,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.decide import BatchEvidence, JudgementRequest, Knowledge, decide
+from lakehouse_assets.decisions.decide import BatchEvidence, DecidedBatch, JudgementRequest, Knowledge, decide
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History, choose_history
@@ -46,6 +48,7 @@ from lakehouse_assets.pipeline.gate import (
     results,
     run_steps,
 )
+from lakehouse_assets.pipeline.named_rows import divide
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
@@ -63,12 +66,16 @@ class SilverTarget(Target[Run]):
     """Extractions of one table, which one contract stages together. ``rules``: the contract that judges them; None: today's.
     ``inputs``: the decisions of other tables up to which checks see their silver; None: as it is now. ``postponing``: batches
     that lack too many keys are left to a pass of their own, after the others of the run. ``postponed``: their extractions.
+    ``folder``: ends the name of the staged rows' folder. ``divides``: whether a window may be published without the rows that
+    drift names, where its table says so.
     """
 
     records: Sequence[ExtractionRecord] = ()
     request: JudgementRequest = field(default_factory=JudgementRequest)
     rules: TableSpec | None = None
     inputs: Mapping[str, int] | None = None
+    folder: str = ""
+    divides: bool = True
     postponing: bool = field(init=False, default=False)
     postponed: list[ExtractionRecord] = field(init=False, default_factory=list)
     replaced_by: ReplacedBy = field(init=False)
@@ -134,7 +141,7 @@ class SilverTarget(Target[Run]):
             self.inputs = tables.inputs
         else:
             tables = reference_tables_at(run, self.inputs)
-        folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else run.run_id
+        folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else f"{run.run_id}{self.folder}"
         count = sum(record.rows for record in self.records)
         path = staging_path(run.settings, run.table, folder)
         store: Store = partial(write_once, run.spark, path=path, few=count <= FEW)
@@ -149,9 +156,13 @@ class SilverTarget(Target[Run]):
 
     def add_measures(self) -> None:
         """Profile the drift features, and compare second deliveries with the rows that they would replace."""
+        self.measure_features()
+        self.measure_replaced()
+
+    def measure_features(self) -> None:
+        """Profile the drift features; without a whole baseline, no batch passes."""
         self.measure_drift()
         self.numbers = hold_without_baseline(self.run, self.log, self.numbers)
-        self.measure_replaced()
 
     def measure_replaced(self, from_bronze: bool = False) -> None:
         """Compare second deliveries and snapshots with the rows that they would replace."""
@@ -183,10 +194,26 @@ class SilverTarget(Target[Run]):
                 continue
             numbers, span = self.numbers[batch], measured_span(self.staging.spec, self.numbers[batch])
             evidence = BatchEvidence(numbers, self.profiles.get(batch, []), replaced, self.inputs or {}, span)
-            result = decide(run.spec, record, evidence, knowledge, self.request, run_id=run.run_id, at=run.clock())
+            judge = partial(self._judge, record, knowledge, at=run.clock())
+            result = judge(evidence, run.spec)
+            if self.divides:
+                result, evidence = divide(self, record, result, evidence, knowledge, judge)
             knowledge.learn(result, evidence)
             decisions += result.decisions
         return decisions
+
+    def _judge(
+        self, record: ExtractionRecord, knowledge: Knowledge, evidence: BatchEvidence, rules: TableSpec, *, at: datetime
+    ) -> DecidedBatch:
+        return decide(rules, record, evidence, knowledge, self.request, run_id=self.run.run_id, at=at)
+
+    def with_check(self, record: ExtractionRecord, check: DriftRows) -> "SilverTarget":
+        """One of these extractions by itself, cast by the same contract, with a check of the rows that drift names."""
+        rules = (self.rules or self.run.spec).with_drift_rows(check)
+        folder = f"-rest-{record.p_extracted_at:%Y%m%dT%H%M%S}"
+        alone = SilverTarget(self.run, list(self.log), False, [record], self.request, rules, self.inputs, folder, divides=False)
+        alone.staging = self.run.with_contract(evolution.staged_table(rules, self.log, self.records))
+        return alone
 
     def read_knowledge(self) -> Knowledge:
         """Everything that `decide` needs besides the batches' own evidence."""

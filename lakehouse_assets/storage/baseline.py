@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import SLICES, feature_meanings
+from lakehouse_assets.contracts.drift import SLICES, feature_meanings, is_divided
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.profiles import Key
@@ -169,13 +170,14 @@ def read_column_figures(settings: Settings, spec: TableSpec, decisions: Sequence
     """Figures of each column that is a drift feature as it is, by accepted window. No JVM; reads no sketch.
 
     A column is left out where an accepted window has no profile of it, or one of another meaning: its figures would be of
-    some windows only. Windows that an override released are left out, as they are of the baseline.
+    some windows only. Windows that an override released are left out, as they are of the baseline, and those that were
+    published without the rows that drift named.
     """
     features = {f.name: f.expr for f in spec.features if f.expr in spec.columns}
     live = [
         d
         for d in ledger.accepted_decisions(decisions).values()
-        if d.counts.rows_published and not {"drift", "*"} & set(d.waived)
+        if d.counts.rows_published and not {"drift", DRIFT_ROWS, "*"} & set(d.waived) and not is_divided(d.ruleset)
     ]
     if not features or not live:
         return {}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.contracts.drift import undivided_hash
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.pages import charts, fragments, masking, overview, window_view
 from lakehouse_assets.pages import history as history_module
@@ -186,6 +187,14 @@ def test_changes_of_columns_and_rules_are_marks():
     assert charts.schema_marks(shown) == [("2024-01-02", "new column new; column name is gone; the rules changed")]
 
 
+def test_the_rows_that_drift_named_are_no_changed_rules():
+    rules = ruleset()
+    ones_hash = undivided_hash(rules)
+    divided = f'{rules[:-1]},"drift_rows":{{}}}}'
+    before, after = passed(1, ruleset_hash=ones_hash), passed(2, rules=divided, ruleset_hash="other")
+    assert charts.schema_marks(history(before, after)) == []
+
+
 def test_a_day_has_the_worst_state_of_its_windows():
     states = [
         WindowState(f"h{hour}", day(1).replace(hour=hour), state) for hour, state in enumerate(["published", "quarantined"])
@@ -234,9 +243,16 @@ def test_the_rows_that_drifted_are_named_and_hidden_where_they_are_personal():
         "between 101.2 and 101.4: 180 rows where 20 are usual; 89% of them too many",
     ]
     assert window_view._drift_values(drift([feature()]))["rows"] == []
-    hidden = masking.Mask(frozenset({"value"})).apply(passed(1, drift=verdict))
+    named = {"condition": {"low": 98765.0}, "rest": "98765"}
+    of_drift = outcome(
+        "drift", kind="drift", status="failed", effect="batch", message="98765", observed={"named_rows": "98765"}
+    )
+    of_rows = outcome("drift_rows", kind="drift_rows", status="failed", effect="rows", message="98765")
+    before = passed(1, drift={**verdict, "named_rows": named}, checks=(of_drift, of_rows))
+    hidden = masking.Mask(frozenset({"value"})).apply(before)
     assert hidden.drift is not None
     assert window_view._drift_values(hidden.drift)["rows"] == []
+    assert "98765" not in json.dumps([hidden.drift, hidden.checks])
 
 
 def test_fragments_are_escaped():

@@ -105,9 +105,11 @@ class FeatureResult:
         return to_json_value(plain | {"effect": self.effect, "season": self.season and self.season._asdict()})
 
 
-def compare_features(measurements: Sequence[Measurement], baseline: Baseline, spec: DriftSpec) -> list[FeatureResult]:
+def compare_features(
+    measurements: Sequence[Measurement], baseline: Baseline, spec: DriftSpec, rows_apart: int = 0
+) -> list[FeatureResult]:
     """Every feature and stratum, then the relations, then the volume. Raises SketchError; ValueError where a statistic is no
-    finite number, so that the unknown does not pass for the usual.
+    finite number, so that the unknown does not pass for the usual. ``rows_apart``: more rows of the volume.
     """
     relations = [m for m in measurements if spec.relations and isinstance(m, Relations)]
     for each in relations:
@@ -119,7 +121,7 @@ def compare_features(measurements: Sequence[Measurement], baseline: Baseline, sp
     results += [_compare_relations(each, baseline) for each in relations]
     if not isinstance(spec, StreamDriftSpec):
         # The rows of a stream's window are those that came since the last one.
-        results.append(_compare_volume(profiles, baseline, spec))
+        results.append(_compare_volume(profiles, baseline, spec, rows_apart))
     for result in results:
         for name, value in [*result.statistics.items(), *result.effects.items()]:
             if not isfinite(value):
@@ -224,9 +226,9 @@ def _compare_relations(relations: Relations, baseline: Baseline) -> FeatureResul
     return replace(result, tail=max(distance.effects.values()), **distance._asdict()) if distance else result
 
 
-def _compare_volume(profiles: Sequence[Profile], baseline: Baseline, spec: DriftSpec) -> FeatureResult:
+def _compare_volume(profiles: Sequence[Profile], baseline: Baseline, spec: DriftSpec, rows_apart: int) -> FeatureResult:
     """Rows of the batch beside the median window's."""
-    rows = sum(p.rows for p in profiles if p.feature == spec.features[0].name)
+    rows = sum(p.rows for p in profiles if p.feature == spec.features[0].name) + rows_apart
     result, past = FeatureResult(VOLUME, None, rows=rows), baseline.volumes()
     if not past or not rows:
         return result

@@ -16,9 +16,10 @@ from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
 from lakehouse_assets.decisions.drift.baseline_state import count_values
 from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
-from lakehouse_assets.decisions.drift.excess import find_category, find_interval
+from lakehouse_assets.decisions.drift.excess import LARGEST_SHARE, find_category, find_exact_interval, find_interval
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
 from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
+from lakehouse_assets.decisions.drift.named_rows import LEAST_PRECISION
 from lakehouse_assets.decisions.drift.past_statistics import PastStatistics
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
@@ -46,6 +47,7 @@ def judge_drift(
     window: Any = None,
     since: Since = lambda _: None,
     by_chance: ByChance | None = None,
+    rows_apart: int = 0,
 ) -> DriftVerdict:
     """Judge one batch by what is known when it is decided. Never raises for its content: that is an error, and quarantines it.
 
@@ -54,10 +56,11 @@ def judge_drift(
     without rows is no evidence. A statistic takes part once it has enough windows of its own. Until history is long enough,
     p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `StatisticHistory`. ``since``: gives the first
     of the unbroken run of windows that were off as this one; called only where it drifts. ``by_chance``: p-values of relations
-    while uncalibrated, which profiles alone cannot give.
+    while uncalibrated, which profiles alone cannot give. ``rows_apart``: rows of the window that are not measured, since drift
+    has named them; they count in the volume.
     """
     try:
-        return _judge(measurements, baseline, history, spec, window, since, by_chance or {})
+        return _judge(measurements, baseline, history, spec, window, since, by_chance or {}, rows_apart)
     except Exception as error:
         # Whatever it is: the run's other windows go on.
         return DriftVerdict("error", "hold", f"the features cannot be compared: {str(error) or type(error).__name__}")
@@ -71,6 +74,7 @@ def _judge(
     window: Any,
     since: Since,
     by_chance: ByChance,
+    rows_apart: int,
 ) -> DriftVerdict:
     declared = {feature.name for feature in spec.features}
     measurements = [m for m in measurements if not isinstance(m, Profile) or m.feature in declared]
@@ -78,7 +82,7 @@ def _judge(
     measured = {profile.feature for profile in profiles}
     if unmeasured := [feature.name for feature in spec.features if feature.name not in measured]:
         return DriftVerdict("error", "hold", f"not measured, although declared: {', '.join(unmeasured)}")
-    results = compare_features(measurements, baseline, spec)
+    results = compare_features(measurements, baseline, spec, rows_apart)
     keys = {result.key for result in results}
     past = PastStatistics.of(results, history, {m.key: count_values(m) for m in measurements}, spec, window)
     results = past.adjust_effects(results, spec)
@@ -157,7 +161,7 @@ def _rank_calibrated(
     slices = _score_slices(measurements, history, spec, spec.hold_from if may_hold else spec.warn_from)
     finding = rank_batch(results, past, spec, may_hold=may_hold, slices=slices)
     if finding and finding.worst and finding.action != "pass":
-        finding = finding._replace(worst=_name_excess(finding.worst, measurements, baseline))
+        finding = finding._replace(worst=_name_excess(finding.worst, measurements, baseline, spec))
     declared = {feature.name for feature in spec.features}
     watches = find_watches(results, past, spec, with_slices=slices is not None)
     return finding, tuple(w.key for w in watches if not w.is_watched and w.key[0] in declared)
@@ -173,14 +177,21 @@ def _score_slices(
     return SliceScores.of(now, history.slices, least_windows)
 
 
-def _name_excess(worst: FeatureResult, measurements: Sequence[Measurement], baseline: Baseline) -> FeatureResult:
-    """The result with the values that there are too many of. Beside what is usual in a season that would be misleading."""
+def _name_excess(
+    worst: FeatureResult, measurements: Sequence[Measurement], baseline: Baseline, spec: DriftSpec
+) -> FeatureResult:
+    """The result with the values that there are too many of. Beside what is usual in a season that would be misleading. Where
+    rows may be quarantined alone, an interval that is precise enough for that comes first.
+    """
     profile, normal = next((m for m in measurements if m.key == worst.key), None), baseline.shape(worst.key)
     if profile is None or worst.season is not None or worst.statistic in (SLICE, "missing"):
         return worst
     batch = read_shape(profile)
     if isinstance(batch, Ecdf) and isinstance(normal, Ecdf):
-        return replace(worst, excess=find_interval(batch, normal))
+        # All rows of a stratum may be off: they are a part of the window.
+        share = LARGEST_SHARE if worst.stratum is None else 1.0
+        exact = find_exact_interval(batch, normal, LEAST_PRECISION, share) if spec.divides else None
+        return replace(worst, excess=exact or find_interval(batch, normal))
     if isinstance(batch, Categories) and isinstance(normal, Categories):
         return replace(worst, excess=find_category(batch, normal))
     return worst

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
@@ -163,7 +164,7 @@ def window_result(
 
 
 def _name_of(outcome: Mapping[str, Any]) -> str:
-    return gate.group_of(outcome["check"]) if outcome["kind"] in ("cast", "schema") else outcome["check"]
+    return gate.group_of(outcome["check"]) if outcome["kind"] in ("cast", "schema", DRIFT_ROWS) else outcome["check"]
 
 
 @dataclass(frozen=True)

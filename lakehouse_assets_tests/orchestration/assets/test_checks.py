@@ -97,6 +97,17 @@ def test_a_check_judged_in_no_window_has_not_passed():
     assert not_green(decided()) == {check.name for check in window_check_specs(spec)}
 
 
+def test_the_rows_that_drift_names_fail_the_drift_check_of_their_window():
+    spec = readings(drift={"features": ["value"], "on_drift": "quarantine_rows"})
+    named = Outcome("drift_rows", "drift_rows", "critical", "failed", "rows", 7, "7 of 9 rows: not like the windows before")
+    (check,) = [each for each in window_check_specs(spec) if each.name == "drift"]
+    result = window_result(check, "2024-01-01", decided(named, outcome("drift")), lambda _: ["x"], "mend it")
+    assert isinstance(result, dg.AssetCheckResult)
+    assert (result.passed, result.metadata["failed_rows"].value) == (False, 7)
+    assert "not like the windows before" in str(result.description)
+    assert result.metadata["sample"].value == "- x"
+
+
 def test_a_window_shows_its_verdict_figures_and_what_to_do():
     spec = readings(checks=[{"check": "row_count", "min": 1}])
     (check,) = [each for each in window_check_specs(spec) if each.name == "row_count"]
