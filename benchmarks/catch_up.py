@@ -12,8 +12,8 @@ from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.contracts.windows import Cadence, Window
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import publish
 
 ROWS, HOURS, LIMIT = 2_000_000, 720, 1.5
 HOURLY = "hourly/{window:%Y-%m-%dT%H}.csv"

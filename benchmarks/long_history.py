@@ -25,7 +25,7 @@ from lakehouse_assets.orchestration.healing.window_state import read_facts
 from lakehouse_assets.pages.site import make_site
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.reports.decision_rows import verdict_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs

@@ -14,7 +14,7 @@ from lakehouse_assets.decisions.rehearsal import Rehearsal
 from lakehouse_assets.operations.rehearse import RehearsalRequest, rehearse
 from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 
 TABLE, LEAST_SEEN = "weather", 0.6
 

@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import JAVA_OPTIONS, class_archive_option
 

@@ -16,8 +16,8 @@ from land_example import EXAMPLES, land
 from lakehouse_assets.contracts.windows import calendar
 from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import CLASSES, JAVA_OPTIONS, build_session, spark_properties
 

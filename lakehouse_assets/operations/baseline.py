@@ -29,8 +29,8 @@ from lakehouse_assets.measures.drift_features import TOO_MANY_STRATA, measure_fe
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.operations.baseline_request import Completing, apply_once, drift_of, forget
 from lakehouse_assets.pipeline.evidence import restore_profiles
+from lakehouse_assets.pipeline.publish import completed_before
 from lakehouse_assets.pipeline.run import Run, TableRun
-from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, logs

@@ -12,8 +12,8 @@ from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.pipeline.publish import completed_before
 from lakehouse_assets.pipeline.run import TableRun
-from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import BaselineEvent, Kind, baseline_events, log_baseline_event
 from lakehouse_assets.storage.baseline_state import read_baseline

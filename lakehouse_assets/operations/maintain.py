@@ -17,8 +17,8 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import LockedError
 from lakehouse_assets.object_store import is_url
+from lakehouse_assets.pipeline.publish import completed_before
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS

@@ -16,8 +16,8 @@ from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.fold import find_differences, fold, foldable
 from lakehouse_assets.pipeline.mend import mend_silver
+from lakehouse_assets.pipeline.publish import completed_before
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import completed_before
 from lakehouse_assets.pipeline.silver_write import rebuild_silver
 from lakehouse_assets.queries.schema_status import SchemaStatus, read_schema_status
 from lakehouse_assets.sources.base import SCAN_ERRORS

@@ -22,9 +22,10 @@ from lakehouse_assets.decisions.supersession import CHECK as SUPERSEDE
 from lakehouse_assets.decisions.verdict import discard_rows
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.pipeline.gate import APPLYING, PASS, log, results, run_steps, stage
+from lakehouse_assets.pipeline.publish import completed_before, judge_and_apply
 from lakehouse_assets.pipeline.reference_tables import decisions_read
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import SilverTarget, completed_before, judge_and_apply
+from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import baseline_events
 

@@ -1,10 +1,10 @@
 """Silver as a target of the gate: batches of bronze, judged by the table's contract, and merged or folded into silver.
 
-Belongs here: the rows, the knowledge of a decision, publishing windows. Does not: the steps (gate), writing (silver_write).
+Belongs here: the rows, the knowledge of a decision. Does not: the steps (gate), publishing windows (publish), writing
+(silver_write).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -21,7 +21,6 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context, window_context
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, DecidedBatch, JudgementRequest, Knowledge, decide
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
@@ -37,15 +36,9 @@ from lakehouse_assets.measures.stage import row_rules
 from lakehouse_assets.pipeline.evidence import count_silver_rows, hold_without_baseline, refuse_damaged, refuse_other_rows
 from lakehouse_assets.pipeline.few_rows import FEW, steps_of_batches
 from lakehouse_assets.pipeline.gate import (
-    COMPLETING,
-    JUDGING,
-    PUBLISHING,
     RECOVERING,
     Step,
     Target,
-    locked,
-    recover,
-    results,
     run_steps,
 )
 from lakehouse_assets.pipeline.named_rows import divide
@@ -57,7 +50,6 @@ from lakehouse_assets.pipeline.staging import Store, all_readable, stage_batches
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.delta_reads import read_windows
-from lakehouse_assets.storage.silver_contract import apply_declarations
 from lakehouse_assets.storage.staging_folder import staging_path
 
 
@@ -210,7 +202,7 @@ class SilverTarget(Target[Run]):
     def with_check(self, record: ExtractionRecord, check: DriftRows) -> "SilverTarget":
         """One of these extractions by itself, cast by the same contract, with a check of the rows that drift names."""
         rules = (self.rules or self.run.spec).with_drift_rows(check)
-        folder = f"-rest-{record.p_extracted_at:%Y%m%dT%H%M%S}"
+        folder = f"-rest-{record.p_extracted_at:%Y%m%dT%H%M%S%f}"
         alone = SilverTarget(self.run, list(self.log), False, [record], self.request, rules, self.inputs, folder, divides=False)
         alone.staging = self.run.with_contract(evolution.staged_table(rules, self.log, self.records))
         return alone
@@ -255,67 +247,6 @@ class SilverTarget(Target[Run]):
         rules = self.rules or self.run.spec
         record = next(r for r in self.records if r.batch == decision.batch)
         return window_context(rules, record.p_extracted_at), lacking_columns(rules, record)
-
-
-@dataclass(frozen=True)
-class Published:
-    """Each window's current decision; which of them are new; failing values by check, at most five each."""
-
-    current: dict[Window, Decision]
-    new: list[Decision] = field(default_factory=list)
-    samples: dict[str, list[str]] = field(default_factory=dict)
-
-
-@contextmanager
-def completed_before(run: Run) -> Iterator[None]:
-    """Hold the table's lock for a person's operation, and complete what a killed run left: unapplied decisions, check results,
-    staged files. So an operation that is refused or done already leaves nothing unfinished either.
-    """
-    with locked(run):
-        run_steps(SilverTarget(run), COMPLETING)
-        yield
-
-
-def publish(run: Run, windows: Sequence[Window]) -> Published:
-    """Run the gate for these windows' undecided extractions. Decided windows stay as they are."""
-    with locked(run):
-        table = SilverTarget(run)
-        run_steps(table, (recover,))
-        if delta.exists(run.path("silver")):
-            apply_declarations(run.spark, run.path("silver"), evolution.effective_table(run.spec, table.log))
-        starts = {window.start for window in windows}
-        records = logs.extractions(run.settings, run.table)
-        waiting = [record for record in ledger.undecided_extractions(records, table.log) if record.p_extracted_at in starts]
-        new, samples = judge_and_apply(run, waiting, table.log)
-        run_steps(table, (results,))
-        if new:
-            # Finds what another process wrote to this table at the same time, without our lock.
-            refuse_damaged(run, written=True)
-        current = ledger.newest_by_window(ledger.current_decisions([*table.log, *new]).values())
-        return Published({window: current[window.start] for window in windows if window.start in current}, new, samples)
-
-
-def judge_and_apply(
-    run: Run, waiting: Sequence[ExtractionRecord], log: Sequence[Decision], request: JudgementRequest | None = None
-) -> tuple[list[Decision], dict[str, list[str]]]:
-    """Judge, log and apply, under the table's lock. Returns the applied decisions, and failing values by check."""
-    new: list[Decision] = []
-    samples: dict[str, list[str]] = {}
-    postponed: list[ExtractionRecord] = []
-    while waiting or postponed:
-        # A batch that changes the contract is published before those after it are cast by the changed contract.
-        count = evolution.count_batches_together(run.spec, log, waiting) if waiting else 0
-        records = waiting[:count] or [postponed.pop(0)]
-        target = SilverTarget(run, list(log), records=records, request=request or JudgementRequest())
-        target.postponing = bool(waiting) and len(waiting) + len(postponed) > 1
-        run_steps(target, JUDGING)
-        if target.decisions:
-            run_steps(target, PUBLISHING)
-        postponed += target.postponed
-        log, waiting = target.log, waiting[count:]
-        new += target.own
-        samples = {**target.samples, **samples}
-    return new, samples
 
 
 def decided_targets(run: Run, decisions: Sequence[Decision], log: Sequence[Decision]) -> list[SilverTarget]:

@@ -17,8 +17,8 @@ from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.errors import EvidenceError
 from lakehouse_assets.pipeline.evidence import refuse_damaged
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.pipeline.table_source import settled_source
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.feed import Feed

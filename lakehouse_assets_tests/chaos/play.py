@@ -25,8 +25,8 @@ from lakehouse_assets.operations.restore_logs import RESTORING, restore_logs
 from lakehouse_assets.pipeline import gate
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.mend import MEND, mend
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import baseline_events

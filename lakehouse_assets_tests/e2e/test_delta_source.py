@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import Killed, heal_windows, rows_of, runner, window
 from lakehouse_assets_tests.timed_commits import run_at

@@ -13,7 +13,7 @@ from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.e2e.servers import Database, postgres_server
 from lakehouse_assets_tests.e2e.world import World

@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.windows import calendar, window_start
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.streams.table_stream import FIRST_RETRY, POLL, TableStream
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.stream import unfinished_windows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed

@@ -17,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.session import build_session, spark_properties
 from lakehouse_assets_tests.laws.scene import DAYS, scene

@@ -12,7 +12,7 @@ from typing import Any
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets_tests.laws.histories import accepted, history, silver_of, start_of
 from lakehouse_assets_tests.support import readings, runner, silver
 

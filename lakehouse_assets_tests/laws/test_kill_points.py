@@ -20,7 +20,7 @@ from lakehouse_assets.operations.release import release
 from lakehouse_assets.operations.restore_logs import GIVING_UP
 from lakehouse_assets.pipeline import gate, mend
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets_tests.chaos.play import POINTS, WITHIN
 from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, window
 

@@ -12,7 +12,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import discard, release
 from lakehouse_assets.operations.replay import replay
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import Killed, content_hash, folded, heal, land, readings, rows_of, runner, silver, window
 

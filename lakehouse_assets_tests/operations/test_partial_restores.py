@@ -19,7 +19,7 @@ from lakehouse_assets.operations import baseline
 from lakehouse_assets.operations.restore_logs import restore_logs
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.audit_log import AUDITS, append_audit, read_audits

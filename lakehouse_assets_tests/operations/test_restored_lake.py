@@ -15,7 +15,7 @@ from lakehouse_assets.operations.release import release
 from lakehouse_assets.operations.restore_backup import restore_lake
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window

@@ -12,8 +12,8 @@ import pytest
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.pipeline import extract as bronze
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.read_windows import CHANGED, MISSING_FILES
-from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.sources import SCAN_ERRORS
 from lakehouse_assets.sources.file_scans import find_unscannable_files, is_environmental

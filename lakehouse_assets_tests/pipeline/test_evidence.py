@@ -22,7 +22,7 @@ from lakehouse_assets.operations.restore_logs import restore_logs
 from lakehouse_assets.pipeline.evidence import findings_of, hold_without_baseline, refuse_damaged
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.mend import mend
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.queries.row_hashes import compare_row_hashes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs

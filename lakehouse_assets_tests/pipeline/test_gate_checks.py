@@ -8,7 +8,7 @@ import pytest
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import Killed, heal, land, readings, rows_of, runner, silver, window
 

@@ -18,7 +18,7 @@ from lakehouse_assets.operations.restore_logs import restore_logs
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.mend import mend
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.queries.row_hashes import compare_row_hashes
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline_state import read_baseline

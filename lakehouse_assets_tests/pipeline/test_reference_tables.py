@@ -11,7 +11,7 @@ from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, silver, window
 

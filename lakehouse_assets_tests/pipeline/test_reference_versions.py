@@ -11,8 +11,8 @@ from delta.tables import DeltaTable
 from lakehouse_assets.errors import EvidenceError
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
-from lakehouse_assets.pipeline.silver import publish
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import Killed, heal, land, readings, runner, silver, window
 

@@ -13,7 +13,7 @@ from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.operations.rebuild import migrate, rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import delta
 from lakehouse_assets_tests.laws.test_operations import Killed, kill_at
 from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, runner, silver, window

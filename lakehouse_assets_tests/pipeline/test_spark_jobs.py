@@ -6,7 +6,7 @@ Belongs here: the number. Does not: what the jobs compute.
 from typing import Any
 
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets_tests.support import as_for_users, heal, land, readings, runner, window
 
 CHECKS = [

@@ -148,7 +148,7 @@ def test_a_failed_projection_fails_no_step_and_the_sensor_completes_it(spark, se
         patched.setattr(log_table.delta, "append_arrow", _only("check_results", full))
         run = runner(spark, settings, step=messages.append)
         from lakehouse_assets.pipeline.extract import extract
-        from lakehouse_assets.pipeline.silver import publish
+        from lakehouse_assets.pipeline.publish import publish
 
         extract(run, [window(1)])
         assert publish(run, [window(1)]).current[window(1)].verdict == "published"

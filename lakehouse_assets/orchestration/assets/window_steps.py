@@ -33,8 +33,8 @@ from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.read_windows import whole_windows, why_nothing_arrived
-from lakehouse_assets.pipeline.silver import Published, publish
 from lakehouse_assets.queries.schema_status import effective_spec
 from lakehouse_assets.settings import Settings
 

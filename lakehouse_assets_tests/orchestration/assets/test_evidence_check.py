@@ -22,7 +22,7 @@ from lakehouse_assets.orchestration.assets import evidence_check as evidence
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.healing.foreground import _joined_error
 from lakehouse_assets.orchestration.spark import table_run
-from lakehouse_assets.pipeline.silver import publish
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import readings, window
 

@@ -22,7 +22,7 @@ from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.retries import CHECK, plan_retries, window_check_keys
 from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
-from lakehouse_assets.pipeline.silver import Published
+from lakehouse_assets.pipeline.publish import Published
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.healing.test_conditions import Clockwork
