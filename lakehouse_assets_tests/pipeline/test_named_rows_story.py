@@ -143,7 +143,7 @@ def test_the_named_rows_are_quarantined_and_the_rest_is_published(spark, learnt,
     assert published(settings, AT_A_VALUE) == set(rows_of_day(AT_A_VALUE))
 
 
-@pytest.mark.exhaustive(seconds=120)
+@pytest.mark.exhaustive(seconds=25)
 @pytest.mark.parametrize("step", ["rest_measured", "decide_done", "log_done", "quarantine_done", "before_write", "write_done"])
 def test_a_kill_changes_nothing(spark, learnt, tmp_path, step):
     wanted, killed = (copy_lake(learnt, tmp_path / name) for name in ("wanted", "killed"))
@@ -168,7 +168,7 @@ def test_a_kill_changes_nothing(spark, learnt, tmp_path, step):
     assert [(d.number, d.verdict, d.counts) for d in logs.decisions(killed, "readings")] == ids
 
 
-@pytest.mark.exhaustive(seconds=60)
+@pytest.mark.exhaustive(seconds=10)
 def test_a_rest_that_drifts_is_quarantined_with_the_window(spark, learnt, tmp_path):
     settings = copy_lake(learnt, tmp_path / "lake")
     arrive(settings, EVERYWHERE)
@@ -184,7 +184,7 @@ def test_a_rest_that_drifts_is_quarantined_with_the_window(spark, learnt, tmp_pa
     assert (again.verdict, again.counts, again.reasons) == (decision.verdict, decision.counts, decision.reasons)
 
 
-@pytest.mark.exhaustive(seconds=120)
+@pytest.mark.exhaustive(seconds=60)
 def test_redeliveries_discards_and_judgements_on_request(spark, learnt, tmp_path):
     settings = copy_lake(learnt, tmp_path / "lake")
     request = {"by": "ann", "because": "so"}
@@ -228,7 +228,7 @@ MODES = {
 }
 
 
-@pytest.mark.exhaustive(seconds=240)
+@pytest.mark.exhaustive(seconds=45)
 @pytest.mark.parametrize("mode", MODES)
 def test_in_other_tables_each_row_is_published_or_quarantined(spark, settings, mode):
     table = cities()
@@ -253,7 +253,7 @@ def test_in_other_tables_each_row_is_published_or_quarantined(spark, settings, m
     assert published(settings, IN_A_SLICE) == set(rows_of_day(IN_A_SLICE))
 
 
-@pytest.mark.exhaustive(seconds=60)
+@pytest.mark.exhaustive(seconds=40)
 def test_lost_rows_and_logs_of_a_divided_window_are_restored(spark, learnt, tmp_path):
     settings = copy_lake(learnt, tmp_path / "lake")
     for day in (IN_A_SLICE, AT_A_VALUE):
