@@ -23,7 +23,7 @@ from rich.console import Console
 from benchmarks.lab import Lab
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.pipeline.merge_bounds import bounds_of
+from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, extents_of, skipping_extents
 from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.layout import create
@@ -83,13 +83,19 @@ def measure(lab: Lab, path: str, layout: dict[str, Any] | None, rows: int, pairs
     for number, bounded in enumerate([ways[-1], *ways * pairs]):
         DeltaTable.forPath(lab.spark, path).restoreToVersion(version)
         began, used = time.monotonic(), lab.cpu()
-        bounds = bounds_of(batch, spec) if bounded else []
+        bounds = _bounds(path, batch, spec) if bounded else []
         bounding = time.monotonic() - began
         metrics = _merge(lab, path, batch, bounds)
         times = {"s": time.monotonic() - began, "cpu s": lab.cpu() - used, "of which bounds s": bounding}
         if number:  # the first is to warm up
             yield {"bounds": bounded, **times, **metrics, **light, **creation}
     batch.unpersist()
+
+
+def _bounds(path: str, batch: DataFrame, spec: TableSpec) -> list[str]:
+    """Return the conditions that silver's MERGE adds (pipeline/silver_merge)."""
+    extents = extents_of(batch, bounded_columns(batch, spec))
+    return bounds_of(batch, spec, skipping_extents(path, extents))
 
 
 def _merge(lab: Lab, path: str, batch: DataFrame, bounds: Sequence[str]) -> dict[str, int]:

@@ -37,9 +37,9 @@ def run_tests(
         return
     rows: list[dict[str, Any]] = []
     with common.stop_own_spark(), common.err.status("starting Spark") as status:
-        from lakehouse_assets.storage.session import build_session
+        from lakehouse_assets.storage.session import FAST_COMPILER, build_session
 
-        spark = build_session(Settings.from_environment())
+        spark = build_session(Settings.from_environment(), "lakehouse test", FAST_COMPILER)
         for each in declared:
             status.update(escape(str(each)))
             began = time.monotonic()

@@ -87,6 +87,8 @@ CLASSES = JARS.parent / "classes.jsa"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOG4J = Path(__file__).with_name("log4j2.properties")
 CLASS_PATH = "spark.driver.extraClassPath"
+# Of a Java that lives for seconds: its thorough compiler costs more than it gains.
+FAST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 # PySpark writes each error that SQL meets to the standard error, with the value; it is raised as well, which is enough.
 QUOTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -222,15 +224,19 @@ def _read_properties(path: Path) -> dict[str, str]:
     return properties
 
 
-def build_session(settings: Settings, name: str = "lakehouse") -> SparkSession:
-    """Return this process's session, started if there is none. Raises EnvironmentMissing without a supported Java."""
+def build_session(settings: Settings, name: str = "lakehouse", java_options: str = "") -> SparkSession:
+    """Return this process's session, started if there is none. ``java_options``: of a Java that is started, besides ours,
+    unless a person sets others. Raises EnvironmentMissing without a supported Java.
+    """
     if SparkContext._active_spark_context is None:
         require_java()
     for name_of_logger in QUOTING_LOGGERS:
         PySparkLogger.getLogger(name_of_logger).disabled = True
     builder = SparkSession.builder.master(settings.spark_master).appName(name)
-    for key, value in spark_properties(settings).items():
-        builder = builder.config(key, value)
+    ours = spark_properties(settings)
+    is_own = settings.spark_conf is not None and JAVA_OPTIONS in _read_properties(settings.spark_conf)
+    for key, value in ours.items():
+        builder = builder.config(key, f"{value} {java_options}".strip() if key == JAVA_OPTIONS and not is_own else value)
     session = builder.getOrCreate()
     # Java logs by our file, even if a person's properties or another starter of the JVM set other options.
     jvm: Any = session.sparkContext._jvm
