@@ -104,6 +104,8 @@ class GuardSpec(FrameRules):
             raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
         if self.format == "iceberg" and self.windows:
             raise ValueError("windows: the windows of an Iceberg table are its snapshots; remove `windows`")
+        if "poll_minutes" in self.model_fields_set and not self.is_of_catalog:
+            raise ValueError("poll_minutes: it is of Iceberg tables by their name in a catalog; remove `poll_minutes`")
         if self.cadence != (self.windows.cadence if self.windows else None):
             raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
         self._refuse_unfit_windows()

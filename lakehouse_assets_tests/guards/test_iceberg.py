@@ -64,4 +64,6 @@ def test_windows_by_time_are_refused_and_a_name_in_a_catalog_is_not(tmp_path):
 
 def test_the_format_and_the_polls_are_no_rules(tmp_path):
     delta = GuardSpec.model_validate({"name": "orders", "path": "theirs"})
-    assert guard(tmp_path, poll_minutes=3).ruleset() == delta.ruleset()
+    assert guard("", table="ice.db.orders", poll_minutes=3).ruleset() == delta.ruleset()
+    with pytest.raises(ValueError, match="poll_minutes: it is of Iceberg tables by their name in a catalog"):
+        guard(tmp_path, poll_minutes=3)
