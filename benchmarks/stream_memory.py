@@ -42,12 +42,12 @@ def main(windows: int, messages: int) -> None:
         while process.poll() is None:
             time.sleep(SECONDS)
             samples.append({"at": time.monotonic(), **_sizes(process), **_counts(project.settings)})
+        for part in range(10):
+            within = [each for each in samples if part * windows / 10 <= each["windows"] < (part + 1) * windows / 10]
+            if within:
+                _print(within)
         if process.returncode != 0:
             raise AssertionError(project.log.read_text())
-    for part in range(10):
-        within = [each for each in samples if part * windows / 10 <= each["windows"] < (part + 1) * windows / 10]
-        if within:
-            _print(within)
 
 
 def _sizes(process: subprocess.Popen) -> dict[str, int]:

@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.windows import MINUTES
 
 # Results that a guard has besides its checks.
 HISTORY, COLUMNS, WINDOWS = "table_history", "table_columns", "table_windows"
+POLL_MINUTES = 15
 
 
 class GuardSchema(StrictModel):
@@ -57,7 +58,7 @@ class GuardSpec(FrameRules):
     format: Literal["delta", "iceberg"] = "delta"
     """The table's format. An Iceberg table whose versions are in its own folder is named by `path`; one whose versions a
     catalog keeps is named by `table`, such as `warehouse.db.orders`."""
-    poll_minutes: int = Field(default=15, ge=0, le=10_080)
+    poll_minutes: int = Field(default=POLL_MINUTES, ge=0, le=10_080)
     """Of an Iceberg table by its name: how long the catalog's answer, or its error, counts for the sensor. A Spark of its own
     is started for each."""
     start: int | None = Field(default=None, ge=0)
@@ -104,7 +105,7 @@ class GuardSpec(FrameRules):
             raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
         if self.format == "iceberg" and self.windows:
             raise ValueError("windows: the windows of an Iceberg table are its snapshots; remove `windows`")
-        if "poll_minutes" in self.model_fields_set and not self.is_of_catalog:
+        if self.poll_minutes != POLL_MINUTES and not self.is_of_catalog:
             raise ValueError("poll_minutes: it is of Iceberg tables by their name in a catalog; remove `poll_minutes`")
         if self.cadence != (self.windows.cadence if self.windows else None):
             raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
