@@ -27,6 +27,7 @@ from pydantic import SecretStr
 
 from lakehouse_assets.settings import Connection
 from lakehouse_assets.storage.session import JARS
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.1.2"
 JARS_OF_KAFKA = JARS / "kafka"
@@ -125,6 +126,15 @@ def left_running(home: Path, seconds: float = 120) -> list[str]:
         if not processes or time.monotonic() > end:
             return processes
         time.sleep(0.5)
+
+
+def fetch_jars_of_s3() -> None:
+    """Spark's jars for S3, once, into the environment of the tests. Skips the test where that fails."""
+    variables = {**os.environ, "LAKEHOUSE_ROOT": "s3a://lake/lake"}
+    command = [sys.executable, "-m", "lakehouse_assets.storage.session"]
+    fetched = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        pytest.skip(f"Spark's jars for S3 could not be fetched: {fetched.stderr[-500:]}")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import pytest
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos import play
 from lakehouse_assets_tests.chaos.machine import leased_settings, machines
+from lakehouse_assets_tests.e2e.servers import fetch_jars_of_s3
 from lakehouse_assets_tests.e2e.store_proxy import FAULTS, Fault, StoreProxy, StoreRequest, store_behind_proxy
 from lakehouse_assets_tests.storage.lease_writer import LOG
 
@@ -71,6 +72,7 @@ def test_two_hosts_append_in_turn_before_a_failing_store(proxy: StoreProxy, tmp_
 @pytest.mark.exhaustive(seconds=160)
 @pytest.mark.timeout(1800)
 def test_runs_with_spark_before_a_failing_store_end_as_on_a_disk(proxy: StoreProxy, tmp_path: Path) -> None:
+    fetch_jars_of_s3()
     alone = leased_settings(tmp_path / "alone")
     lake = leased_settings(tmp_path / "lake", "s3a://lake/lake")
     for each in (alone, lake):

@@ -24,7 +24,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.files import LeaseFiles
-from lakehouse_assets_tests.e2e.servers import left_running, s3_server, spark_cluster
+from lakehouse_assets_tests.e2e.servers import fetch_jars_of_s3, left_running, s3_server, spark_cluster
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import PROJECT_ROOT, SHORT_LIVED, as_for_users
 
@@ -178,11 +178,7 @@ def store(tmp_path, monkeypatch) -> Iterator[dict[str, str]]:
     """The environment that an S3 server needs; the jars for it are fetched once, into the environment of the tests."""
     if not all(find_spec(name) for name in ("moto", "flask", "flask_cors")):
         pytest.skip("moto's S3 server is not installed (the extra `dev` has it)")
-    variables = {**os.environ, "LAKEHOUSE_ROOT": "s3a://lake/lake"}
-    command = [sys.executable, "-m", "lakehouse_assets.storage.session"]
-    fetched = subprocess.run(command, env=variables, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
-    if fetched.returncode:
-        pytest.skip(f"Spark's jars for S3 could not be fetched: {fetched.stderr[-500:]}")
+    fetch_jars_of_s3()
     with s3_server(tmp_path, "lake") as address:
         credentials = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": address}
         for name, value in credentials.items():
