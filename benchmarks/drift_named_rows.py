@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.drift_slices import FEATURES, KINDS, put_fault, window
+from benchmarks.drift_slices import FEATURES, KINDS, CleanWindows, FirstSeed, put_fault, window
 from lakehouse_assets.checks.drift_rows import DriftRows
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift import named_rows
@@ -131,10 +131,8 @@ def simulate(windows: int, clean: int, seed: int) -> dict[str, list[Outcome]]:
 def run(
     windows: Annotated[int, typer.Option(min=28, help="Windows of history.")] = 60,
     baselines: Annotated[int, typer.Option(min=1)] = 8,
-    clean: Annotated[
-        int, typer.Option(min=5, help="Clean windows of each baseline; a fifth of them with each fault, too.")
-    ] = 50,
-    seed: Annotated[int, typer.Option(help="The first baseline's seed.")] = 0,
+    clean: CleanWindows = 50,
+    seed: FirstSeed = 0,
 ) -> None:
     """Windows by what becomes of them, and the rows that are quarantined alone beside those that were made faulty."""
     with ProcessPoolExecutor(2) as pool:

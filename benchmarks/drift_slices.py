@@ -23,6 +23,8 @@ from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 
 Rng = np.random.Generator
+CleanWindows = Annotated[int, typer.Option(min=5, help="Clean windows of each baseline; a fifth of them with each fault, too.")]
+FirstSeed = Annotated[int, typer.Option(help="The first baseline's seed.")]
 KINDS = {"value": "number", "other": "number", "origin": "category", "carrier": "category", "kind": "category"}
 FEATURES = tuple(FeatureSpec(name=name, expr=name) for name in KINDS)
 WITH, WITHOUT = (DriftSpec(features=FEATURES, slices=slices) for slices in (True, False))
@@ -95,10 +97,8 @@ def simulate(windows: int, clean: int, seed: int) -> tuple[dict[str, list[str]],
 def run(
     windows: Annotated[int, typer.Option(min=28, help="Windows of history.")] = 30,
     baselines: Annotated[int, typer.Option(min=1)] = 4,
-    clean: Annotated[
-        int, typer.Option(min=5, help="Clean windows of each baseline; a fifth of them with each fault, too.")
-    ] = 50,
-    seed: Annotated[int, typer.Option(help="The first baseline's seed.")] = 0,
+    clean: CleanWindows = 50,
+    seed: FirstSeed = 0,
 ) -> None:
     """Clean windows that are quarantined, and faults: quarantined, noticed, and their exact slice named."""
     with ProcessPoolExecutor(2) as pool:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.families import RowCheck
-from lakehouse_assets.checks.sql.text import columns_of, identifier, literal, parse_expression
+from lakehouse_assets.checks.sql.text import columns_of, literal, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 
 DRIFT_ROWS = "drift_rows"
@@ -92,11 +92,6 @@ class DriftRows(RowCheck):
     def precision(self) -> float:
         """The share of its rows that is more than usual."""
         return 1.0 - self.usual / self.rows
-
-
-def column_sql(name: str) -> str:
-    """A column as the SQL of a condition."""
-    return identifier(name)
 
 
 def _parsed(sql: str) -> str:

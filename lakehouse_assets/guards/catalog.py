@@ -60,6 +60,7 @@ def _metadata_file(label: str, name: str, spark: SparkSession) -> str:
         if isinstance(error, AnalysisException):
             raise SourceError(f"{label}: the table of this name in Spark's catalog is not of Iceberg") from error
         raise _unanswered(label, error) from error
+    # One row for each file that the table's properties let stay, 100 by default; the last is the current one.
     return str(files[-1]["file"])
 
 

@@ -63,7 +63,7 @@ def make_site(
     shared = shared_files()
     with locked(settings.site, wait_seconds):
         making = _Making(settings, PagesFolder.open(settings.site), windows, clock())
-        with paused_collector():  # once in some tables is enough
+        with paused_collector():  # `_make_table` collects after every ten tables
             return making.run(seconds, shared)
 
 

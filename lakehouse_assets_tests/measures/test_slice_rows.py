@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakehouse_assets.checks.drift_rows import CategoryCondition, DriftRows, column_sql
+from lakehouse_assets.checks.drift_rows import CategoryCondition, DriftRows
+from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.check_context import gold_context
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.distances import read_ecdf
@@ -15,7 +16,7 @@ from lakehouse_assets.measures.slice_rows import measure_slice
 
 HOSTILE = "a'b\"`\\ ${x} -- */ <script>\n\t%s é\u2028" + "x" * 300
 BATCH = (datetime(2024, 1, 1, tzinfo=UTC), 1)
-CITY = CategoryCondition(name="city", expr=column_sql("city"), category=HOSTILE[:200])
+CITY = CategoryCondition(name="city", expr=identifier("city"), category=HOSTILE[:200])
 SPEC = DriftSpec.model_validate({"features": [{"name": "double", "expr": "2 * v"}, {"name": "city"}]})
 
 

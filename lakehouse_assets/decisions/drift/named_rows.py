@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse_assets.checks.drift_rows import CATEGORY_LENGTH, CategoryCondition, DriftRows, column_sql
-from lakehouse_assets.checks.sql.text import parse_expression
+from lakehouse_assets.checks.drift_rows import CATEGORY_LENGTH, CategoryCondition, DriftRows
+from lakehouse_assets.checks.sql.text import identifier, parse_expression
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.distances import Ecdf, read_ecdf
 from lakehouse_assets.decisions.drift.excess import LARGEST_SHARE, LEAST_ROWS, Excess, count_beyond, find_exact_interval
@@ -94,7 +94,7 @@ def name_excess(verdict: DriftVerdict, spec: DriftSpec) -> DriftRows | None:
     if worst.excess.rows > LARGEST_SHARE * sum(each.rows for each in verdict.results if each.feature == feature.name):
         return None
     if worst.stratum is not None and feature.by:
-        conditions.append(CategoryCondition(name=feature.by, expr=column_sql(feature.by), category=worst.stratum))
+        conditions.append(CategoryCondition(name=feature.by, expr=identifier(feature.by), category=worst.stratum))
     if worst.excess.category is not None:
         conditions.append(CategoryCondition(name=feature.name, expr=feature.expr, category=worst.excess.category))
     return None if _are_hidden(conditions) else _make_check(verdict, worst, spec, worst.excess, conditions)
@@ -191,7 +191,7 @@ def _feature_of(worst: FeatureResult, spec: DriftSpec) -> FeatureSpec | None:
 def _sql_of(column: str, spec: DriftSpec) -> str:
     """The SQL of a slice's column: a feature's, or that of a column which features are split by."""
     of_feature = (f.expr for f in spec.features if f.by is None and column == (f.expr if f.is_plain else f.name))
-    return next(of_feature, column_sql(column))
+    return next(of_feature, identifier(column))
 
 
 def _are_hidden(conditions: Sequence[CategoryCondition]) -> bool:
