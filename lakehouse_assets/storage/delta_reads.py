@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.window_files import select_files
@@ -48,4 +48,4 @@ def _by_files(spark: SparkSession, path: str, starts: Collection[datetime]) -> D
         return None
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     rows = spark.read.schema(schema).option("basePath", path).parquet(*names)
-    return rows.select(*schema.names)
+    return rows.select(*map(identifier, schema.names))

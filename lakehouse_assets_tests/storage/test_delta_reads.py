@@ -39,3 +39,12 @@ def test_gives_what_delta_gives(spark, tmp_path, folder, partitions, monkeypatch
     if folder == "plain":
         spark.sql(f"DELETE FROM delta.`{path}` WHERE text = 'again'")
         assert len(rows_of(read_windows(spark, path, hours[:1]), hours[0])) == 2
+
+
+def test_names_that_sql_would_read_otherwise_are_columns(spark, tmp_path):
+    """A file's header is anybody's text: where it lacks one, its first values are the names."""
+    path, schema = str(tmp_path / "t"), "`ann@example.com` string, `a``b` string, `1+1` string, p_extracted_at timestamp"
+    delta_writes.append(spark.createDataFrame([("x", "y", "z", START)], schema), path)
+    read = read_windows(spark, path, [START])
+    assert read.columns == ["ann@example.com", "a`b", "1+1", "p_extracted_at"]
+    assert [tuple(row)[:3] for row in read.collect()] == [("x", "y", "z")]
