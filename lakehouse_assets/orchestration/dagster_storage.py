@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from dagster._core.asset_graph_view.serializable_entity_subset import SerializableEntitySubset
@@ -29,14 +29,15 @@ from dagster._core.storage.asset_check_state import AssetCheckState
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import serialize_value
-from sqlalchemy import Connection, and_, case, not_, select
+from sqlalchemy import Connection, Engine, and_, case, not_, select
 
+from lakehouse_assets.orchestration import run_databases
 from lakehouse_assets.orchestration.sqlite_engines import close_below, open_engine, transaction
 
 Keys = Sequence[tuple[dg.AssetCheckKey, Any]]
@@ -143,15 +144,32 @@ class ChecksInOnePass(SqlEventLogStorage):
 class LakehouseEventLogStorage(ChecksInOnePass, SqliteEventLogStorage):
     """Dagster's event storage in SQLite."""
 
+    def __init__(self, base_dir: str, inst_data: Any = None) -> None:
+        self._tables: set[str] = set()
+        super().__init__(base_dir, inst_data)
+
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
         with self._db_lock:
             engine, is_new = open_engine(self.conn_string_for_shard(shard), SQLITE_BUSY_TIMEOUT_SECONDS)
             if is_new or shard not in self._initialized_dbs:
-                self._initdb(engine)
+                if shard != INDEX_SHARD_NAME and not run_databases.is_made(engine):
+                    run_databases.make_database(engine, _make_tables)
+                if not run_databases.is_made(engine):
+                    self._initdb(engine)
                 self._initialized_dbs.add(shard)
             with transaction(engine) as connection:
                 yield connection
+
+    def has_table(self, table_name: str) -> bool:
+        """Whether Dagster's index has this table. It is asked before each result of a check."""
+        if table_name not in self._tables:
+            # Asked within other transactions as well, which hold the lock that `index_connection` waits for.
+            engine, _ = open_engine(self.conn_string_for_shard(INDEX_SHARD_NAME), SQLITE_BUSY_TIMEOUT_SECONDS)
+            with engine.connect() as connection:
+                if engine.dialect.has_table(connection, table_name):
+                    self._tables.add(table_name)
+        return table_name in self._tables
 
     def store_event(self, event: EventLogEntry) -> None:
         """Store an event, and let those notice who watch the run's file: what is written lies in its journal for a while."""
@@ -162,6 +180,7 @@ class LakehouseEventLogStorage(ChecksInOnePass, SqliteEventLogStorage):
     def wipe(self) -> None:
         """Delete all events."""
         close_below(self._base_dir)
+        self._tables.clear()
         super().wipe()
 
 
@@ -203,6 +222,11 @@ class LakehouseStorage(DagsterSqliteStorage):
     def from_config_value(cls, inst_data: Any, config_value: Any) -> "LakehouseStorage":
         """Return the storage that `dagster.yaml` describes."""
         return cls.from_local(inst_data=inst_data, **config_value)
+
+
+def _make_tables(engine: Engine) -> None:
+    """Make a run's database as Dagster does."""
+    SqliteEventLogStorage._initdb(cast("SqliteEventLogStorage", None), engine)  # it has no use for an instance
 
 
 def _has_plain_windows(partitions: Any) -> bool:

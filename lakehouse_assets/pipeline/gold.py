@@ -35,8 +35,10 @@ from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.column_comments import with_units
+from lakehouse_assets.storage.delta_reads import read_version
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.layout import overwrite
+from lakehouse_assets.storage.small_writes import write_few
 from lakehouse_assets.storage.staging_folder import staging_path
 
 
@@ -122,11 +124,7 @@ class GoldTarget(Target[GoldRun]):
         spark, by = self.run.spark, self.run.spec.grain
         others: dict[str, DataFrame] = {}
         for name, version in self.inputs.items():
-            table = (
-                spark.read.format("delta")
-                .option("versionAsOf", version)
-                .load(input_path(self.run.settings, self.run.spec, name))
-            )
+            table = read_version(spark, input_path(self.run.settings, self.run.spec, name), version)
             some = by and self.parts is not None and name in by.inputs
             rows = table.where(selects(by.inputs[name], self.parts)) if by and some and self.parts is not None else table
             # What the SQL was read against: without silver's bookkeeping, which a `*` would bring along.
@@ -188,8 +186,10 @@ class GoldTarget(Target[GoldRun]):
         if by and decision.recomputed is not None:
             delta_writes.append(rows, path, user_metadata=named, replacing=selects(by.column, decision.recomputed))
         else:
-            with delta_writes.tag_commits(self.run.spark, named):
-                overwrite(with_units(rows, path, self.run.spec.units), path, self.run.spec.layout)
+            rows = with_units(rows, path, self.run.spec.units)
+            if self.run.spec.layout or not write_few(rows, path, decision.counts.rows_published, "overwrite", named):
+                with delta_writes.tag_commits(self.run.spark, named):
+                    overwrite(rows, path, self.run.spec.layout)
         return delta.version(path)
 
     def staged_batch(self, decision: Decision) -> Batch:

@@ -25,6 +25,7 @@ from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, e
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.stored_extents import stored_extents
 from lakehouse_assets.storage import delta, delta_writes
+from lakehouse_assets.storage.small_writes import write_few
 
 
 def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *, again: bool) -> None:
@@ -35,16 +36,17 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     newest = _newest_rows(run, plan, staged)
     rows = _without_deleted(run, newest, plan.newer, deletes) if deletes else newest
     alive = rows.where(~F.col("_gone")).drop("_gone", "_begins") if deletes else rows
+    count = sum(decision.counts.rows_published for decision in plan.touched)
     if delta.snapshot(path).rows == 0 or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        delta_writes.append(alive, path)  # adds columns, where there are new ones
+        _append(alive, path, count)
         return
     kinds = bounded_columns(newest, spec)
     stored = stored_extents(staged, plan.touched, kinds)
     extents = extents_of(newest, kinds) if stored is None else stored
     files = delta.row_counts(path)
     if spec.key and has_none_of(files, extents, spec):
-        delta_writes.append(alive, path)
+        _append(alive, path, count)
         return
     bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_newer = order(spec, "s.") > order(spec, "t.")
@@ -59,6 +61,13 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
         kept_cells = {name: f"CASE WHEN s._begins THEN s.{name} ELSE t.{name} END" for name in kept_cells}
     merge = merge.whenMatchedUpdate(condition=is_newer, set=cells | kept_cells)
     merge.whenNotMatchedInsert(condition="NOT s._gone" if deletes else "true", values=cells).execute()
+
+
+def _append(rows: DataFrame, path: str, count: int) -> None:
+    """Append these rows, at most so many, with the columns that silver lacks."""
+    tag = rows.sparkSession.conf.get(delta_writes.USER_METADATA, None)
+    if not write_few(rows, path, count, "append", tag):
+        delta_writes.append(rows, path)
 
 
 def reads_few_rows(path: str, plan: MergePlan) -> bool:

@@ -54,9 +54,7 @@ class Snapshot:
 def snapshot(path: str, number: int | None = None) -> Snapshot:
     """Return one version, or the newest. No JVM. Raises deltalake's errors if the log cannot be read."""
     table = open_table(path, number)
-    counts = pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist()
-    rows = None if any(count is None for count in counts) else sum(counts)
-    return Snapshot(table.version(), rows, tuple(table.metadata().partition_columns))
+    return Snapshot(table.version(), count_rows(files_of(table)), tuple(table.metadata().partition_columns))
 
 
 def has_few_rows(path: str, number: int | None = None) -> bool:
@@ -78,6 +76,11 @@ def content_id(path: str) -> str:
         return ""
     table = open_table(path)
     return f"{table.metadata().id}@{table.version()}"
+
+
+def table_id(path: str) -> str:
+    """Return the id that a table was made with; empty if there is none. No JVM."""
+    return str(open_table(path).metadata().id) if exists(path) else ""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,12 @@ def row_counts(path: str) -> pa.Table:
 def files_of(table: DeltaTable) -> pa.Table:
     """Return the same of a table that is open."""
     return pa.table(table.get_add_actions(flatten=True))
+
+
+def count_rows(files: pa.Table) -> int | None:
+    """Return the rows of these files of a log; None if one lacks statistics."""
+    counts = files["num_records"].to_pylist()
+    return None if any(count is None for count in counts) else sum(counts)
 
 
 def utc(moment: datetime) -> datetime:

@@ -200,8 +200,8 @@ def _change(silver: TableFiles, entry: dict[str, Any]) -> Change:
     rows: int | None = None
     if operation in ROWLESS_OPERATIONS or not (ours or silver.changes_rows(entry["version"])):
         return Change(entry["version"], operation, ours, 0)
-    if operation == "WRITE":
-        rows = number("numOutputRows")
+    if operation == "WRITE":  # Spark's, or `deltalake`'s
+        rows = number("numOutputRows") if "numOutputRows" in metrics else number("num_added_rows")
     elif operation == "MERGE":
         inserted, deleted = number("numTargetRowsInserted"), number("numTargetRowsDeleted")
         rows = None if inserted is None or deleted is None else inserted - deleted

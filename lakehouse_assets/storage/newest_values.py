@@ -28,8 +28,9 @@ class NewestValues(Generic[Value]):
     def put(self, key: Hashable, value: Value) -> None:
         """Keep a value, at the cost of those that were not asked for lately."""
         with self._lock:
-            if key not in self._values:
-                self._size += self._size_of(value)
+            if (before := self._values.pop(key, None)) is not None:
+                self._size -= self._size_of(before)
+            self._size += self._size_of(value)
             self._values[key] = value
             while self._size > self._most:
                 self._size -= self._size_of(self._values.popitem(last=False)[1])

@@ -45,7 +45,7 @@ def block_size(remember: int) -> int:
     return max(1, remember // BLOCKS)
 
 
-class _NewestSum:
+class NewestSum:
     """The sum of the newest ``most`` shapes of one ``kind``, and up to a twentieth more: a function of the shapes and their
     order alone. One that is None counts and adds nothing: it will have left before the sum is read.
     """
@@ -59,6 +59,7 @@ class _NewestSum:
         self.windows = 0
 
     def add(self, item: Shape | None) -> None:
+        """Add the next shape."""
         if self._blocks and self._blocks[-1][1] < self._block:
             merged, count = self._blocks[-1]
             self._blocks[-1] = _sum(merged, item), count + 1
@@ -85,7 +86,7 @@ class Baseline:
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
-        self._newest: dict[Key, _NewestSum] = {}
+        self._newest: dict[Key, NewestSum] = {}
         self._volumes: list[int] = []
         self._missing: dict[Key, list[tuple[int, int]]] = {}
         self._distinct: dict[Key, list[float]] = {}
@@ -107,7 +108,7 @@ class Baseline:
             kind = m.kind if isinstance(m, Profile) else m.features
             newest = self._newest.get(m.key)
             if newest is None or newest.kind != kind:
-                newest = self._newest[m.key] = _NewestSum(self._remember, kind)
+                newest = self._newest[m.key] = NewestSum(self._remember, kind)
             newest.add(shapes.get(m.key))
         profiles = [m for m in measurements if isinstance(m, Profile)]
         for profile in profiles:

@@ -1,0 +1,73 @@
+"""Few rows into an existing Delta table by `deltalake`: hundredths of a second, where Spark's writer takes half a second.
+
+Belongs here: which tables and rows may be written so, and the commit. Does not: other rows (delta_writes, layout).
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import DataFrame
+
+from lakehouse_assets.object_store import ObjectStore
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.leases import guards
+from lakehouse_assets.storage.opened_tables import open_to_change
+
+# What the driver holds: rows up to which a frame is collected.
+MOST_ROWS = 10_000
+# What `deltalake` does as Spark does. Constraints and generated columns are SQL, which each of them reads by its own rules.
+FEATURES = frozenset({"appendOnly", "invariants", "changeDataFeed"})
+# The writer versions that stand for features: 3 has constraints, 4 generated columns, 5 other names in files.
+PLAIN_VERSION, NAMED_FEATURES = 2, 7
+
+
+def write_few(
+    frame: DataFrame, path: str, rows: int | None, mode: Literal["append", "overwrite"], user_metadata: str | None
+) -> bool:
+    """Write the frame's rows in one commit, and return whether that was done; if not, nothing was. ``rows``: how many there are
+    at most; None: unknown.
+    """
+    if rows is None or rows > MOST_ROWS or guards.number_of(path) is not None or not delta.exists(path):
+        return False
+    table = open_to_change(path)
+    fields = json.loads(table.schema().to_json())["fields"]
+    if not _is_plain(table) or not _are_plain(fields) or not _leaves_columns(mode, frame.schema.jsonValue()["fields"], fields):
+        return False
+    properties = guards.commit_properties(path, user_metadata)
+    options = ObjectStore.from_environment().options(path)
+    write_deltalake(table, frame.toArrow(), mode=mode, storage_options=options, commit_properties=properties)
+    return True
+
+
+def _is_plain(table: DeltaTable) -> bool:
+    """Whether the table has one folder and no feature that the two writers may read otherwise."""
+    protocol, metadata = table.protocol(), table.metadata()
+    known = protocol.min_writer_version <= PLAIN_VERSION
+    if protocol.min_writer_version == NAMED_FEATURES:
+        known = set(protocol.writer_features or ()) <= FEATURES
+    constrained = any(name.startswith("delta.constraints.") for name in metadata.configuration)
+    return protocol.min_reader_version == 1 and known and not constrained and not metadata.partition_columns
+
+
+def _are_plain(fields: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether nothing but comments is said of the columns: not a text's most characters, or how a value is made."""
+    return all((field.get("metadata") or {}).keys() <= {"comment"} for field in fields)
+
+
+def _leaves_columns(mode: str, ours: Any, theirs: Any) -> bool:
+    """Whether a write of these columns leaves the table's as they are, comments included: those an overwrite sets anew."""
+    unsaid = {"nullable", "containsNull", "valueContainsNull"}
+    if mode == "append":
+        unsaid.add("metadata")
+    return _without(unsaid, ours) == _without(unsaid, theirs)
+
+
+def _without(unsaid: Collection[str], kind: Any) -> Any:
+    """Return JSON of a type without these keys. Delta stores missing values in each column, whatever a frame says."""
+    if isinstance(kind, list):
+        return [_without(unsaid, each) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    return {key: _without(unsaid, value) for key, value in kind.items() if key not in unsaid}

@@ -1,0 +1,111 @@
+"""A baseline that a process keeps is the one that a new process folds."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lakehouse_assets.decisions.drift.state_copies import count_bytes
+from lakehouse_assets.storage import baseline_state, kept_baselines
+from lakehouse_assets.storage.baseline import log_baseline_event, write_profiles
+from lakehouse_assets.storage.baseline_state import read_baseline, read_entries
+from lakehouse_assets.storage.newest_values import NewestValues
+from lakehouse_assets_tests.storage.test_baseline import (
+    DAYS,
+    SHORT,
+    SPEC,
+    a_long_history,
+    contents,
+    decided,
+    event,
+    learnt,
+    long_ago,
+)
+
+
+@pytest.fixture
+def folds(monkeypatch) -> list[int]:
+    """How many windows were learnt, of each time that a baseline was read."""
+    counts: list[int] = []
+
+    def counted(name, meaning, windows, start, learn):
+        def learn_counted(state, some):
+            counts.append(len(some))
+            learn(state, some)
+
+        return kept_baselines.fold_windows(name, meaning, windows, start, learn_counted)
+
+    monkeypatch.setattr(baseline_state, "fold_windows", counted)
+    return counts
+
+
+def read_anew(settings, *arguments, **options):
+    """As a new process."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kept_baselines, "_kept", NewestValues(1 << 30, lambda _: 1))
+        return read_baseline(settings, *arguments, **options)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive(seconds=20)) for seed in (1, 2, 3))])
+def test_gives_what_a_new_process_gives(settings, folds, seed):
+    rng, decisions, version = np.random.default_rng(seed), a_long_history(settings, seed), 1
+    while version < DAYS:
+        if seed and rng.random() < 0.1:
+            log_baseline_event(settings, event(str(rng.choice(["pin", "unpin", "reset"])), version, version))
+        known = [d for d in decisions if d.number <= version]
+        state = read_baseline(settings, SHORT, known, version)
+        assert contents(state) == contents(read_anew(settings, SHORT, known, version))
+        # What the caller does with it is the caller's own.
+        for entry in read_entries(settings, SHORT, decisions, DAYS)[:3]:
+            state.forget(entry.window)
+            state.learn(entry.window, entry.measured, entry.statistics, doubtful=bool(rng.random() < 0.5))
+        version += int(rng.integers(1, 12))
+    assert contents(read_baseline(settings, SHORT, decisions, 40)) == contents(read_anew(settings, SHORT, decisions, 40))
+    assert min(folds) == 0 or min(folds) < max(folds)
+
+
+def test_a_next_window_is_all_that_is_learnt(settings, folds):
+    decisions = learnt(settings, *range(1, 10))
+    read_baseline(settings, SPEC, decisions[:8], 8)
+    read_baseline(settings, SPEC, decisions[:8], 8)
+    read_baseline(settings, SPEC, decisions, 9)
+    assert folds == [8, 0, 1]
+
+
+def test_other_rules_a_replaced_window_and_a_request_fold_the_past_again(settings, folds):
+    decisions = learnt(settings, *range(1, 10))
+    read_baseline(settings, SPEC, decisions, 9)
+    read_baseline(settings, SHORT, decisions, 9)
+    replaced = decisions[3]
+    again = decided(10, p_extracted_at=replaced.p_extracted_at, extraction_seq=2)
+    decisions[3] = replace(replaced, superseded_by=again.decision_id)
+    decisions.append(again)
+    write_profiles(settings, "readings", [again])
+    state = read_baseline(settings, SHORT, decisions, 10)
+    assert contents(state) == contents(read_anew(settings, SHORT, decisions, 10))
+    log_baseline_event(settings, event("reset", 4, 1))
+    state = read_baseline(settings, SHORT, decisions, 10)
+    assert contents(state) == contents(read_anew(settings, SHORT, decisions, 10))
+    assert len(state.baseline) < 9
+    assert folds[0] == folds[1] == 9 and min(folds[2:]) > 4
+
+
+def test_another_lake_at_the_same_place_has_a_baseline_of_its_own(settings):
+    decisions = learnt(settings, *range(1, 6))
+    before = contents(read_baseline(settings, SPEC, decisions, 5))
+    shutil.rmtree(settings.path("baseline", "readings"))
+    others = tuple(m.to_dict() for m in long_ago(np.random.default_rng(0), 3))
+    write_profiles(settings, "readings", [replace(d, profiles=others) for d in decisions])
+    state = read_baseline(settings, SPEC, decisions, 5)
+    assert contents(state) == contents(read_anew(settings, SPEC, decisions, 5)) != before
+
+
+def test_what_is_kept_is_bounded(settings, monkeypatch, folds):
+    decisions = learnt(settings, *range(1, 10))
+    state = read_baseline(settings, SPEC, decisions, 9)
+    assert count_bytes(state) > 9 * 100
+    monkeypatch.setattr(kept_baselines, "_kept", NewestValues(count_bytes(state) - 1, lambda kept: count_bytes(kept.state)))
+    for _ in range(2):
+        read_baseline(settings, SPEC, decisions, 9)
+    assert folds == [9, 9, 9]
