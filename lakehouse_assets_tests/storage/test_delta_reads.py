@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta_reads, delta_writes
-from lakehouse_assets.storage.delta_reads import read_windows
+from lakehouse_assets.storage.delta_reads import read_version, read_windows
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 COLUMNS = "text string, p_extracted_at timestamp, n bigint"
@@ -48,3 +49,42 @@ def test_names_that_sql_would_read_otherwise_are_columns(spark, tmp_path):
     read = read_windows(spark, path, [START])
     assert read.columns == ["ann@example.com", "a`b", "1+1", "p_extracted_at"]
     assert [tuple(row)[:3] for row in read.collect()] == [("x", "y", "z")]
+
+
+def test_a_version_is_what_delta_gives(spark, tmp_path, monkeypatch):
+    path, other = str(tmp_path / "t"), str(tmp_path / "by text")
+    for number in range(3):
+        delta_writes.append(spark.createDataFrame([("x", START, number)], COLUMNS), path)
+        delta_writes.append(spark.createDataFrame([("x", START, number)], COLUMNS), other, partition_by=["text"])
+    delta_writes.append(spark.createDataFrame([("x", START, 3, "z")], f"{COLUMNS}, late string"), path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE n = 0")
+    by_files = []
+    monkeypatch.setattr(delta_reads, "_by_names", recorded(delta_reads._by_names, by_files))
+    for limit in (delta_reads.MOST_ROWS, 1):
+        monkeypatch.setattr(delta_reads, "MOST_ROWS", limit)
+        for table, version in [(path, 0), (path, 2), (path, 3), (path, 4), (other, 2)]:
+            expected = spark.read.format("delta").option("versionAsOf", version).load(table)
+            read = read_version(spark, table, version)
+            assert read.schema == expected.schema
+            assert sorted(map(str, read.collect())) == sorted(map(str, expected.collect()))
+    assert len(by_files) == 5  # four by their files, and the one row of the first version again
+
+
+def recorded(function, calls):
+    def call(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return call
+
+
+def test_a_version_that_is_gone_is_an_error_of_spark(spark, tmp_path):
+    path = str(tmp_path / "t")
+    delta_writes.append(spark.createDataFrame([("x", START, 1)], COLUMNS), path)
+    for number, table in [(7, path), (0, str(tmp_path / "none"))]:
+        with pytest.raises(SCAN_ERRORS):
+            read_version(spark, table, number).collect()
+    for file in tmp_path.glob("t/*.parquet"):
+        file.unlink()
+    with pytest.raises(SCAN_ERRORS):
+        read_version(spark, path, 0).collect()
