@@ -7,6 +7,9 @@ Belongs here: merging windows, and how far the baseline has moved from its refer
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs, read_ecdf
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
@@ -20,6 +23,8 @@ REFERENCE_STEPS = 2048
 KOLMOGOROV_99 = 1.63
 
 Shape = Ecdf | Categories | Relations
+Counts = NDArray[np.int64]
+NO_COUNTS: Counts = np.zeros((0, 2), dtype=np.int64)
 
 
 class BaselineShift(NamedTuple):
@@ -88,7 +93,7 @@ class Baseline:
         self._remember = remember
         self._newest: dict[Key, NewestSum] = {}
         self._volumes: list[int] = []
-        self._missing: dict[Key, list[tuple[int, int]]] = {}
+        self._missing: dict[Key, Counts] = {}
         self._distinct: dict[Key, list[float]] = {}
         self._texts: dict[Key, list[tuple[TextFigures, int]]] = {}
         self._reference: dict[Key, Shape] = {}
@@ -112,9 +117,8 @@ class Baseline:
             newest.add(shapes.get(m.key))
         profiles = [m for m in measurements if isinstance(m, Profile)]
         for profile in profiles:
-            counts = self._missing.setdefault(profile.key, [])
-            counts.append((profile.rows - profile.valid, profile.rows))
-            del counts[: -self._remember]
+            counts = np.array([[profile.rows - profile.valid, profile.rows]], dtype=np.int64)
+            self._missing[profile.key] = np.vstack([self.missing_counts(profile.key), counts])[-self._remember :]
             if (share := profile.distinct_share) is not None:
                 self._distinct.setdefault(profile.key, []).append(share)
                 del self._distinct[profile.key][: -self._remember]
@@ -136,9 +140,13 @@ class Baseline:
         newest = self._newest.get(key)
         return newest.total if newest else None
 
-    def missing(self, key: Key) -> Sequence[tuple[int, int]]:
+    def missing(self, key: Key) -> list[tuple[int, int]]:
         """Return for each window its rows without a value, and all its rows."""
-        return self._missing.get(key, ())
+        return [(missing, rows) for missing, rows in self.missing_counts(key).tolist()]
+
+    def missing_counts(self, key: Key) -> Counts:
+        """The same as an array, (windows, 2)."""
+        return self._missing.get(key, NO_COUNTS)
 
     def distinct_shares(self, key: Key) -> Sequence[float]:
         """Return the share of distinct values of each window that has one."""

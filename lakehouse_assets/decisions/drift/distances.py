@@ -104,7 +104,11 @@ class Ecdf:
     def thinned(self, size: int) -> "Ecdf":
         """At most ``size`` steps of equal weight at the middles of their ranks: no rank moves by more than 1/(2·size)."""
         ranks = (np.arange(size) + 0.5) * (self.total / size)
-        return Ecdf.of(self.values[np.searchsorted(self.cumulated, ranks)], np.full(size, self.total / size))
+        steps = np.searchsorted(self.cumulated, ranks)
+        # Both are ascending: equal steps are neighbours, and nothing has to be sorted.
+        is_new = np.append(True, steps[1:] != steps[:-1])
+        weights = np.bincount(np.cumsum(is_new) - 1, weights=np.full(size, self.total / size)).astype(np.float64)
+        return Ecdf(self.values[steps[is_new]], weights, np.cumsum(weights))
 
 
 @lru_cache(maxsize=128)  # read when a window is judged, and again when the baseline learns it

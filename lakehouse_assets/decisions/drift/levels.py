@@ -42,23 +42,23 @@ def compare_levels(batch: Ecdf, baseline: Ecdf, *, batch_is_inside: bool = False
     winsorized deviations (Tukey, 1962). ``low``, ``high``: how far the least and the largest value are from the baseline's
     median, as asinh of half the width between the 0.5 % quantiles. ``batch_is_inside``: the baseline holds the batch.
     """
-    low, high = baseline.quantiles(INNER).tolist()
-    scale = _Scale.of(low, high, float(baseline.quantiles(0.5)))
-    own = _sums(batch, low, high, scale)
+    low, high, middle = baseline.quantiles((*INNER, 0.5)).tolist()
+    scale = _Scale.of(low, high, middle)
+    points = [batch.values[0], batch.values[-1], baseline.values[0], baseline.values[-1], low, high]
+    least, largest, least_before, largest_before, inner_low, inner_high = _scaled(points, scale).tolist()
+    own = _sums(batch, (low, high), (inner_low, inner_high), scale)
     # Its moments are as exact from a few thousand steps.
     steps = baseline.thinned(STEPS) if baseline.values.size > 2 * STEPS else baseline
-    rest = _sums(steps, low, high, scale) - (own if batch_is_inside else 0.0)
+    rest = _sums(steps, (low, high), (inner_low, inner_high), scale) - (own if batch_is_inside else 0.0)
     if rest[0] <= 0:
         return NOTHING
     (mean, deviation), (normal_mean, normal) = _moments(own), _moments(rest)
     normal, deviation = max(normal, LEAST_RATIO), max(deviation, LEAST_RATIO)
-    ends, before = ({"low": -_scaled(x.values[0], scale), "high": _scaled(x.values[-1], scale)} for x in (batch, baseline))
+    ends, before = {"low": -least, "high": largest}, {"low": -least_before, "high": largest_before}
     ratio = deviation / normal
     location = (mean - normal_mean) / normal
     statistics = {"location": location, "scale": log(ratio), **{name: asinh(value) for name, value in ends.items()}}
-    beyond = {
-        name: EFFECT_OF_TWICE * max(0.0, log2(max(float(ends[name]), 1e-9) / max(float(before[name]), 1.0))) for name in ends
-    }
+    beyond = {name: EFFECT_OF_TWICE * max(0.0, log2(max(end, 1e-9) / max(before[name], 1.0))) for name, end in ends.items()}
     effects = {"location": shift_effect(abs(location)), "scale": spread_effect(ratio**2), **beyond}
     figures = {name: (float(baseline.values[i]), float(batch.values[i])) for name, i in (("low", 0), ("high", -1))}
     unit = normal * scale.unit
@@ -86,13 +86,15 @@ def _scaled(values: Any, scale: _Scale) -> Any:
         return np.clip((np.asarray(values) / 2.0 - scale.middle / 2.0) / (scale.unit / 2.0), -FARTHEST_OFF, FARTHEST_OFF)
 
 
-def _sums(sample: Ecdf, low: float, high: float, scale: _Scale) -> Floats:
-    """Rows, and the first two moments around the middle, of the values drawn in to [low, high]; not divided."""
-    first, last = np.searchsorted(sample.values, [low, high], side="right").tolist()
+def _sums(sample: Ecdf, bounds: tuple[float, float], scaled: tuple[float, float], scale: _Scale) -> Floats:
+    """Rows, and the first two moments around the middle, of the values drawn in to ``bounds``, which are ``scaled``; not
+    divided.
+    """
+    first, last = np.searchsorted(sample.values, bounds, side="right").tolist()
     weights, offsets = sample.weights[first:last], _scaled(sample.values[first:last], scale)
     below = float(sample.cumulated[first - 1]) if first else 0.0
     above = sample.total - (float(sample.cumulated[last - 1]) if last else 0.0)
-    one, other = _scaled([low, high], scale).tolist()
+    one, other = scaled
     weighted = weights * offsets
     first_moment = below * one + float(weighted.sum()) + above * other
     return np.array([sample.total, first_moment, below * one**2 + float(weighted @ offsets) + above * other**2])

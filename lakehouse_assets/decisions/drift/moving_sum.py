@@ -14,7 +14,8 @@ from lakehouse_assets.contracts.drift import DriftSpec, Season, least_windows
 from lakehouse_assets.decisions.drift.categories import Floats
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
 from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value
-from lakehouse_assets.decisions.drift.seasons import remove_seasons
+from lakehouse_assets.decisions.drift.season_parts import Calendar
+from lakehouse_assets.decisions.drift.seasons import subtract_seasons
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 from lakehouse_assets.decisions.json_values import to_json_value
 
@@ -63,7 +64,9 @@ def find_largest_sum(
     wanted: list[Season] = [spec.season_of(r.feature) for r in results]
     # The window before is left in: what lasts is looked for here.
     before = [labels[index] for index in order]
-    rest = remove_seasons(past, now, before, window, wanted, timezone=spec.timezone, pull=False)
+    is_all = len(before) == len(labels)
+    calendar = history.calendar(window, spec.timezone) if is_all else Calendar.of(before, window, spec.timezone)
+    rest = subtract_seasons(past, now, calendar and calendar.in_order(), wanted, pull=False)
     past, now = rest.past, rest.now
     mean, spread = np.nanmean(past, axis=0), np.maximum(np.nanstd(past, axis=0), 1e-3)
     rows = (np.vstack([past, now]) - mean) / spread

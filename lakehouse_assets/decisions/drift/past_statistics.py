@@ -17,20 +17,20 @@ from lakehouse_assets.decisions.drift import statistic_history
 from lakehouse_assets.decisions.drift.distances import Floats
 from lakehouse_assets.decisions.drift.effects import effect_of_surprise
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
-from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value, score_p_value
+from lakehouse_assets.decisions.drift.predictive_tail import PastScores
 from lakehouse_assets.decisions.drift.profiles import Key
-from lakehouse_assets.decisions.drift.seasons import Remainders, remove_seasons
+from lakehouse_assets.decisions.drift.seasons import Remainders, subtract_seasons
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES, TWO_SIDED, family_of
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
 from lakehouse_assets.decisions.drift.window_sizes import SAMPLING, rescale
 
 
-def _season_of(result: FeatureResult, statistic: str, spec: DriftSpec) -> Season:
-    """What has no value at all is as far off as can be in any season. Of relations, correlations hardly have one, and spreads
-    are those of the features.
+def _find_seasons(results: Sequence[FeatureResult], columns: Sequence[tuple[int, str]], spec: DriftSpec) -> list[Season]:
+    """The season of each column. What has no value at all is as far off as can be in any season. Of relations, correlations
+    hardly have one, and spreads are those of the features.
     """
-    is_without = result.silent or statistic.startswith(("spread ", "pair "))
-    return "none" if is_without else spec.season_of(result.feature)
+    of_results: list[Season] = ["none" if result.silent else spec.season_of(result.feature) for result in results]
+    return ["none" if name.startswith(("spread ", "pair ")) else of_results[index] for index, name in columns]
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,38 @@ class PastStatistics:
         columns = [(index, name) for index, r in enumerate(results) for name in r.statistics if family_of(name)]
         values = history.matrix([(results[index].key, name) for index, name in columns])
         now = np.array([results[index].statistics[name] for index, name in columns], dtype=float)
-        wanted: list[Season] = [_season_of(results[index], name, spec) for index, name in columns]
-        usual = remove_seasons(values, now, history.windows, window, wanted, timezone=spec.timezone)
+        wanted = _find_seasons(results, columns, spec)
+        usual = subtract_seasons(values, now, history.calendar(window, spec.timezone), wanted)
         is_seasonal = np.array([choice.is_made for choice in usual.choices], dtype=bool)
         is_signed = np.array([name in TWO_SIDED for _, name in columns], dtype=bool)
         # Around what is usual, too near is as strange as too far, and a distance varies less than around 0.
         two_sided = is_signed | is_seasonal
         sampling = np.array([SAMPLING.get(name, 0.0) for _, name in columns])
         sampling = np.where(is_seasonal & ~is_signed, 0.0, sampling)
-        then = history.matrix([(results[index].key, statistic_history.SIZE) for index, _ in columns])
-        size = [sizes.get(results[index].key, 0.0) if family_of(name) == "shape" else 0.0 for index, name in columns]
+        of_results = history.matrix([(result.key, statistic_history.SIZE) for result in results])
+        then = of_results.take([index for index, _ in columns], axis=1)
+        own_sizes = [sizes.get(result.key, 0.0) for result in results]
+        size = [own_sizes[index] if family_of(name) == "shape" else 0.0 for index, name in columns]
         comparable = rescale(usual.past, then, np.array(size, dtype=float), sampling, two_sided)
         return cls(columns, comparable, usual.now, (~np.isnan(values)).sum(axis=0), two_sided, usual)
 
     @cached_property
     def _families(self) -> dict[tuple[bytes, str], "Family"]:
         return {}
+
+    @cached_property
+    def _indices_by_family(self) -> Mapping[str, NDArray[np.int64]]:
+        names = [family_of(name) for _, name in self.columns]
+        return {family: np.array([c for c, name in enumerate(names) if name == family], dtype=int) for family in FAMILIES}
+
+    @cached_property
+    def _column_of(self) -> Mapping[tuple[int, str], int]:
+        return {each: c for c, each in enumerate(self.columns)}
+
+    def indices_of(self, chosen: NDArray[np.bool_], name: str) -> list[int]:
+        """The chosen columns of a family, ascending."""
+        indices = self._indices_by_family[name]
+        return indices[chosen[indices]].tolist()
 
     def family(self, chosen: NDArray[np.bool_], name: str) -> "Family":
         """The chosen statistics of a family, possibly none; scored once, however often it is asked for."""
@@ -80,7 +96,14 @@ class PastStatistics:
 
     def windows_of(self, result: int) -> int:
         """The number of windows that have the best-known statistic of a result."""
-        return max((int(self.counts[c]) for c, (index, _) in enumerate(self.columns) if index == result), default=0)
+        return self._most_windows.get(result, 0)
+
+    @cached_property
+    def _most_windows(self) -> Mapping[int, int]:
+        most: dict[int, int] = {}
+        for (index, _), count in zip(self.columns, self.counts.tolist(), strict=True):
+            most[index] = max(count, most.get(index, 0))
+        return most
 
     def adjust_effects(self, results: Sequence[FeatureResult], spec: DriftSpec) -> list[FeatureResult]:
         """Results whose effects are of the change from what is usual, where anything is."""
@@ -96,12 +119,12 @@ class PastStatistics:
                 adjusted[index] = replace(result, effects={**result.effects, name: effect}, usual_shift=shift)
         return adjusted
 
-    def name_season(self, result: FeatureResult, index: int) -> FeatureResult:
-        """A result, ``index`` of the batch's, with the season and the usual value of its strangest statistic."""
-        column = next((c for c, each in enumerate(self.columns) if each == (index, result.statistic)), None)
+    def find_season(self, index: int, statistic: str | None) -> dict[str, Any]:
+        """The ``season`` and the ``usual`` value of a statistic of the batch's result at ``index``; None both without one."""
+        column = self._column_of.get((index, str(statistic)))
         if column is None or not self.usual.choices[column].is_made:
-            return replace(result, season=None, usual=None)
-        return replace(result, season=self.usual.choices[column], usual=round(float(self.usual.expected[column]), 9))
+            return {"season": None, "usual": None}
+        return {"season": self.usual.choices[column], "usual": round(float(self.usual.expected[column]), 9)}
 
 
 @dataclass(frozen=True)
@@ -118,11 +141,11 @@ class Family:
     @classmethod
     def of(cls, past: PastStatistics, chosen: NDArray[np.bool_], name: str) -> "Family":
         """The chosen statistics of a family, possibly none."""
-        indices = [c for c, (_, statistic) in enumerate(past.columns) if chosen[c] and family_of(statistic) == name]
+        indices = past.indices_of(chosen, name)
         scores = standardize(past.values[:, indices], past.now[indices])
         return cls(name, past, indices, np.where(past.two_sided[indices], np.abs(scores), scores))
 
-    @property
+    @cached_property
     def columns(self) -> Sequence[tuple[int, str]]:
         """Index of the result, and name of the statistic."""
         return [self.past.columns[c] for c in self.indices]
@@ -133,14 +156,17 @@ class Family:
         Together they raise as many false alarms as one would (Bonferroni's inequality, weighted). The rank alone of the shape
         counts as it is: beyond all of 99 windows is 1 % whatever the tail.
         """
-        past, own = self.maxima[:-1], FAMILIES[self.name]
-        tail = weights / own * score_p_value(past, score)
-        return min(1.0, tail, conformal_p_value(past, score) if self.name == "shape" else 1.0)
+        tail = weights / FAMILIES[self.name] * self._past_maxima.p_value(score)
+        return min(1.0, tail, self._past_maxima.rank(score) if self.name == "shape" else 1.0)
 
     @cached_property
     def maxima(self) -> Floats:
         """(windows + 1,), -inf where a window has none of the statistics."""
         return row_maxima(self.scores)
+
+    @cached_property
+    def _past_maxima(self) -> PastScores:
+        return PastScores.of(self.maxima[:-1])
 
     def large(self, results: Sequence[FeatureResult], least: float) -> list[int]:
         """The columns whose change is large enough to matter."""

@@ -3,7 +3,7 @@
 Belongs here: the shape, merging, and the distances. Does not: measuring it (measures), or what is too far (judge).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -175,16 +175,17 @@ def compare_relations(batch: Relations, baseline: Relations) -> RelationDistance
     statistics = {"means": length, "scatter": float(np.sqrt(max(0.0, float((along - 1.0 - np.log(along)).sum()))))}
     widest = max(along, key=lambda ratio: abs(np.log(ratio)))
     effects = {"means": shift_effect(length), "scatter": spread_effect(float(widest))}
-    for name, ratio in zip(names, np.sqrt(np.maximum(np.diag(new), LEAST_RATIO)).tolist(), strict=True):
-        statistics[f"spread {name}"] = abs(float(np.log(ratio)))
-        effects[f"spread {name}"] = spread_effect(ratio**2)
+    spreads, ratios = [f"spread {name}" for name in names], np.sqrt(np.maximum(np.diag(new), LEAST_RATIO)).tolist()
+    statistics |= {name: abs(float(np.log(ratio))) for name, ratio in zip(spreads, ratios, strict=True)}
+    effects |= dict(zip(spreads, spread_effects([ratio**2 for ratio in ratios]), strict=True))
     correlations = _correlations(names, old, new)
-    for one, other, r, s in correlations:
-        pair = f"pair {one} ~ {other}"
+    if correlations:
+        pairs = [f"pair {one} ~ {other}" for one, other, _, _ in correlations]
+        r, s = (np.array([each[index] for each in correlations]) for index in (2, 3))
         # Fisher's z: from 0.98 to 0.99 is as much as from 0 to 0.33.
-        statistics[pair] = abs(float(np.arctanh(s) - np.arctanh(r)))
-        ratios = (1.0 + s) / (1.0 + r), (1.0 - s) / (1.0 - r)
-        effects[pair] = max(map(spread_effect, ratios))
+        statistics |= zip(pairs, np.abs(np.arctanh(s) - np.arctanh(r)).tolist(), strict=True)
+        both = [spread_effects(((1.0 + sign * s) / (1.0 + sign * r)).tolist()) for sign in (1.0, -1.0)]
+        effects |= zip(pairs, map(max, *both), strict=True)
     statistics, effects = ({name: round(value, 9) for name, value in each.items()} for each in (statistics, effects))
     return RelationDistance(statistics, effects, correlations)
 
@@ -235,7 +236,13 @@ def shift_effects(shifts: Floats) -> Floats:
 
 def spread_effect(ratio: float) -> float:
     """Return the tail-weighted distance of two normal distributions whose variances have this ratio."""
-    return float(np.interp(0.5 * log(max(ratio, LEAST_RATIO)), _LOG_DEVIATIONS, _distances_by_spread()))
+    return spread_effects([ratio])[0]
+
+
+def spread_effects(ratios: Sequence[float]) -> list[float]:
+    """Return `spread_effect` of each."""
+    logarithms = [0.5 * log(max(ratio, LEAST_RATIO)) for ratio in ratios]
+    return np.interp(logarithms, _LOG_DEVIATIONS, _distances_by_spread()).tolist()
 
 
 def _correlations(names: list[str], old: Floats, new: Floats) -> tuple[tuple[str, str, float, float], ...]:

@@ -18,12 +18,11 @@ from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
 from lakehouse_assets.decisions.drift.feature_result import CountEvidence, FeatureResult
 from lakehouse_assets.decisions.drift.past_statistics import Family, PastStatistics
-from lakehouse_assets.decisions.drift.predictive_tail import score_p_value
+from lakehouse_assets.decisions.drift.predictive_tail import score_p_values
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.slice_scores import SLICE, SliceFinding, SliceScores
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
-from lakehouse_assets.decisions.drift.statistic_history import row_maxima
 from lakehouse_assets.decisions.drift.verdict import Action, Finding
 
 COUNTED = ("missing", "volume")
@@ -71,7 +70,8 @@ def rank_batch(
             worst = replace(worst, score=best.score, p_value=best.slice.p_value, windows=best.slice.windows)
         worst = _most_telling(worst, results, level, spec)
         worst = replace(worst, slice=_name_slice(worst, best, slices, spec))
-        worst = past.name_season(worst, next(index for index, r in enumerate(results) if r.key == worst.key))
+        index = next(index for index, r in enumerate(results) if r.key == worst.key)
+        worst = replace(worst, **past.find_season(index, worst.statistic))
     return Finding(action, best.p_value, best.score, worst)
 
 
@@ -88,9 +88,10 @@ def _rank(
     families = [f for name in FAMILIES if (f := past.family(chosen, name)).indices]
     weights = sum(FAMILIES[family.name] for family in families) + (FAMILIES[SLICE] if slices else 0)
     best: _Strangest | None = None
+    changes: dict[int, dict[str, Any]] = {}
     for family in families:
-        _score_results(results, family, weights, spec)
         large = family.large(results, spec.min_effect)
+        _score_results(results, changes, family, weights, large)
         # What is too small to matter is never the reason; leaving it out can only raise the p-value.
         if not large:
             continue
@@ -99,6 +100,8 @@ def _rank(
         p_value = family.p_value(score, weights)
         if best is None or (p_value, -score) < (best.p_value, -best.score):
             best = _Strangest(p_value, score, *family.columns[first])
+    for index, change in changes.items():
+        results[index] = replace(results[index], **change)
     if slices and (slice_finding := slices.farthest(spec.min_effect)):
         p_value = slices.p_value(slice_finding.score, weights)
         index = next((i for i, result in enumerate(results) if result.key == (slice_finding.feature, None)), None)
@@ -115,24 +118,28 @@ def _name_slice(worst: FeatureResult, best: _Strangest, slices: SliceScores | No
     return slice_finding if slice_finding and slices.p_value(slice_finding.score, FAMILIES[SLICE]) <= spec.hold_at else None
 
 
-def _score_results(results: list[FeatureResult], family: Family, weights: int, spec: DriftSpec) -> None:
-    """Give every result of a family its score, its p-value by itself, and the one corrected for all features and families."""
-    large = set(family.large(results, spec.min_effect))
-    by_result: dict[int, list[int]] = {}
-    for c, (index, _) in enumerate(family.columns):
-        by_result.setdefault(index, []).append(c)
-    for index, own in sorted(by_result.items()):
-        top = row_maxima(family.scores[:, own])
-        score, p_value = float(top[-1]), score_p_value(top[:-1], float(top[-1]))
-        corrected, result, past = family.p_value(score, weights), results[index], family.past
-        if large & set(own) and family.columns[own[0]][1] in COUNTED:
-            result = replace(result, count_evidence=CountEvidence(corrected, score))
-        if result.p_value is None or p_value < result.p_value:
-            strangest = own[int(np.nan_to_num(family.scores[-1, own], nan=-np.inf).argmax())]
-            ranked: dict[str, Any] = {"score": score, "statistic": family.columns[strangest][1], "p_value": p_value}
-            ranked["windows"] = int(past.counts[[family.indices[c] for c in own]].max())
-            result = past.name_season(replace(result, **ranked, corrected=min(corrected, result.corrected or 1.0)), index)
-        results[index] = result
+def _score_results(
+    results: Sequence[FeatureResult], changes: dict[int, dict[str, Any]], family: Family, weights: int, large: Sequence[int]
+) -> None:
+    """Add to the ``changes`` of every result of a family its score, its p-value by itself, and the one corrected for all
+    features and families. ``large``: the family's columns that are large enough to matter.
+    """
+    of_columns = [index for index, _ in family.columns]
+    starts = [c for c, index in enumerate(of_columns) if c == 0 or index != of_columns[c - 1]]
+    tops = np.maximum.reduceat(np.where(np.isnan(family.scores), -np.inf, family.scores), starts, axis=1)
+    p_values, last = score_p_values(tops[:-1], tops[-1]), np.nan_to_num(family.scores[-1], nan=-np.inf).tolist()
+    large_results, counts = {of_columns[c] for c in large}, family.past.counts[family.indices].tolist()
+    for start, end, score, p_value in zip(starts, [*starts[1:], len(last)], tops[-1].tolist(), p_values, strict=True):
+        index = of_columns[start]
+        corrected, before, change = family.p_value(score, weights), results[index], changes.setdefault(index, {})
+        if index in large_results and family.columns[start][1] in COUNTED:
+            change["count_evidence"] = CountEvidence(corrected, score)
+        least = change.get("p_value", before.p_value)
+        if least is None or p_value < least:
+            statistic = family.columns[max(range(start, end), key=last.__getitem__)][1]
+            least_corrected = change.get("corrected", before.corrected) or 1.0
+            change |= {"score": score, "statistic": statistic, "p_value": p_value, "windows": max(counts[start:end])}
+            change |= {"corrected": min(corrected, least_corrected), **family.past.find_season(index, statistic)}
 
 
 def _most_telling(worst: FeatureResult, results: Sequence[FeatureResult], level: float, spec: DriftSpec) -> FeatureResult:

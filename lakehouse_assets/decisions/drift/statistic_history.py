@@ -4,7 +4,6 @@ Belongs here: the matrix in the order of learning, standardizing by the others, 
 statistic is measured, or what follows.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_assets.decisions.drift.profiles import Key
+from lakehouse_assets.decisions.drift.season_parts import Calendar
 from lakehouse_assets.decisions.drift.slices import Slices
 
 Floats = NDArray[np.float64]
@@ -35,6 +35,7 @@ class StatisticHistory:
         self._labels: list[Any] = []
         self._values = np.full((0, 0), np.nan)
         self._slices: list[Slices | None] = []
+        self._calendar: tuple[Any, str, Calendar | None] | None = None
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -55,6 +56,7 @@ class StatisticHistory:
 
     def add(self, window: Any, statistics: Statistics, slices: Slices | None = None) -> None:
         """Append one window; the oldest is dropped when there are too many."""
+        self._calendar = None
         self._labels.append(window)
         self._slices.append(slices)
         for key, by_name in statistics.items():
@@ -69,6 +71,12 @@ class StatisticHistory:
         """Replace statistics of a window; nothing where it is not remembered."""
         if window in self._labels:
             self._set(self._labels.index(window), key, statistics)
+
+    def calendar(self, window: Any, timezone: str) -> Calendar | None:
+        """The calendar of all windows before ``window`` is judged, which is not added; None where labels are no times."""
+        if self._calendar is None or self._calendar[0] is not window or self._calendar[1] != timezone:
+            self._calendar = (window, timezone, Calendar.of(self._labels, window, timezone))
+        return self._calendar[2]
 
     def latest(self) -> dict[Key, dict[str, float]]:
         """Of each statistic the value of the newest window that has one."""
@@ -108,18 +116,29 @@ def standardize(history: Floats, now: Floats) -> Floats:
     ``history``: (windows, m), ``now``: (m,), NaN where unknown; gives (windows + 1, m). Every row is treated alike, which makes
     the rank of the last one a p-value.
     """
-    rows = np.clip(np.vstack([history, now]), -FARTHEST_OFF, FARTHEST_OFF)
-    present = ~np.isnan(rows)
+    # Computed in place: the memory of a new array costs more than what is computed.
+    rows = np.vstack([history, now])
+    np.clip(rows, -FARTHEST_OFF, FARTHEST_OFF, out=rows)
+    unknown = np.isnan(rows)
+    counts = len(rows) - np.count_nonzero(unknown, axis=0)
+    has_unknown = bool(unknown.any())
+    filled = np.where(unknown, 0.0, rows) if has_unknown else rows
     # Centred first, or the difference of squares below would cancel.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any known value
-        rows = rows - np.nan_to_num(np.nanmean(rows, axis=0)) if rows.size else rows
-    filled = np.where(present, rows, 0.0)
-    others = np.maximum(present.sum(axis=0) - 1, 1)
-    mean = (filled.sum(axis=0) - filled) / others
-    square = ((filled**2).sum(axis=0) - filled**2) / others
-    spread = np.sqrt(np.maximum(square - mean**2, LEAST_SPREAD**2))
-    return np.where(present, (filled - mean) / spread, np.nan)
+    filled -= filled.sum(axis=0) / np.maximum(counts, 1)
+    if has_unknown:
+        filled[unknown] = 0.0
+    others, squares = np.maximum(counts - 1, 1), filled**2
+    mean = filled.sum(axis=0) - filled
+    mean /= others
+    np.subtract(squares.sum(axis=0), squares, out=squares)
+    squares /= others
+    squares -= mean**2
+    spread = np.sqrt(np.maximum(squares, LEAST_SPREAD**2, out=squares), out=squares)
+    filled -= mean
+    filled /= spread
+    if has_unknown:
+        filled[unknown] = np.nan
+    return filled
 
 
 def row_maxima(rows: Floats) -> Floats:

@@ -26,20 +26,23 @@ def rescale(history: Floats, sizes: Floats, now: Floats, sampling: Floats, two_s
     ``two_sided``: (m,), whether a statistic varies around its own mean instead of 0.
     """
     is_known = np.isfinite(history) & (sizes > 0)
-    count = np.maximum(is_known.sum(axis=0), 1)
-    centre = np.where(two_sided, np.where(is_known, history, 0.0).sum(axis=0) / count, 0.0)
-    offsets = history - centre
-    rows = np.where(is_known, sizes, np.nan)
-    is_rescaled = (now > 0) & is_known.any(axis=0)
-    with np.errstate(invalid="ignore"):
-        least, most = np.fmin.reduce(rows, axis=0, initial=np.inf), np.fmax.reduce(rows, axis=0, initial=0.0)
-        # Where all windows have one size, theirs is the factor of a smaller one, whatever its variation is made of.
-        has_fit = is_rescaled & (most > least)
-        factors = np.where(is_known & is_rescaled, np.sqrt(np.maximum(least / np.where(now > 0, now, np.nan), 1.0)), 1.0)
+    counts = is_known.sum(axis=0)
+    centre = np.where(two_sided, np.where(is_known, history, 0.0).sum(axis=0) / np.maximum(counts, 1), 0.0)
+    offsets, is_rescaled = history - centre, (now > 0) & (counts > 0)
+    least = np.where(is_known, sizes, np.inf).min(axis=0, initial=np.inf)
+    most = np.where(is_known, sizes, 0.0).max(axis=0, initial=0.0)
+    # Where all windows have one size, theirs is the factor of a smaller one, whatever its variation is made of.
+    smaller = np.ones(now.size)
+    smaller[is_rescaled] = np.sqrt(np.maximum(least[is_rescaled] / now[is_rescaled], 1.0))
+    has_fit = is_rescaled & (most > least)
+    if not has_fit.any() and (smaller == 1.0).all():
+        return centre + offsets
+    factors = np.where(is_known, smaller, 1.0)
     if has_fit.any():
-        between, within = _fit(offsets[:, has_fit], rows[:, has_fit], sampling[has_fit])
+        rows = np.where(is_known, sizes, np.nan)[:, has_fit]
+        between, within = _fit(offsets[:, has_fit], rows, sampling[has_fit])
         inside = np.clip(now, least, most)[has_fit]
-        expected, then = between + within / inside, between + within / rows[:, has_fit]
+        expected, then = between + within / inside, between + within / rows
         ratios = np.sqrt(np.divide(expected, then, out=np.ones_like(then), where=then > 0))
         factors[:, has_fit] *= np.where(is_known[:, has_fit], ratios, 1.0)
     return centre + offsets * factors

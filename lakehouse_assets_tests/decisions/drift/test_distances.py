@@ -102,6 +102,17 @@ def test_the_signed_distance_shows_which_is_higher(batch, baseline):
         assert there == 1.0
 
 
+@given(st.lists(st.tuples(NUMBERS, st.floats(0.01, 50)), min_size=1, max_size=60), st.integers(1, 40))
+def test_thinned_to_the_middles_of_equal_shares(rows, size):
+    """The same to the last digit as each middle by itself."""
+    merged = Ecdf.of(*zip(*rows, strict=True))
+    middles = [merged.values[np.searchsorted(merged.cumulated, (k + 0.5) * (merged.total / size))] for k in range(size)]
+    wanted, thin = Ecdf.of(middles, [merged.total / size] * size), merged.thinned(size)
+    assert thin.values.tolist() == wanted.values.tolist()
+    assert thin.weights.tolist() == wanted.weights.tolist()
+    assert thin.cumulated.tolist() == wanted.cumulated.tolist()
+
+
 def test_thinning_moves_no_rank_by_more_than_half_a_step():
     values = np.random.default_rng(0).gamma(2, size=5000).round(2)
     complete = Ecdf.of(values)

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_assets.decisions.drift.predictive_tail import LEAST_P, ORIGIN, conformal_p_value, count_farthest, score_p_value
+from lakehouse_assets.decisions.drift.predictive_tail import (
+    LEAST_P,
+    ORIGIN,
+    PastScores,
+    conformal_p_value,
+    count_farthest,
+    score_p_value,
+    score_p_values,
+)
 from lakehouse_assets.decisions.drift.window_sizes import rescale
 
 SCORES = st.lists(st.floats(-3, 1e6), min_size=1, max_size=60)
@@ -34,6 +42,18 @@ def test_unknown_windows_do_not_count():
     assert score_p_value(np.concatenate((past, np.full(9, -np.inf))), 4.0) == score_p_value(past, 4.0)
     assert score_p_value(np.array([]), 4.0) == 1.0
     assert score_p_value(np.array([1.0]), 4.0) == 0.5
+
+
+@given(st.lists(st.lists(st.one_of(st.just(-np.inf), st.floats(-3, 1e3)), min_size=4, max_size=4), max_size=30), SCORES)
+def test_scores_of_one_past_are_as_each_by_itself(past, scores):
+    """A past is sorted once for many scores, and many pasts are counted together: to the last digit the same p-values."""
+    past, now = np.array(past).reshape(-1, 4), np.resize(np.array(scores), 4)
+    assert score_p_values(past, now) == [score_p_value(past[:, column], now[column]) for column in range(4)]
+    shared = PastScores.of(past[:, 0])
+    assert [shared.p_value(score) for score in scores] == [score_p_value(past[:, 0], score) for score in scores]
+    present = past[past[:, 0] > -np.inf, 0]
+    ranks = [(1 + sum(each >= score - 1e-9 for each in present)) / (len(present) + 1) for score in scores]
+    assert [shared.rank(score) for score in scores] == ranks
 
 
 def test_windows_that_were_all_equal():

@@ -19,6 +19,7 @@ from lakehouse_assets.decisions.drift.compare import measure_columns
 from lakehouse_assets.decisions.drift.effects import effect_of_surprise, volume_effect
 from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.seasons import Choice, remove_seasons
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)  # a Monday
 DAYS = [FIRST + timedelta(days=day) for day in range(57)]
@@ -44,6 +45,13 @@ LEVELS = {
     "day": ([FIRST + timedelta(days=day) for day in range(200)], lambda moment: 2.0 * (moment.day == 1)),
     "month": ([datetime(2010 + i // 12, i % 12 + 1, 1, tzinfo=UTC) for i in range(61)], lambda moment: moment.month % 5),
 }
+# A pull, the weekday, nothing, and the part of the week.
+LEVELS_OF_TIMES = [
+    lambda moments: np.cumsum(np.random.default_rng(5).normal(size=len(moments))),
+    lambda moments: np.array([LEVELS["weekday"][1](moment) for moment in moments]),
+    lambda moments: np.zeros(len(moments)),
+    lambda moments: np.array([LEVELS["weekend"][1](moment) for moment in moments]),
+]
 
 
 @pytest.mark.parametrize("season", LEVELS)
@@ -106,6 +114,41 @@ def test_deviations_are_those_of_plain_loops(past, now, random):
         return
     assert rest.past[:, 0] == pytest.approx([wanted[i] for i in order], rel=1e-6, abs=1e-3, nan_ok=True)
     assert rest.now[0] == pytest.approx(wanted[-1], rel=1e-6, abs=1e-3)
+
+
+@pytest.mark.parametrize("moments", [DAYS, HOURS, [*HOURS[:150], *HOURS[160:260]]], ids=["days", "hours", "a gap"])
+def test_statistics_that_some_windows_lack_do_not_change_the_others(moments):
+    """Statistics that all windows have share what depends on times alone: to the last digit as each by itself."""
+    rng = np.random.default_rng(11)
+    values = np.column_stack([level(moments) for level in LEVELS_OF_TIMES]) + rng.normal(0, 0.1, (len(moments), 4))
+    holes = values.copy()
+    holes[rng.random(len(moments)) < 0.1, 1] = np.nan
+    holes[-1] = values[-1]
+    complete, partial = (
+        remove_seasons(each[:-1], each[-1], moments[:-1], moments[-1], ["auto"] * 4) for each in (values, holes)
+    )
+    for column in (0, 2, 3):
+        assert complete.choices[column] == partial.choices[column]
+        assert np.array_equal(complete.past[:, column], partial.past[:, column], equal_nan=True)
+        assert complete.now[column] == partial.now[column]
+    assert {choice.is_made for choice in complete.choices} == {True, False}
+
+
+def test_the_calendar_of_a_history_follows_its_windows():
+    """It is shared by all that is judged of one window, and by no other window."""
+    history = StatisticHistory(remember=3)
+    for day in DAYS[:3]:
+        history.add(day, {})
+    calendar = history.calendar(DAYS[3], "UTC")
+    assert calendar is not None
+    assert history.calendar(DAYS[3], "UTC") is calendar
+    assert calendar.clock.weekday.tolist() == [0, 1, 2, 3]
+    assert history.calendar(DAYS[5], "UTC").clock.weekday.tolist() == [0, 1, 2, 5]
+    assert history.calendar(DAYS[5], "America/New_York").clock.weekday.tolist() == [6, 0, 1, 4]
+    history.add(DAYS[3], {})
+    assert history.calendar(DAYS[5], "UTC").clock.weekday.tolist() == [1, 2, 3, 5]
+    history.add("no time", {})
+    assert history.calendar(DAYS[5], "UTC") is None
 
 
 def test_the_pull_of_the_window_before_is_found_and_a_gap_widens_it():
