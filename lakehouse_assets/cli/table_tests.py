@@ -37,7 +37,8 @@ def run_tests(
         return
     rows: list[dict[str, Any]] = []
     with common.stop_own_spark(), common.err.status("starting Spark") as status:
-        from lakehouse_assets.storage.session import FAST_COMPILER, build_session
+        from lakehouse_assets.storage.java import FAST_COMPILER
+        from lakehouse_assets.storage.session import build_session
 
         spark = build_session(Settings.from_environment(), "lakehouse test", FAST_COMPILER)
         for each in declared:
