@@ -19,7 +19,8 @@ from benchmarks import PROJECT_ROOT
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import JAVA_OPTIONS, build_session, spark_properties
+from lakehouse_assets.storage.java import JAVA_OPTIONS
+from lakehouse_assets.storage.session import build_session, spark_properties
 
 # A machine's folders and jars are not reported; the other settings are.
 PRIVATE = (

@@ -30,7 +30,7 @@ from lakehouse_assets.reports.decision_rows import verdict_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS, find_lagging_tables, project_check_results
-from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS
+from lakehouse_assets.storage.log_rows import DECISIONS, EXTRACTIONS
 
 NAME, START, ROWS = "sensors", datetime(2026, 1, 1, tzinfo=UTC), 20
 

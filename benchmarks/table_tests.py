@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import FAST_COMPILER, build_session
+from lakehouse_assets.storage.java import FAST_COMPILER
+from lakehouse_assets.storage.session import build_session
 from lakehouse_assets.testing.table_tests import DeclaredTest, find_table_tests, run_table_test
 
 EXTRACTION = {"cadence": "daily", "start": "2024-01-01"}

@@ -12,16 +12,10 @@ from filelock import FileLock
 from pydantic import SecretStr
 
 from lakehouse_assets.settings import Connection, Settings
+from lakehouse_assets.storage.jars import JARS, JARS_FOR_AVRO, JARS_FOR_JDBC, JARS_FOR_KAFKA
+from lakehouse_assets.storage.java import JAVA_OPTIONS
 from lakehouse_assets.storage.log_store import JAR
-from lakehouse_assets.storage.session import (
-    JARS,
-    JARS_FOR_AVRO,
-    JARS_FOR_JDBC,
-    JARS_FOR_KAFKA,
-    JAVA_OPTIONS,
-    build_session,
-    spark_properties,
-)
+from lakehouse_assets.storage.session import build_session, spark_properties
 from lakehouse_assets_tests.e2e.database_servers import H2, JARS_OF_H2
 from lakehouse_assets_tests.e2e.servers import fetched_jars
 from lakehouse_assets_tests.slices import SLICE_SECONDS, draw

@@ -19,7 +19,7 @@ from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import JAVA_OPTIONS, class_archive_option
+from lakehouse_assets.storage.java import JAVA_OPTIONS, class_archive_option
 
 # The folder of this repository, which is a project itself.
 PROJECT_ROOT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.drift.profiles import Profile
@@ -346,15 +346,15 @@ def test_main_ends_with_the_errors_code(monkeypatch, capsys, error):
 
 def test_a_listing_of_moments_and_of_nothing(capsys):
     day = datetime(2024, 1, 2, tzinfo=UTC)
-    common.show([{"a": None, "b": day, "c": day.replace(hour=3, minute=4)}])
+    terminal.show([{"a": None, "b": day, "c": day.replace(hour=3, minute=4)}])
     assert capsys.readouterr().out.split() == ["a", "b", "c", "2024-01-02", "2024-01-02", "03:04"]
-    common.show([], False, "[b]nothing[/b]")
+    terminal.show([], False, "[b]nothing[/b]")
     assert capsys.readouterr().out == "[b]nothing[/b]\n"
 
 
 def test_a_listing_shows_values_as_they_are(capsys):
     """No value is read as rich's markup: it would vanish, or fail for a tag that is not open."""
-    common.show([{"a": "^[a-z]+$", "b": "[/]"}])
+    terminal.show([{"a": "^[a-z]+$", "b": "[/]"}])
     assert capsys.readouterr().out.split() == ["a", "b", "^[a-z]+$", "[/]"]
 
 

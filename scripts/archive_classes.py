@@ -19,7 +19,8 @@ from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import CLASSES, JAVA_OPTIONS, build_session, spark_properties
+from lakehouse_assets.storage.java import CLASSES, JAVA_OPTIONS
+from lakehouse_assets.storage.session import build_session, spark_properties
 
 DAYS = 2
 TRY = "--try"

@@ -14,7 +14,7 @@ from pathlib import Path
 from script_exit import exit_with
 
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import require_java
+from lakehouse_assets.storage.java import require_java
 
 
 def free(port: int) -> bool:

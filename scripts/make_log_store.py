@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyspark
 
+from lakehouse_assets.storage.jars import JARS
 from lakehouse_assets.storage.log_store import JAR, SOURCE, SOURCE_DIGEST, digest_source
-from lakehouse_assets.storage.session import JARS
 
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 

@@ -205,7 +205,7 @@ def _audit(run: AuditRun, record: AuditRecord, before: AuditRecord | None, momen
             results = _judge_rules(run, source, binding, sample, rows, context, personal)
         finally:
             sample.release()
-    verdict = judging.decide_verdict(results, None, [*lost, *(("key", name) for name in binding.lacking)])
+    verdict = judging.decide_verdict(results, [*lost, *(("key", name) for name in binding.lacking)])
     return replace(
         record, version=snapshot.version, bindings=pairs, uncovered=binding.uncovered, unfit=binding.unfit, lost=tuple(lost),
         audit_columns=binding.columns, schema=schema, weight_column=column if weighted else None, distribution_column=column,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn, get_args
 import typer
 from rich.markup import escape
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.cli.audits import audit_command, audit_docs
 from lakehouse_assets.cli.backups import backup, restore
 from lakehouse_assets.cli.baseline import baseline_app
@@ -83,20 +83,20 @@ def run(
     if window is not None:
         start, end = common.window_range(window, [each.spec for each in tables])
         selected = lambda w: start <= w.start < end  # noqa: E731
-    with common.open_dagster(settings) as opened, common.err.status("starting") as status:
+    with common.open_dagster(settings) as opened, terminal.err.status("starting") as status:
         progress = lambda text: status.update(escape(text))  # noqa: E731
         datasets = common.project_datasets(settings)
         report = ForegroundRun(*opened, settings, tables, selected, progress, datasets).run()
     for name, first_key, last_key, count in report.ranges:
-        common.out.print(f"{name}: {first_key} to {last_key}, {count} window(s) in one run")
+        terminal.out.print(f"{name}: {first_key} to {last_key}, {count} window(s) in one run")
     for name in report.gold:
-        common.out.print(f"{name}: rewritten")
+        terminal.out.print(f"{name}: rewritten")
     if report.unreachable:
         raise SourceError("\n".join(report.unreachable))
     for warning in report.warnings:
-        common.err.print(f"warning: {warning}")
+        terminal.err.print(f"warning: {warning}")
     if not report.ranges and not report.gold and not report.skipped:
-        common.out.print("nothing is missing, late or changed")
+        terminal.out.print("nothing is missing, late or changed")
     if table is None and (mistakes := common.load_all_tables().mistakes):
         raise ConfigError("\n".join(["these tables stop, all others went on:", *mistakes]))
 
@@ -118,7 +118,7 @@ def verdicts(
         int | None,
         typer.Option(min=0, help="List all checks of the decisions that this Delta version of silver (or gold) applied."),
     ] = None,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """List each batch's last applied decision with its row counts. With --silver-version: the checks behind a version."""
     from lakehouse_assets.contracts.decision import Verdict
@@ -131,7 +131,7 @@ def verdicts(
         return
     rows = verdict_rows(common.read_decisions(table), full=as_json)
     listed = [row for row in rows if verdict in (None, row["verdict"])]
-    common.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; run `lakehouse run`")
+    terminal.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; run `lakehouse run`")
 
 
 def _checked_before(table: str | None, version: int, verdict: str | None, as_json: bool) -> None:
@@ -143,10 +143,10 @@ def _checked_before(table: str | None, version: int, verdict: str | None, as_jso
     common.read_decisions(table)  # refuses an unknown name
     provenance = find_checked_decisions(Settings.from_environment(), table, version)
     if provenance.note:
-        common.err.print(f"note: {provenance.note}")
+        terminal.err.print(f"note: {provenance.note}")
     listed = [d for d in provenance.decisions if verdict in (None, d.verdict)]
     rows = check_details(listed) if as_json else check_rows(listed)
-    common.show(rows, as_json, "no decision of this version has this verdict")
+    terminal.show(rows, as_json, "no decision of this version has this verdict")
 
 
 @app.command()
@@ -168,13 +168,13 @@ def init(
 
 
 @app.command()
-def rebuild(table: str, as_json: common.AsJson = False) -> None:
+def rebuild(table: str, as_json: terminal.AsJson = False) -> None:
     """Rebuild silver from bronze and the accepted decisions, and report the differences."""
     common.select_tables(table)
     counts: dict[str, Any] = common.run_operation("rebuild_silver", {"table": table})
-    common.show([{"table": table, **counts}], as_json)
+    terminal.show([{"table": table, **counts}], as_json)
     if not as_json and not counts["gained"] and not counts["lost"]:
-        common.out.print("silver equals the fold of bronze and the decisions")
+        terminal.out.print("silver equals the fold of bronze and the decisions")
 
 
 def main() -> None:
@@ -195,8 +195,8 @@ def main() -> None:
         if not common.may_be_personal():
             raise
         # A traceback ends with the texts of the error and its causes: it is shown without them.
-        common.err.print("".join(traceback.format_tb(error.__traceback__)), end="", highlight=False)
-        common.err.print(f"error: {masked_text(error)}", style="red", highlight=False)
+        terminal.err.print("".join(traceback.format_tb(error.__traceback__)), end="", highlight=False)
+        terminal.err.print(f"error: {masked_text(error)}", style="red", highlight=False)
         sys.exit(1)
 
 
@@ -211,5 +211,5 @@ def _as_disk_error(error: Exception) -> LakehouseError | None:
 
 
 def _exit_with(error: LakehouseError) -> NoReturn:
-    common.err.print(f"error: {error}", style="red", highlight=False)
+    terminal.err.print(f"error: {error}", style="red", highlight=False)
     sys.exit(error.exit_code)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, load_all_tables, run_operation, show, show_json, show_lines
+from lakehouse_assets.cli.common import load_all_tables, run_operation
+from lakehouse_assets.cli.terminal import AsJson, show, show_json, show_lines
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import AUDIT_PORT, Settings
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from lakehouse_assets.cli.common import AsJson, err, out, show
+from lakehouse_assets.cli.terminal import AsJson, err, out, show
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, RefusedError
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings

@@ -8,19 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import (
-    AsJson,
-    Because,
-    By,
-    author,
-    load_all_tables,
-    out,
-    run_operation,
-    select_tables,
-    select_with_guards,
-    show,
-    show_json,
-)
+from lakehouse_assets.cli.common import Because, By, author, load_all_tables, run_operation, select_tables, select_with_guards
+from lakehouse_assets.cli.terminal import AsJson, out, show, show_json
 from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings

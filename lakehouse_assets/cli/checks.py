@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.cli.dry_runs import Layer, open_session, try_on_gold, try_on_windows
 from lakehouse_assets.cli.frames import check_table
 from lakehouse_assets.cli.rehearsal import check_rehearse
@@ -26,16 +26,16 @@ Windows = Annotated[str | None, typer.Option("--window", "--windows", help="A wi
 
 
 @check_app.command("kinds")
-def check_kinds(as_json: common.AsJson = False) -> None:
+def check_kinds(as_json: terminal.AsJson = False) -> None:
     """List the available check types with their rule and an example. With --json: also parameters and treatment of NULL."""
     from lakehouse_assets.checks.registry import describe_kind, kinds
 
     rows = [describe_kind(kind) for _, kind in sorted(kinds().items())]
-    common.show(rows if as_json else [{name: row[name] for name in ("kind", "what", "example")} for row in rows], as_json)
+    terminal.show(rows if as_json else [{name: row[name] for name in ("kind", "what", "example")} for row in rows], as_json)
 
 
 @check_app.command("list")
-def check_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
+def check_list(table: common.OneTable = None, as_json: terminal.AsJson = False) -> None:
     """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
     rows, above = [], common.tables_folder().parent
     for each in common.select_with_guards(table):
@@ -52,20 +52,20 @@ def check_list(table: common.OneTable = None, as_json: common.AsJson = False) ->
                     "from": each.source_map.at(keys).removeprefix(f"{above}/"),
                 }
             )  # fmt: skip
-    common.show(rows, as_json, "no checks are configured")
+    terminal.show(rows, as_json, "no checks are configured")
 
 
 @check_app.command("report")
-def check_report(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
+def check_report(table: common.OneTable = None, as_json: terminal.AsJson = False) -> None:
     """Report every window's check results to Dagster again, as the log has them, after its history was lost. Starts no JVM."""
     from lakehouse_assets.orchestration.jobs.operation_job import run_job
 
     specs, rows = [each.spec for each in common.select_tables(table)], []
     with common.open_dagster(Settings.from_environment()) as (definitions, instance):
         for spec in specs:
-            with common.err.status(f"reporting: {spec.name}"):
+            with terminal.err.status(f"reporting: {spec.name}"):
                 rows.append({"table": spec.name, **run_job(definitions, instance, "report_checks", {"table": spec.name})})
-    common.show(rows, as_json)
+    terminal.show(rows, as_json)
 
 
 @check_app.command("validate")
@@ -85,12 +85,12 @@ def check_validate() -> None:
         mistakes += str(error).splitlines()
     if not is_current(common.tables_folder()):
         notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
-    common.show_lines(notes)
+    terminal.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     checks = sum(len(each.spec.checks) for each in (*tables, *guards))
     listed = f"{len(tables)} table(s)" + (f", {len(guards)} guard(s)" if guards else "")
-    common.out.print(f"{listed}, {checks} checks: valid")
+    terminal.out.print(f"{listed}, {checks} checks: valid")
 
 
 @check_app.command("schema")
@@ -98,7 +98,7 @@ def check_schema() -> None:
     """Write table.schema.json beside the tables: editors complete and check every key, with the project's own check types."""
     from lakehouse_assets.contracts.schema_file import write_schema
 
-    common.out.print(f"wrote {write_schema(common.tables_folder())}", soft_wrap=True, highlight=False)
+    terminal.out.print(f"wrote {write_schema(common.tables_folder())}", soft_wrap=True, highlight=False)
 
 
 @check_app.command("run")
@@ -120,7 +120,7 @@ def check_run(
     reference: Annotated[
         list[str] | None, typer.Option(help="With --table-path: NAME=PATH of a table that checks read; repeat for more.")
     ] = None,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Evaluate one check on real data: nothing is written or changed. Without --window: on the newest window.
 
@@ -161,10 +161,10 @@ def _show_trials(table: str, check: str, trials: Sequence[Any], failing: Sequenc
         }
         for trial in trials
     ]
-    common.show(rows, as_json)
+    terminal.show(rows, as_json)
     if not as_json:
         for sample in samples:
-            common.out.print(f"  {sample}")
+            terminal.out.print(f"  {sample}")
     bad = [row for row in rows if row["status"] != "passed"]
     if bad:
         where = f"{len(bad)} of {len(rows)} window(s) of {table}" if trials[-1].window else table
@@ -176,7 +176,7 @@ def check_backtest(
     table: str,
     check: Annotated[str, typer.Option("--check", help="A configured check's name, or a new one as YAML.")],
     windows: Windows = None,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """List past windows that a check would have quarantined. Nothing is written. Without --windows: all that are in bronze."""
     if table.startswith("gold_"):
@@ -194,17 +194,17 @@ def check_backtest(
         for trial in result.outcomes
     ]
     listed = rows if as_json else [row for row in rows if row["status"] != "passed"]
-    common.show(listed, as_json, f"{one.id} passes in all {len(rows)} window(s)")
+    terminal.show(listed, as_json, f"{one.id} passes in all {len(rows)} window(s)")
     if not as_json and listed:
         holds = sum(row["would hold"] != "nothing" for row in rows)
-        common.out.print(f"{len(rows)} window(s), {len(listed)} not passed, {holds} with rows quarantined")
+        terminal.out.print(f"{len(rows)} window(s), {len(listed)} not passed, {holds} with rows quarantined")
 
 
 @check_app.command("suggest")
 def check_suggest(
     table: str,
     apply: Annotated[bool, typer.Option("--apply", help="Write them under `checks:` of the table's defs.yaml.")] = False,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Propose checks as YAML, from the published data, with the number of past windows that each would have flagged. Read them
     before you paste them under `checks:`. Those that flag more than one window in twenty are comments, and are not written.
@@ -220,13 +220,13 @@ def check_suggest(
         proposals = try_proposals(run, suggest(run))
     if as_json:
         names = ("check", "because", "windows", "flagged", "flags_too_many")
-        common.show([{name: getattr(p, name) for name in names} for p in proposals], True)
+        terminal.show([{name: getattr(p, name) for name in names} for p in proposals], True)
     else:
-        common.show_lines(f"{'# ' if p.flags_too_many else ''}- {p.yaml}  # {p.reason}" for p in proposals)
+        terminal.show_lines(f"{'# ' if p.flags_too_many else ''}- {p.yaml}  # {p.reason}" for p in proposals)
         if not proposals:
-            common.out.print("nothing to add to the configured checks")
+            terminal.out.print("nothing to add to the configured checks")
     if apply and (chosen := [p.yaml for p in proposals if not p.flags_too_many]):
-        common.err_lines([f"wrote {len(chosen)} check(s) to {add_to_file(component, chosen)}"])
+        terminal.err_lines([f"wrote {len(chosen)} check(s) to {add_to_file(component, chosen)}"])
 
 
 def add_to_file(component: Any, checks: Sequence[str]) -> Path:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from lakehouse_assets.cli.common import err, out, select_tables
+from lakehouse_assets.cli.common import select_tables
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
+from lakehouse_assets.cli.terminal import err, out
 
 contract_app = typer.Typer(no_args_is_help=True, help="Exchange contracts of the Open Data Contract Standard.")
 

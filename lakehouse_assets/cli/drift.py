@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, err, out, show
+from lakehouse_assets.cli.terminal import AsJson, err, out, show
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.object_store import is_url
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.markup import escape
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import ConfigError, RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -92,5 +92,5 @@ def open_session(doing: str) -> Iterator[dict[str, Any]]:
     from lakehouse_assets.storage.session import build_session
 
     settings = Settings.from_environment()
-    with common.stop_own_spark(), common.err.status(escape(doing)):
+    with common.stop_own_spark(), terminal.err.status(escape(doing)):
         yield {"settings": settings, "session": lambda: build_session(settings), "run_id": "trial"}

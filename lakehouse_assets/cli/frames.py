@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import CheckFailedError, LakehouseError, RefusedError
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings
@@ -33,7 +33,7 @@ def check_table(
     gate = Gate.from_yaml(rules, variables=settings.variables)
     from lakehouse_assets.storage.session import build_session
 
-    with common.stop_own_spark(), common.err.status(escape(f"{gate.rules.name}: {path}")):
+    with common.stop_own_spark(), terminal.err.status(escape(f"{gate.rules.name}: {path}")):
         spark = build_session(settings)
         tables = {name: _read_table(spark, location) for name, location in map(_name_and_path, references)}
         with gate.check(_read_table(spark, path), window, log=log, baseline=baseline, tables=tables) as result:
@@ -53,14 +53,14 @@ def check_table(
     if as_json:
         samples = {name: list(values) for name, values in result.samples.items()}
         more = {"left_out": dict(result.left_out), "samples": samples, "drift": result.drift}
-        common.show_json({"table": path, "verdict": result.verdict, **vars(counts), "checks": rows, **more})
+        terminal.show_json({"table": path, "verdict": result.verdict, **vars(counts), "checks": rows, **more})
     else:
-        common.show(rows, False, "the rules have no check")
+        terminal.show(rows, False, "the rules have no check")
         for check, why in result.left_out.items():
-            common.err.print(f"note: {check} is left out: {why}")
+            terminal.err.print(f"note: {check} is left out: {why}")
         for check, values in result.samples.items():
-            common.show_lines(f"  {check}: {value}" for value in values)
-        common.out.print(str(result), highlight=False, soft_wrap=True)
+            terminal.show_lines(f"  {check}: {value}" for value in values)
+        terminal.out.print(str(result), highlight=False, soft_wrap=True)
     if bad := [reason for reason in result.reasons if reason.effect in ("rows", "batch")]:
         raise CheckFailedError(f"{path}: {bad[0].check}: {bad[0].message}")
 

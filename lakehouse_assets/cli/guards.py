@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import CheckFailedError, ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -24,7 +24,7 @@ def guard_run(
         str | None,
         typer.Option("--check", help="Only try this check on the table as it is; nothing is recorded."),
     ] = None,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Judge the versions that nobody has judged. Ends with code 8 while a version is in quarantine, 4 without a table."""
     if check is not None:
@@ -39,9 +39,9 @@ def guard_run(
     failures = _run_jobs(settings, specs)
     states = {spec.name: GuardState.read(settings, spec) for spec in specs}
     new = [d for spec in specs for d in states[spec.name].decisions[before[spec.name] :] if d.superseded_by is None]
-    common.show([_with_version(row, new) for row in verdict_rows(new, full=as_json)], as_json, "no new version")
+    terminal.show([_with_version(row, new) for row in verdict_rows(new, full=as_json)], as_json, "no new version")
     for failed, error in failures:
-        common.err_lines([f"error: {failed}: {error}"])
+        terminal.err_lines([f"error: {failed}: {error}"])
     if failures:
         raise failures[0][1]
     by_name = {spec.name: spec for spec in specs}
@@ -57,7 +57,7 @@ def _run_jobs(settings: Settings, specs: list[Any]) -> list[tuple[str, Lakehouse
     failures: list[tuple[str, LakehouseError]] = []
     with common.open_dagster(settings) as (definitions, instance):
         for spec in specs:
-            with common.err.status(f"judging {spec.name}"):
+            with terminal.err.status(f"judging {spec.name}"):
                 try:
                     run_guard(definitions, instance, spec)
                 except LakehouseError as error:
@@ -66,7 +66,7 @@ def _run_jobs(settings: Settings, specs: list[Any]) -> list[tuple[str, Lakehouse
 
 
 @guard_app.command("status")
-def guard_status(as_json: common.AsJson = False) -> None:
+def guard_status(as_json: terminal.AsJson = False) -> None:
     """List the guards: the last version judged, the newest one, and how many are in quarantine. Starts no JVM."""
     from lakehouse_assets.guards.catalog import located_by_log
     from lakehouse_assets.guards.observed_table import GuardState, foreign_table
@@ -90,7 +90,7 @@ def guard_status(as_json: common.AsJson = False) -> None:
                 "quarantined": len(state.quarantined), "problem": problem,
             }
         )  # fmt: skip
-    common.show(rows, as_json, "no guard is configured")
+    terminal.show(rows, as_json, "no guard is configured")
 
 
 @guard_app.command("show")
@@ -100,7 +100,7 @@ def guard_show(
     window: Window = None,
     rows: Annotated[bool, typer.Option("--rows", help="Its quarantined rows instead, of a guard that publishes.")] = False,
     limit: Annotated[int, typer.Option(help="The largest number of rows to show.")] = 20,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Show every check of a version: which rows were judged, what failed, in how many rows. Starts no JVM."""
     from lakehouse_assets.guards.settlement import chosen_batch, current_decision
@@ -115,9 +115,9 @@ def guard_show(
         raise RefusedError(f"{name} has no `publish`: its quarantined rows are in the table itself, and nowhere else")
     if rows:
         sample = decision_sample(settings, last, spec.pii_columns, limit)
-        common.show(sample, as_json, f"no row of {name} {window or f'version {version}'} is in quarantine")
+        terminal.show(sample, as_json, f"no row of {name} {window or f'version {version}'} is in quarantine")
         return
-    common.show(check_details([last]) if as_json else check_rows([last]), as_json)
+    terminal.show(check_details([last]) if as_json else check_rows([last]), as_json)
 
 
 @guard_app.command("release")
@@ -151,7 +151,7 @@ def _settle(job: str, name: str, version: int | None, window: str | None, becaus
     of_batch = {name: value for name, value in (("version", version), ("window", window)) if value is not None}
     common.run_operation(job, {"table": spec.name, **of_batch, "by": common.author(by), "because": because, **options})
     decided = [current_decision(spec, logs.decisions(Settings.from_environment(), spec.name), chosen)]
-    common.show([_with_version(row, decided) for row in verdict_rows(decided, full=False)])
+    terminal.show([_with_version(row, decided) for row in verdict_rows(decided, full=False)])
 
 
 def _try_check(name: str | None, check: str, as_json: bool) -> None:
@@ -165,7 +165,7 @@ def _try_check(name: str | None, check: str, as_json: bool) -> None:
     with mask_errors(bool(spec.pii_columns)), common.stop_own_spark():
         outcome = try_check(spec, settings, build_session(settings), check)
     row = {"guard": spec.name, "check": outcome.check, "status": outcome.status, "failed": outcome.failed_rows}
-    common.show([{**row, "why": outcome.message}], as_json)
+    terminal.show([{**row, "why": outcome.message}], as_json)
     if outcome.status in ("failed", "error"):
         raise CheckFailedError(f"{spec.name}: {check}: {outcome.status}")
 
@@ -182,7 +182,7 @@ def _select(name: str | None) -> list[Any]:
     loaded = common.load_all_tables()
     specs = {guard.spec.name: guard.spec for guard in loaded.guards}
     if name is None:
-        common.err_lines(f"warning: {line}" for line in loaded.mistakes)
+        terminal.err_lines(f"warning: {line}" for line in loaded.mistakes)
         return list(specs.values())
     for broken in loaded.broken:
         if broken.name == name:

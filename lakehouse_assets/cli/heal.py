@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, OneTable, open_instance, select_tables, show
+from lakehouse_assets.cli.common import OneTable, open_instance, select_tables
+from lakehouse_assets.cli.terminal import AsJson, show
 from lakehouse_assets.settings import Settings
 
 heal_app = typer.Typer(no_args_is_help=True, help="Windows that are missing, late, stale, failing or quarantined.")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse_assets.cli.common import out, show_lines
+from lakehouse_assets.cli.terminal import out, show_lines
 from lakehouse_assets.errors import EnvironmentMissing
 
 

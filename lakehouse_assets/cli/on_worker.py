@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import terminal
 from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
@@ -52,7 +52,7 @@ def call_within(arguments: Sequence[str]) -> int:
     from lakehouse_assets.cli import main
 
     argv = sys.argv
-    common.out.width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
+    terminal.out.width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
     os.environ[WITHIN] = "1"
     try:
         sys.argv = ["lakehouse", *arguments]

@@ -1,6 +1,6 @@
 """A listing's lines, where each row fits into one: rich takes a second for a thousand cells.
 
-Belongs here: the layout of such a table. Does not: colours, wrapping (rich), or what a cell says (common).
+Belongs here: the layout of such a table. Does not: colours, wrapping (rich), or what a cell says (terminal).
 """
 
 from collections.abc import Sequence

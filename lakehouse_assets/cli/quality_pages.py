@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, err_lines, out, show_json
+from lakehouse_assets.cli.terminal import AsJson, err_lines, out, show_json
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -18,11 +18,11 @@ Seq = Annotated[int, typer.Option("--seq", help="Which extraction of the window 
 
 
 @quarantine_app.command("list")
-def quarantine_list(table: common.OneTable = None, as_json: common.AsJson = False) -> None:
+def quarantine_list(table: common.OneTable = None, as_json: terminal.AsJson = False) -> None:
     """List batches with rows in quarantine."""
     from lakehouse_assets.reports.decision_rows import quarantine_rows
 
-    common.show(quarantine_rows(common.read_decisions(table)), as_json, "nothing is in quarantine")
+    terminal.show(quarantine_rows(common.read_decisions(table)), as_json, "nothing is in quarantine")
 
 
 @quarantine_app.command("show")
@@ -30,7 +30,7 @@ def quarantine_show(
     table: str,
     window: Annotated[str | None, typer.Option(help="The window's key, such as 2024-05-01. Not for gold tables.")] = None,
     limit: Annotated[int, typer.Option(help="The largest number of rows to show.")] = 20,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Show quarantined rows of a window, or of a gold table (`gold_…`), with their reasons. Columns marked pii are masked."""
     from lakehouse_assets.contracts.gold_rules import personal_columns
@@ -42,7 +42,7 @@ def quarantine_show(
     gold = golds_of(tables).get(table.removeprefix("gold_")) if table.startswith("gold_") else None
     if gold is not None:
         rows = gold_quarantine_sample(settings, table, personal_columns(gold, [each.spec for each in tables]), limit)
-        common.show(rows, as_json, f"none of {table} is in quarantine")
+        terminal.show(rows, as_json, f"none of {table} is in quarantine")
         return
     spec = common.find_table(tables, table).spec
     if window is None:
@@ -50,7 +50,7 @@ def quarantine_show(
             f"{table} has windows: name one with --window; `lakehouse quarantine list` shows which are quarantined"
         )
     rows = quarantine_sample(settings, spec, find_window(spec, window).start, limit)
-    common.show(rows, as_json, f"none of {table} {window} is in quarantine")
+    terminal.show(rows, as_json, f"none of {table} {window} is in quarantine")
 
 
 @quarantine_app.command("release")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.atomic_write import write_atomically
@@ -30,7 +30,7 @@ def check_rehearse(
     at_least: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="The share of faulty copies that must be seen; else the code is 8.")
     ] = 0.0,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Put faults of known kinds and sizes into copies of accepted windows, and count which of them the gate sees.
 
@@ -46,7 +46,7 @@ def check_rehearse(
     from lakehouse_assets.storage.session import build_session
 
     request, settings = RehearsalRequest(windows, clean, columns, seed, tuple(fault or ())), Settings.from_environment()
-    with common.stop_own_spark(), common.err.status(f"rehearsing {escape(table)}") as status:
+    with common.stop_own_spark(), terminal.err.status(f"rehearsing {escape(table)}") as status:
         run = Run(settings, spec, lambda: build_session(settings), "rehearsal")
         result = rehearse(run, request, lambda text: status.update(escape(f"{table}: {text}")))
     _show(result, page, as_json)
@@ -62,15 +62,15 @@ def _show(result: Any, page: Path | None, as_json: bool) -> None:
     if page:
         write_atomically(page, report.rehearsal_page(result, datetime.now(UTC)).encode("utf-8", "backslashreplace"))
     if as_json:
-        common.show_json(report.as_dict(result))
+        terminal.show_json(report.as_dict(result))
         return
-    common.show(report.fault_rows(result), empty="no fault changed any row")
+    terminal.show(report.fault_rows(result), empty="no fault changed any row")
     for rows in (report.unseen_rows(result), report.remedy_rows(result)):
         if rows:
-            common.out.print()
-            common.show(rows)
-    common.out.print()
+            terminal.out.print()
+            terminal.show(rows)
+    terminal.out.print()
     lines = [report.describe_rehearsal(result), report.describe_clean(result.clean)]
     lines += [f"{name} has no fault: {why}" for name, why in result.left_out.items()]
     lines += [f"page: {page}"] if page else []
-    common.show_lines(map(escape, lines))
+    terminal.show_lines(map(escape, lines))

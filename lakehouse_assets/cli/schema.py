@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, err, find_table, out, run_operation, select_tables, show
+from lakehouse_assets.cli.common import find_table, run_operation, select_tables
+from lakehouse_assets.cli.terminal import AsJson, err, out, show
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lakehouse_assets.cli.common import out
+from lakehouse_assets.cli.terminal import out
 from lakehouse_assets.errors import EnvironmentMissing
 
 SECONDS = 30.0  # between two looks at the log

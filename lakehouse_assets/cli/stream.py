@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import RefusedError, RunFailedError, SourceError
 from lakehouse_assets.settings import Settings
 
@@ -48,7 +48,7 @@ def stream(
             load=lambda: common.load_all_tables().tables,
             is_served=lambda spec: spec.extraction.stream is not None and (not tables or spec.name in names),
             available_now=available_now,
-            say=lambda line: common.show_lines([line]),
+            say=lambda line: terminal.show_lines([line]),
         )
         _log_to_terminal()
         with _ending_by_signal(service.stopping):
@@ -106,8 +106,8 @@ def _rewrite_gold(settings: Settings, instance: Any, names: list[str]) -> None:
     definitions = common.definitions_of(settings)
     datasets = common.project_datasets(settings)
     report = ForegroundRun(definitions, instance, settings, tables, lambda _: False, lineage=datasets).run()
-    common.show_lines(f"{name}: rewritten" for name in report.gold)
-    common.err_lines(f"warning: {warning}" for warning in report.warnings)
+    terminal.show_lines(f"{name}: rewritten" for name in report.gold)
+    terminal.err_lines(f"warning: {warning}" for warning in report.warnings)
 
 
 def _log_to_terminal() -> None:

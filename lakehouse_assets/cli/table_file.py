@@ -6,7 +6,8 @@ Belongs here: the file that `init` and `contract import` write. Does not: its te
 from collections.abc import Sequence
 from pathlib import Path
 
-from lakehouse_assets.cli.common import out, tables_folder
+from lakehouse_assets.cli.common import tables_folder
+from lakehouse_assets.cli.terminal import out
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.settings import Settings
 

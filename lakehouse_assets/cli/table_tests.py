@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import Settings
 
@@ -18,7 +18,7 @@ NO_TESTS = "there are no tests; write them into tests.yaml beside a table's defs
 
 def run_tests(
     tables: Annotated[list[str] | None, typer.Argument(help="Only these tables' tests.", metavar="[TABLE]...")] = None,
-    as_json: common.AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Run the tests beside the tables (tests.yaml): given rows through the gate and gold's SQL. Reads no lake, writes nothing.
 
@@ -33,11 +33,12 @@ def run_tests(
     if lacking := [name for name in names if name not in {each.spec.name for each in declared}]:
         raise RefusedError(f"{', '.join(lacking)}: {NO_TESTS}")
     if not declared:
-        common.show([], as_json, NO_TESTS)
+        terminal.show([], as_json, NO_TESTS)
         return
     rows: list[dict[str, Any]] = []
-    with common.stop_own_spark(), common.err.status("starting Spark") as status:
-        from lakehouse_assets.storage.session import FAST_COMPILER, build_session
+    with common.stop_own_spark(), terminal.err.status("starting Spark") as status:
+        from lakehouse_assets.storage.java import FAST_COMPILER
+        from lakehouse_assets.storage.session import build_session
 
         spark = build_session(Settings.from_environment(), "lakehouse test", FAST_COMPILER)
         for each in declared:
@@ -50,10 +51,10 @@ def run_tests(
                     "seconds": round(time.monotonic() - began, 1), "at": each.location, "differences": differences,
                 }
             )  # fmt: skip
-    common.show(rows if as_json else [{name: row[name] for name in list(row)[:4]} for row in rows], as_json)
+    terminal.show(rows if as_json else [{name: row[name] for name in list(row)[:4]} for row in rows], as_json)
     failed = [row for row in rows if row["differences"]]
     if not as_json:
-        common.show_lines(
+        terminal.show_lines(
             line for row in failed for line in (f"{row['at']}: {row['test']}", *(f"  {d}" for d in row["differences"]))
         )
     if failed:

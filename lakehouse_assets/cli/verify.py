@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import AsJson, OneTable, author, err, open_dagster, out, select_tables, show, stop_own_spark
+from lakehouse_assets.cli.common import OneTable, author, open_dagster, select_tables, stop_own_spark
+from lakehouse_assets.cli.terminal import AsJson, err, out, show
 from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.settings import Settings
 

@@ -51,6 +51,9 @@ def declared_type(text: str) -> str:
     return spark_types.sql_type(kind)
 
 
+DeclaredType = Annotated[str, AfterValidator(declared_type)]
+
+
 class Column(StrictModel):
     """A value that cannot be cast quarantines its row, with the reason `cast_<column>`. It never becomes NULL silently.
 
@@ -58,7 +61,7 @@ class Column(StrictModel):
     `extraction_seq` are refused; use `from` for such a source column.
     """
 
-    type: str
+    type: DeclaredType
     """`string boolean tinyint smallint int bigint float double date timestamp timestamp_ntz binary` or `decimal(p,s)`. `integer
     long short byte bool real` are other names. `struct<a: int, …>`, `array<…>` and `map<string, …>` of these are read from JSON
     text, and cannot be keys."""
@@ -77,11 +80,6 @@ class Column(StrictModel):
     """Masks the values in reasons, samples, errors, logs, listings, metadata and alerts. The same holds for other columns
     `from` the same source column ([what is masked where](tables.md#personal-data)). Refused in drift features and in gold's
     grain. Bronze, silver and quarantine still have the values."""
-
-    @field_validator("type")
-    @classmethod
-    def _known_type(cls, value: str) -> str:
-        return declared_type(value)
 
     @field_validator("expr")
     @classmethod

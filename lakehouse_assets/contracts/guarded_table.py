@@ -147,11 +147,6 @@ class GuardSpec(FrameRules):
         return self.format == "iceberg" and self.table is not None
 
     @property
-    def shown_table(self) -> str:
-        """The table as its author wrote it."""
-        return self.table or self.path
-
-    @property
     def gold(self) -> tuple[GoldSpec, ...]:
         """None: a guard has no gold tables."""
         return ()

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
-from lakehouse_assets.contracts.columns import Column, declared_type, unfit_name
+from lakehouse_assets.contracts.columns import Column, DeclaredType, unfit_name
 from lakehouse_assets.contracts.spark_types import NESTED, SparkType, Struct, parse_type
 
 MOST_CLUSTERED = 4  # of Delta
@@ -24,16 +24,11 @@ INEXACT = ("float", "double")  # 0.0 and -0.0 are equal, and two texts
 class DerivedColumn(StrictModel):
     """A column of silver that is computed from the row as silver has it."""
 
-    type: str
+    type: DeclaredType
     """Its type, as of `columns`."""
     expr: str
     """SQL over the declared columns: `"to_date(time_hour)"`. What it stops at, what is no value of the type, and an empty text
     are NULL."""
-
-    @field_validator("type")
-    @classmethod
-    def _known_type(cls, value: str) -> str:
-        return declared_type(value)
 
     @field_validator("expr")
     @classmethod

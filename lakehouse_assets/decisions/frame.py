@@ -26,10 +26,10 @@ def batch_start(rules: FrameRules, at: datetime) -> datetime:
     return at if rules.cadence is None else window_start(at, rules.cadence)
 
 
-def frame_context(rules: FrameRules, start: datetime, view: str = "batch") -> CheckContext:
+def frame_context(rules: FrameRules, start: datetime) -> CheckContext:
     """Return the context of the frame's checks. Without a `cadence`, its window is a moment."""
     end = next_start(start, rules.cadence) if rules.cadence else start
-    return CheckContext(rules.key, literal(start), literal(end), view, rules.last_modified)
+    return CheckContext(rules.key, literal(start), literal(end), "batch", rules.last_modified)
 
 
 def judge_rows(

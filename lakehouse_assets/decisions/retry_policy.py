@@ -21,6 +21,8 @@ MAX_SINGLE_GAPS, MAX_BRIDGE = 4, 24
 EQUAL_FAILURES = 4
 # After this many single windows with equal errors in a row, the source is down: before any window has succeeded, and after.
 LIMIT_BEFORE_SUCCESS, LIMIT_AFTER_SUCCESS = 8, 64
+# A stream whose source failed is tried again after the first of these, then twice as long each time, up to the last.
+FIRST_STREAM_DELAY, LONGEST_STREAM_DELAY = timedelta(seconds=1), timedelta(seconds=60)
 # Gold that failed runs again at these times.
 GOLD_RETRY_CRON = "0 */6 * * *"
 
@@ -32,3 +34,12 @@ def retry_delay(failures: int) -> timedelta:
     ['0:10:00', '0:30:00', '13:30:00', '1 day, 0:00:00']
     """
     return min(FIRST_DELAY * GROWTH ** min(failures - 1, 20), LONGEST_DELAY)
+
+
+def stream_retry_delay(failures: int) -> timedelta:
+    """Return how long after the last of so many failures a stream is tried again.
+
+    >>> [stream_retry_delay(n).seconds for n in (1, 2, 3, 7, 1000)]
+    [1, 2, 4, 60, 60]
+    """
+    return min(FIRST_STREAM_DELAY * 2 ** min(failures - 1, 20), LONGEST_STREAM_DELAY)

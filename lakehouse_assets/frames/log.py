@@ -1,6 +1,6 @@
 """The log of a gate: a folder with the decisions on frames and the profiles of accepted ones, as a lake has them.
 
-Belongs here: reading what is known, by the lake's own logs. Does not: their rows (storage/logs, storage/baseline).
+Belongs here: reading what is known, by the lake's own logs. Does not: their rows (storage/log_rows, storage/baseline).
 """
 
 import tempfile

@@ -24,7 +24,7 @@ from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.log_compaction import FEW_FILES, LARGE_BYTES, Compacted, compact_log, compact_table
-from lakehouse_assets.storage.logs import DECISIONS, EXTRACTIONS
+from lakehouse_assets.storage.log_rows import DECISIONS, EXTRACTIONS
 from lakehouse_assets.storage.source_positions import POSITIONS
 
 LAYERS = ("bronze", "silver", "quarantine")

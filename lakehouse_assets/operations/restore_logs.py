@@ -21,7 +21,7 @@ from lakehouse_assets.errors import EvidenceError
 from lakehouse_assets.operations.restore_extractions import ALL, read_fingerprints, restore_extractions, restore_positions
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import commit_metadata, delta, logs
+from lakehouse_assets.storage import commit_metadata, delta, log_rows, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.evidence import OUR_STEPS, measure_evidence
 from lakehouse_assets.storage.leases import guards
@@ -147,7 +147,8 @@ def _lost(settings: Settings, log: str, table: str) -> list[str]:
         return []  # the extractions contain those of every window that was read
     files = TableFiles(settings.path("ops", log), table)
     decision_files = TableFiles(settings.path("ops", "decisions"), table)
-    in_files = logs.decisions_from_rows(decision_files.entries(logs.DECISIONS.schema, table, {"checks", "drift", "profiles"}))
+    rows_in_files = decision_files.entries(log_rows.DECISIONS.schema, table, {"checks", "drift", "profiles"})
+    in_files = log_rows.decisions_from_rows(rows_in_files)
     decisions = [*in_files, *_read_commits(settings, table).decisions.values()]
     if log == "decisions":
         last = max((row.get("max.number") or 0 for row in files.absent), default=0)
@@ -156,7 +157,7 @@ def _lost(settings: Settings, log: str, table: str) -> list[str]:
     bronze = TableFiles(settings.path("bronze", table))
     if bronze.state.unreadable or bronze.absent:
         return [f"{table}: bronze is damaged as well"]
-    recorded = {r.batch for r in logs.extractions_from_rows(files.entries(logs.EXTRACTIONS.schema, table))}
+    recorded = {r.batch for r in log_rows.extractions_from_rows(files.entries(log_rows.EXTRACTIONS.schema, table))}
     required = {batch for batch, (rows, _) in bronze.extractions().items() if rows} | {d.batch for d in decisions}
     missing = sorted(batch for batch in required - recorded - read_fingerprints(bronze).keys() if batch[0] is not None)
     text = f"{table}: no commit of bronze keeps the fingerprint of"
@@ -200,7 +201,7 @@ def _restore_decisions(run: Run) -> int:
     executed = find_executed(candidates, every, committed.applied, snapshot=run.spec.extraction.mode == "snapshot")
     if not missing and not executed:
         return 0
-    marks = [logs.mark_row(d, *committed.applied.get(d.decision_id, (None, d.decided_at))) for d in executed]
+    marks = [log_rows.mark_row(d, *committed.applied.get(d.decision_id, (None, d.decided_at))) for d in executed]
     if committed.last is not None:
         earlier = [mark for mark in (read_last_mark(run.settings, run.table), find_last_mark(marks)) if mark]
         marks.append(version_row(run.table, run.run_id, run.clock(), committed.last[0], None, earlier))

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import delta, log_rows
 from lakehouse_assets.storage.arrow_rows import rows_of
 from lakehouse_assets.storage.log_table import LogTable
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EVENTS = frozenset({"decided", "superseded", "applied", "checked", "rebuilt"})
 EVIDENCE = ("checks", "drift")
-LIGHT = [name for name in logs.DECISIONS.schema.names if name not in (*EVIDENCE, "profiles")]
+LIGHT = [name for name in log_rows.DECISIONS.schema.names if name not in (*EVIDENCE, "profiles")]
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -40,7 +40,7 @@ class LogSnapshot:
     """One version of both logs: a run that writes meanwhile changes nothing of what is read."""
 
     def __init__(self, settings: Settings) -> None:
-        self._logs = {log.name: _open(settings, log) for log in (logs.DECISIONS, logs.EXTRACTIONS)}
+        self._logs = {log.name: _open(settings, log) for log in (log_rows.DECISIONS, log_rows.EXTRACTIONS)}
 
     def fingerprints(self) -> dict[str, str]:
         """Return for each table a text that changes with its rows: from the logs' file lists alone."""
@@ -55,9 +55,9 @@ class LogSnapshot:
         rows = self._rows("decisions", LIGHT, field("table") == table)
         unknown = Counter(row["event"] for row in rows if row["event"] not in EVENTS)
         decided, unread = _each_readable([row for row in rows if row["event"] in EVENTS])
-        records = self._rows("extractions", logs.EXTRACTIONS.schema.names, field("table") == table)
+        records = self._rows("extractions", log_rows.EXTRACTIONS.schema.names, field("table") == table)
         try:
-            extractions, lost = logs.extractions_from_rows(records), 0
+            extractions, lost = log_rows.extractions_from_rows(records), 0
         except UNREADABLE:
             extractions, lost = [], len(records)
         notes = [
@@ -114,7 +114,7 @@ def _open(settings: Settings, log: LogTable) -> "tuple[Dataset, list[tuple[str, 
 def _each_readable(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Decision], int]:
     """Return the decisions that can be read, and the number of the others."""
     try:
-        return logs.decisions_from_rows(rows), 0
+        return log_rows.decisions_from_rows(rows), 0
     except UNREADABLE:
         pass
     marks = [row for row in rows if row["event"] not in ("decided", "superseded")]
@@ -122,14 +122,14 @@ def _each_readable(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Decision], i
     for row in rows:
         if row["event"] in ("decided", "superseded"):
             try:
-                logs.decisions_from_rows([row])
+                log_rows.decisions_from_rows([row])
                 readable.append(row)
             except UNREADABLE:
                 unread += 1
     try:
-        return logs.decisions_from_rows([*readable, *marks]), unread
+        return log_rows.decisions_from_rows([*readable, *marks]), unread
     except UNREADABLE:
-        return logs.decisions_from_rows([*readable, *(row for row in marks if row["event"] == "applied")]), unread
+        return log_rows.decisions_from_rows([*readable, *(row for row in marks if row["event"] == "applied")]), unread
 
 
 def _parsed(text: str | None, default: Any) -> Any:

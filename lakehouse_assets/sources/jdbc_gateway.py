@@ -17,7 +17,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.storage.session import require_java
+from lakehouse_assets.storage.java import require_java
 
 OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 SECONDS = 10
@@ -88,7 +88,7 @@ class Gateway:
     def __init__(self, jars: Sequence[Path]) -> None:
         require_java()
         [py4j_jar] = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-        home = os.environ.get("JAVA_HOME")  # the launcher's own variable, as in storage/session
+        home = os.environ.get("JAVA_HOME")  # the launcher's own variable, as in storage/java
         started: Any = launch_gateway(
             jarpath=str(py4j_jar),
             classpath=os.pathsep.join(map(str, jars)),

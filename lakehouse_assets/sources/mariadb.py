@@ -14,7 +14,7 @@ from lakehouse_assets.sources.database import Described
 from lakehouse_assets.sources.driver_database import DriverDatabase
 from lakehouse_assets.sources.jdbc_address import Address, parse_address
 from lakehouse_assets.sources.jdbc_intervals import Spans
-from lakehouse_assets.storage.session import JARS_FOR_JDBC
+from lakehouse_assets.storage.jars import JARS_FOR_JDBC
 
 SCHEMES = ("mariadb", "mysql")
 EPOCH = "1970-01-01 00:00:00"

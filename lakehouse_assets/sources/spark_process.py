@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.session import build_session, require_java
+from lakehouse_assets.storage.java import require_java
+from lakehouse_assets.storage.session import build_session
 
 ANSWER = "lakehouse answers "
 # More than the limit, so that the one who asked can say why.

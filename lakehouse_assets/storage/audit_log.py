@@ -41,10 +41,10 @@ def append_audit(settings: Settings, record: AuditRecord) -> None:
     AUDITS.append(settings, [row])
 
 
-def read_audits(settings: Settings, table: str | None = None) -> list[AuditRecord]:
+def read_audits(settings: Settings) -> list[AuditRecord]:
     """Return every audit, oldest first. Raises EvidenceError if data files of the log are missing or damaged."""
     try:
-        rows = AUDITS.read(settings, filters=[("table", "=", table)] if table else [])
+        rows = AUDITS.read(settings)
     except (OSError, ArrowException):
         path = AUDITS.path(settings)
         if not (absent := TableFiles(path).absent):

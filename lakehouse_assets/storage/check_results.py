@@ -12,7 +12,7 @@ from pyarrow import ArrowException
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import delta, log_rows, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.folded_log import Rows, read_folded
 from lakehouse_assets.storage.log_table import LogTable, log_schema
@@ -60,7 +60,7 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
 def find_lagging_tables(settings: Settings) -> list[str]:
     """Return tables with an applied decision whose checks are not projected yet. Takes no lock."""
     lagging = []
-    for table in logs.DECISIONS.tables(settings):
+    for table in log_rows.DECISIONS.tables(settings):
         missing = _missing(settings, table)
         if any(decision.checks for decision in logs.with_evidence(settings, table, missing, ["checks"])):
             lagging.append(table)

@@ -18,7 +18,8 @@ from lakehouse_assets.storage import commit_metadata
 from lakehouse_assets.storage.baseline import BaselineEvent, baseline_events
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.leases import FENCE
-from lakehouse_assets.storage.logs import DECISIONS, view_decisions, view_extractions
+from lakehouse_assets.storage.log_rows import DECISIONS
+from lakehouse_assets.storage.logs import view_decisions, view_extractions
 from lakehouse_assets.storage.source_positions import measure_positions
 from lakehouse_assets.storage.version_marks import Mark, abandoned_decisions, find_last_mark, read_last_mark
 

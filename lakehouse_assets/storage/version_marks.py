@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.commit_metadata import decode_step
-from lakehouse_assets.storage.logs import DECISIONS, entry, view_decisions
+from lakehouse_assets.storage.log_rows import DECISIONS, entry
+from lakehouse_assets.storage.logs import view_decisions
 
 REBUILT = "rebuilt"
 ABANDONED = "given_up"

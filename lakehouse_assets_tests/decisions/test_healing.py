@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, due_ranges, plan_ranges, window_statuses
-from lakehouse_assets.decisions.retry_policy import retry_delay
+from lakehouse_assets.decisions.retry_policy import retry_delay, stream_retry_delay
 from lakehouse_assets.reports.healing_status import describe_next_step, status_rows
 from lakehouse_assets_tests.support import window
 
@@ -100,6 +100,10 @@ def test_the_delay_grows_and_ends_at_a_day():
     delays = [retry_delay(n) for n in range(1, 12)]
     assert delays == sorted(delays)
     assert (delays[0], delays[-1]) == (timedelta(minutes=10), timedelta(days=1))
+
+
+def test_a_stream_is_tried_each_minute_in_the_end_however_often_it_failed():
+    assert [stream_retry_delay(n).seconds for n in (1, 2, 3, 6, 7, 48, 10_000)] == [1, 2, 4, 32, 60, 60, 60]
 
 
 def test_contiguous_windows_share_a_row_and_quarantined_ones_have_their_own():

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.settings import Connection
 from lakehouse_assets.sources.jdbc_gateway import Gateway, Session
-from lakehouse_assets.storage.session import JARS, JARS_FOR_JDBC
+from lakehouse_assets.storage.jars import JARS, JARS_FOR_JDBC
 from lakehouse_assets_tests.e2e.servers import fetched_jars, free_port, process, wait_for
 
 H2 = "com.h2database:h2:2.4.240"

@@ -26,7 +26,7 @@ import pytest
 from pydantic import SecretStr
 
 from lakehouse_assets.settings import Connection
-from lakehouse_assets.storage.session import JARS
+from lakehouse_assets.storage.jars import JARS
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.1.2"

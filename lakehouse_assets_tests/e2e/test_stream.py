@@ -14,8 +14,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from lakehouse_assets.contracts.windows import calendar, window_start
+from lakehouse_assets.decisions.retry_policy import FIRST_STREAM_DELAY
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.orchestration.streams.table_stream import FIRST_RETRY, POLL, TableStream
+from lakehouse_assets.orchestration.streams.table_stream import POLL, TableStream
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.stream import unfinished_windows
@@ -144,7 +145,7 @@ def test_an_error_is_tried_again_later_and_what_is_on_record_first(spark, broker
     assert stream.take_turn(lambda *_: good, clock.now) == {}
     with pytest.raises(OSError, match="away"):
         stream.take_turn(lambda *_: bad, clock.now)
-    assert (stream.failures, stream.is_complete, stream.due_at) == (1, False, bad.clock() + FIRST_RETRY)
+    assert (stream.failures, stream.is_complete, stream.due_at) == (1, False, bad.clock() + FIRST_STREAM_DELAY)
     send(broker, topic, [reading(4, 2.5)])
     [window] = stream.take_turn(lambda *_: good, stream.due_at)
     assert (stream.failures, stream.windows) == (0, 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.storage.session import JARS
+from lakehouse_assets.storage.jars import JARS
 from lakehouse_assets_tests.e2e.servers import SPARK_CLASS, free_port, process, wait_for
 from lakehouse_assets_tests.support import FAST_COMPILER, PROJECT_ROOT, rows_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.storage.session import JARS
+from lakehouse_assets.storage.jars import JARS
 from lakehouse_assets_tests.support import FAST_COMPILER, PROJECT_ROOT, rows_of
 
 PAGE = (PROJECT_ROOT / "docs" / "frames.md").read_text(encoding="utf-8")

@@ -60,7 +60,9 @@ def guard_run(spark: Any, settings: Settings, guard: GuardSpec, step: Callable[[
     """A run with a clock that ticks by itself and an id of its own."""
     number = next(_runs)
     at = datetime(2030, 1, 1, 0, 0, 0, number, tzinfo=UTC)
-    return GuardRun(settings, guard, lambda: spark, f"guard-{number:04d}", lambda: at, step, guard.shown_table, guard=guard)
+    return GuardRun(
+        settings, guard, lambda: spark, f"guard-{number:04d}", lambda: at, step, guard.table or guard.path, guard=guard
+    )
 
 
 def judge(spark: Any, settings: Settings, guard: GuardSpec) -> JudgedVersions:

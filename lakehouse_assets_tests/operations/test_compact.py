@@ -11,7 +11,7 @@ from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.operations import maintain
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.pipeline.evidence import findings_of
-from lakehouse_assets.storage import delta, log_compaction, logs
+from lakehouse_assets.storage import delta, log_compaction, log_rows, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver
 
@@ -61,5 +61,5 @@ def test_windows_that_share_files(spark, settings, monkeypatch):
 
 @pytest.mark.parametrize("table", ["decisions", "nothing"])
 def test_a_log_with_few_files_is_left_as_it_is(settings, table):
-    assert log_compaction.compact_log(settings, logs.DECISIONS, table) is None
+    assert log_compaction.compact_log(settings, log_rows.DECISIONS, table) is None
     assert log_compaction.compact_table(settings, settings.path("baseline", table)) is None

@@ -16,7 +16,7 @@ from lakehouse_assets.errors import DiskError
 from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
 from lakehouse_assets.pipeline import evidence
 from lakehouse_assets.pipeline.evidence import findings_of
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import delta, log_rows
 from lakehouse_assets.storage.baseline import write_profiles
 from lakehouse_assets_tests.support import readings, rows_of, runner
 
@@ -76,7 +76,7 @@ def test_a_copy_that_cannot_be_written_is_compared_all_the_same(settings, monkey
     (finding,) = findings_of(settings, SPEC)
     assert finding.kind == "lost"
     with pytest.raises(DiskError, match="Read-only file system"):
-        logs.DECISIONS.append(settings, [])
+        log_rows.DECISIONS.append(settings, [])
     assert not Path(settings.root).exists()
 
 

@@ -11,7 +11,7 @@ from http.server import ThreadingHTTPServer
 import dagster as dg
 import pytest
 
-from lakehouse_assets.cli import common, quality_pages
+from lakehouse_assets.cli import quality_pages, terminal
 from lakehouse_assets.cli.serving import PageHandler
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.orchestration.quality_pages import check_link, pages_sensor, window_link
@@ -65,7 +65,7 @@ def test_the_command_makes_the_pages_and_counts_them(settings, monkeypatch, caps
     quality_pages.pages(folder=settings.dagster_home / "elsewhere", as_json=True, windows=10)
     assert '"refreshed": 1' in capsys.readouterr().out
     assert (settings.dagster_home / "elsewhere" / "index.html").is_file() and not settings.site.exists()
-    assert common.out is not None
+    assert terminal.out is not None
 
 
 def test_the_server_gives_pages_and_neither_folders_nor_its_own_files(settings, monkeypatch):

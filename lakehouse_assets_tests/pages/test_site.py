@@ -13,7 +13,7 @@ from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedErro
 from lakehouse_assets.pages.folder import locked
 from lakehouse_assets.pages.names import check_path, slug, table_path
 from lakehouse_assets.pages.site import make_site
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import log_rows, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.logbook import outcome
 from lakehouse_assets_tests.pages.lake import (
@@ -188,9 +188,9 @@ def test_without_a_lake_the_error_names_it_and_an_empty_lake_has_a_page(settings
 
 def test_a_log_of_a_newer_version_is_shown_as_far_as_it_can_be_read(settings):
     write(settings, [passed(1), passed(2, verdict="embargoed")])
-    strange = logs.decision_row(passed(3)) | {"inputs": "[]"}
-    event = logs.entry("readings", "archived", decision_id="x", number=4)
-    logs.DECISIONS.append(settings, [strange, event])
+    strange = log_rows.decision_row(passed(3)) | {"inputs": "[]"}
+    event = log_rows.entry("readings", "archived", decision_id="x", number=4)
+    log_rows.DECISIONS.append(settings, [strange, event])
     make(settings)
     table = page(settings, table_path("readings"))
     assert "1 log entries of the kind &#39;archived&#39;" in table and "1 decisions could not be read" in table

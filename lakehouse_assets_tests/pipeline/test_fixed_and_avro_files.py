@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.storage.session import JARS_FOR_AVRO
+from lakehouse_assets.storage.jars import JARS_FOR_AVRO
 from lakehouse_assets_tests.sources.test_avro import write
 from lakehouse_assets_tests.support import heal, readings, rows_of
 

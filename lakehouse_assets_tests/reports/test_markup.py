@@ -12,8 +12,9 @@ from html.parser import HTMLParser
 import pytest
 
 from lakehouse_assets import cli
-from lakehouse_assets.cli import common
+from lakehouse_assets.cli import terminal
 from lakehouse_assets.contracts.decision import Reason
+from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.events.alerts import format_message
 from lakehouse_assets.orchestration.assets.metadata import decision_metadata, samples_markdown
 from lakehouse_assets.reports.audit_site import DriftedWindow, TableContext, build_site, page_path
@@ -84,20 +85,20 @@ def test_dagster_shows_decisions_as_inert_text(text):
 def test_a_terminal_gets_the_text_and_no_command(text, capsys, monkeypatch):
     files = {"out": io.StringIO(), "err": io.StringIO()}
     for name, console in files.items():
-        fresh = common.SafeConsole(file=console, width=400, emoji=False, force_terminal=False)
-        monkeypatch.setattr(common, name, fresh)
-    common.show([{text: text, "b": 1}])
-    common.show([], False, text)
-    common.out.print(text)
+        fresh = terminal.SafeConsole(file=console, width=400, emoji=False, force_terminal=False)
+        monkeypatch.setattr(terminal, name, fresh)
+    terminal.show([{text: text, "b": 1}])
+    terminal.show([], False, text)
+    terminal.out.print(text)
     written = files["out"].getvalue()
     for line in escape_controls(text).splitlines():
         assert written.count(line.strip()) >= 4, written
     assert not CONTROLS.search(written)
-    common.show([{text: text}], as_json=True)
+    terminal.show([{text: text}], as_json=True)
     assert not CONTROLS.search(capsys.readouterr().out)
 
     def fails(**_: object) -> None:
-        raise common.RefusedError(text)
+        raise RefusedError(text)
 
     monkeypatch.setattr(cli, "app", fails)
     with pytest.raises(SystemExit):

@@ -19,7 +19,7 @@ from lakehouse_assets.sources import avro_files
 from lakehouse_assets.sources.avro_files import AvroHead, read_avro_rows
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets.storage.session import JARS_FOR_AVRO
+from lakehouse_assets.storage.jars import JARS_FOR_AVRO
 from lakehouse_assets.testing import verify_source
 from lakehouse_assets_tests.sources.source_files import day, land, rows
 

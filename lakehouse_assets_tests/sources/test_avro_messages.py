@@ -18,7 +18,7 @@ from lakehouse_assets.sources import avro_messages, schema_registry
 from lakehouse_assets.sources.avro_messages import parse_avro
 from lakehouse_assets.sources.kafka_client import spark_options
 from lakehouse_assets.sources.schema_registry import fetch_schemas
-from lakehouse_assets.storage.session import JARS_FOR_AVRO
+from lakehouse_assets.storage.jars import JARS_FOR_AVRO
 from lakehouse_assets_tests.sources.registry_server import binary, frame, number, optional, registry_server, text
 
 ID, STATE = {"name": "id", "type": "long"}, {"name": "state", "type": ["null", "string"]}

@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_assets.storage import session
+from lakehouse_assets.storage import java, session
 from lakehouse_assets_tests.support import FAST_COMPILER, PROJECT_ROOT
 
 COUNT = """
 import sys
 from pathlib import Path
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import session
+from lakehouse_assets.storage import java, session
 
-home, session.CLASSES = Path(sys.argv[1]), Path(sys.argv[2])
+home, java.CLASSES = Path(sys.argv[1]), Path(sys.argv[2])
 settings = Settings(root=str(home), landing=str(home), dagster_home=home, spark_master="local[1]")
-options = session.spark_properties(settings)[session.JAVA_OPTIONS]
-(home / "spark.conf").write_text(f"{session.JAVA_OPTIONS} {options} {sys.argv[3]}\\n")
+options = session.spark_properties(settings)[java.JAVA_OPTIONS]
+(home / "spark.conf").write_text(f"{java.JAVA_OPTIONS} {options} {sys.argv[3]}\\n")
 spark = session.build_session(settings.model_copy(update={"spark_conf": home / "spark.conf"}))
 print(spark.range(3).count())
-java = spark.sparkContext._gateway.proc
+process = spark.sparkContext._gateway.proc
 spark.stop()
-java.communicate()
+process.communicate()
 """
 
 
@@ -42,10 +42,10 @@ def counted(home: Path, archive: Path, options: str = "") -> str:
 
 def test_the_option_is_there_where_the_archive_is(settings, monkeypatch, tmp_path):
     archive = tmp_path / "classes.jsa"
-    monkeypatch.setattr(session, "CLASSES", archive)
-    assert "SharedArchiveFile" not in session.spark_properties(settings)[session.JAVA_OPTIONS]
+    monkeypatch.setattr(java, "CLASSES", archive)
+    assert "SharedArchiveFile" not in session.spark_properties(settings)[java.JAVA_OPTIONS]
     archive.write_bytes(b"")
-    assert f" -XX:SharedArchiveFile={archive} " in session.spark_properties(settings)[session.JAVA_OPTIONS]
+    assert f" -XX:SharedArchiveFile={archive} " in session.spark_properties(settings)[java.JAVA_OPTIONS]
 
 
 @pytest.mark.exhaustive(seconds=80)

@@ -12,7 +12,7 @@ from pyarrow import ArrowException
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, folded_log, log_compaction, logs
+from lakehouse_assets.storage import delta, folded_log, log_compaction, log_rows, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS, find_lagging_tables, project_check_results
 from lakehouse_assets_tests import logbook
 
@@ -23,14 +23,14 @@ TABLE = "readings"
 def fold_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows were folded anew, each time."""
     counts: list[int] = []
-    decode = logs.decisions_from_rows
+    decode = log_rows.decisions_from_rows
     monkeypatch.setattr(logs, "decisions_from_rows", lambda rows: (counts.append(len(rows)), decode(rows))[1])
     return counts
 
 
 def read_anew(settings: Settings) -> list:
-    columns = [name for name in logs.DECISIONS.schema.names if name not in {"profiles", "drift", "checks"}]
-    return logs.decisions_from_rows(logs.DECISIONS.read(settings, columns, [("table", "=", TABLE)]))
+    columns = [name for name in log_rows.DECISIONS.schema.names if name not in {"profiles", "drift", "checks"}]
+    return log_rows.decisions_from_rows(log_rows.DECISIONS.read(settings, columns, [("table", "=", TABLE)]))
 
 
 def supersede(number: int) -> list:
@@ -79,7 +79,7 @@ def test_only_new_rows_are_decoded(settings: Settings, fold_sizes: list[int]) ->
 def test_a_lost_file_is_noticed_and_one_that_is_back_is_read(settings: Settings, tmp_path: Path) -> None:
     logbook.write(settings, [logbook.decided(1)])
     assert len(logs.decisions(settings, TABLE)) == 1
-    file = next(Path(logs.DECISIONS.path(settings), f"table={TABLE}").glob("*.parquet"))
+    file = next(Path(log_rows.DECISIONS.path(settings), f"table={TABLE}").glob("*.parquet"))
     file.rename(tmp_path / file.name)
     for _ in range(2):
         with pytest.raises((OSError, ArrowException)):
@@ -94,11 +94,11 @@ def test_a_lost_file_is_noticed_and_one_that_is_back_is_read(settings: Settings,
 
 def test_an_older_copy_of_the_log_is_what_counts(settings: Settings, tmp_path: Path) -> None:
     logbook.write(settings, [logbook.decided(1)])
-    shutil.copytree(logs.DECISIONS.path(settings), tmp_path / "copy")
+    shutil.copytree(log_rows.DECISIONS.path(settings), tmp_path / "copy")
     logbook.write(settings, [logbook.decided(2)])
     assert len(logs.decisions(settings, TABLE)) == 2
-    shutil.rmtree(logs.DECISIONS.path(settings))
-    shutil.copytree(tmp_path / "copy", logs.DECISIONS.path(settings))
+    shutil.rmtree(log_rows.DECISIONS.path(settings))
+    shutil.copytree(tmp_path / "copy", log_rows.DECISIONS.path(settings))
     assert logs.decisions(settings, TABLE) == read_anew(settings)
     assert len(logs.decisions(settings, TABLE)) == 1
 
@@ -117,7 +117,7 @@ def test_a_compaction_changes_nothing(settings: Settings, monkeypatch: pytest.Mo
         logbook.write(settings, [logbook.decided(number)])
         project_check_results(settings, TABLE)
     before, full = logs.decisions(settings, TABLE), logs.decisions(settings, TABLE, evidence=True)
-    for log in (logs.DECISIONS, CHECK_RESULTS):
+    for log in (log_rows.DECISIONS, CHECK_RESULTS):
         compacted = log_compaction.compact_log(settings, log, TABLE)
         assert compacted is not None and compacted.files_before >= 4 and compacted.files_after == 1
         assert log_compaction.compact_log(settings, log, TABLE) is None
@@ -141,8 +141,8 @@ def test_extractions_equal_all_rows(settings: Settings) -> None:
 
     for window, seq, run_id in [(1, 1, "r"), (3, 1, "r"), (2, 1, "r"), (3, 2, "r"), (3, 2, "other"), (4, 1, "r")]:
         logs.record_extractions(settings, [record(window, seq, run_id)])
-        rows = logs.EXTRACTIONS.read(settings, logs.EXTRACTIONS.schema.names, [("table", "=", TABLE)])
-        assert logs.extractions(settings, TABLE) == logs.extractions_from_rows(rows)
+        rows = log_rows.EXTRACTIONS.read(settings, log_rows.EXTRACTIONS.schema.names, [("table", "=", TABLE)])
+        assert logs.extractions(settings, TABLE) == log_rows.extractions_from_rows(rows)
         last = logs.view_extractions(settings, TABLE, lambda fold: fold.last_at)
         assert last == max(row["extracted_at"] for row in rows)
     assert logs.view_extractions(settings, TABLE, lambda fold: set(fold.doubled)) == {(at + timedelta(days=3), 2)}

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.storage import foreign_iceberg, jar_names, session
+from lakehouse_assets.storage import foreign_iceberg
 from lakehouse_assets.storage.foreign_delta import ForeignTable
 from lakehouse_assets.storage.foreign_iceberg import IcebergTable
 
@@ -119,7 +119,6 @@ def test_the_types_of_columns():
         "int": "integer",
     }
     assert {name: foreign_iceberg._type(name) for name in names} == names
-    assert doctest.testmod(jar_names).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -167,26 +166,3 @@ def test_compressed_metadata_of_a_table_in_its_folder_is_read(tmp_path):
     file.with_name("v1.gz.metadata.json").write_bytes(gzip.compress(file.read_bytes()))
     file.unlink()
     assert table.log().newest == 1
-
-
-def test_jars_of_a_person_are_added_to_ours():
-    ours = "/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar,/jars/io.delta_delta-storage-4.4.0.jar"
-    theirs = "/opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar, /opt/delta-spark_4.1_2.13-4.4.1.jar"
-    assert jar_names.join_jars(ours, theirs) == [
-        "/jars/io.delta_delta-storage-4.4.0.jar",
-        "/opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
-        "/opt/delta-spark_4.1_2.13-4.4.1.jar",
-    ]
-    assert jar_names.join_jars("", "/opt/a-1.0.jar") == ["/opt/a-1.0.jar"]
-
-
-def test_a_session_has_a_persons_jars_beside_ours(settings, tmp_path, monkeypatch):
-    (tmp_path / "io.delta_delta-spark_4.1_2.13-4.4.0.jar").touch()
-    monkeypatch.setattr(session, "JARS", tmp_path)
-    conf = tmp_path / "spark.conf"
-    conf.write_text("spark.jars /opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar\n")
-    jars = session.spark_properties(settings.model_copy(update={"spark_conf": conf}))["spark.jars"].split(",")
-    assert (jars[0], jars[-1]) == (
-        str(tmp_path / "io.delta_delta-spark_4.1_2.13-4.4.0.jar"),
-        "/opt/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
-    )

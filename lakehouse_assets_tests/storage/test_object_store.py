@@ -12,7 +12,7 @@ import pytest
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, lock, session
+from lakehouse_assets.storage import delta, jars, lock, session
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.log_store import JAR
@@ -129,7 +129,7 @@ def test_keys_are_in_no_setting_and_no_property(monkeypatch, tmp_path):
     for name, value in LOCAL_SERVER.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "hadoop-aws.jar").touch()
-    monkeypatch.setattr(session, "JARS_FOR_S3", tmp_path)
+    monkeypatch.setattr(jars, "JARS_FOR_S3", tmp_path)
     settings = Settings.from_environment({**LOCAL_SERVER, "LAKEHOUSE_ROOT": "s3a://bucket/lake"})
     properties = session.spark_properties(settings)
     shown_text = repr(settings) + settings.model_dump_json() + repr(ObjectStore.from_environment()) + repr(properties)
@@ -142,7 +142,7 @@ def test_keys_are_in_no_setting_and_no_property(monkeypatch, tmp_path):
     [("s3a://bucket/lake", "JARS_FOR_S3"), ("gs://bucket/lake", "JARS_FOR_GCS"), (AZURE_LAKE, "JARS_FOR_AZURE")],
 )
 def test_without_the_jars_the_message_names_the_fix(monkeypatch, tmp_path, root, folder):
-    monkeypatch.setattr(session, folder, tmp_path / "none")
+    monkeypatch.setattr(jars, folder, tmp_path / "none")
     settings = Settings(root=root, landing=str(tmp_path), dagster_home=tmp_path)
     with pytest.raises(EnvironmentMissing, match=r"-m lakehouse_assets\.storage\.session|shaded\.jar to "):
         session.spark_properties(settings)

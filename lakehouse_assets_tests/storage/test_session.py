@@ -8,7 +8,7 @@ import os
 import pytest
 from pyspark import SparkContext
 
-from lakehouse_assets.storage import session
+from lakehouse_assets.storage import jars, session
 
 FILE_SYSTEM = "spark.hadoop.fs.file.impl"
 
@@ -19,14 +19,14 @@ def before_java(monkeypatch, tmp_path):
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     (tmp_path / "local.jar").touch()
-    monkeypatch.setattr(session, "JARS_FOR_LOCAL", tmp_path)
+    monkeypatch.setattr(jars, "JARS_FOR_LOCAL", tmp_path)
 
 
 @pytest.mark.usefixtures("before_java")
 def test_local_files_are_created_without_child_processes(settings, tmp_path):
     properties = session.spark_properties(settings)
     assert properties[session.CLASS_PATH] == str(tmp_path / "local.jar")
-    assert properties[FILE_SYSTEM] == session.LOCAL_FILE_SYSTEM
+    assert properties[FILE_SYSTEM] == jars.LOCAL_FILE_SYSTEM
 
 
 @pytest.mark.usefixtures("before_java")
@@ -39,7 +39,7 @@ def test_but_not_where_java_would_not_know_the_class(settings, monkeypatch, tmp_
         conf.write_text(f"{session.CLASS_PATH} /their.jar\n")
         settings = settings.model_copy(update={"spark_conf": conf})
     elif why == "no jar":
-        monkeypatch.setattr(session, "JARS_FOR_LOCAL", tmp_path / "none")
+        monkeypatch.setattr(jars, "JARS_FOR_LOCAL", tmp_path / "none")
     elif why == "java of others":
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     else:
@@ -49,9 +49,9 @@ def test_but_not_where_java_would_not_know_the_class(settings, monkeypatch, tmp_
 
 def test_the_tests_themselves_run_on_it(spark, tmp_path):
     """Files and folders have the permissions that the mask asks for, links to files are read whole."""
-    if not list(session.JARS_FOR_LOCAL.glob("*.jar")):
+    if not list(jars.JARS_FOR_LOCAL.glob("*.jar")):
         pytest.fail("the environment has no jar of the local file system: run scripts/setup.sh")
-    assert spark.sparkContext.getConf().get(FILE_SYSTEM) == session.LOCAL_FILE_SYSTEM
+    assert spark.sparkContext.getConf().get(FILE_SYSTEM) == jars.LOCAL_FILE_SYSTEM
     table_path = tmp_path / "t"
     spark.createDataFrame([("a", 1), ("b", 2)], "p string, v int").write.partitionBy("p").json(str(table_path))
     files = [path for path in table_path.rglob("*") if not path.name.startswith((".", "_"))]

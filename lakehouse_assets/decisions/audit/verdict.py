@@ -83,12 +83,12 @@ def _result(
     )  # fmt: skip
 
 
-def decide_verdict(results: Sequence[RuleResult], error: str | None = None, lost: Collection[Any] = ()) -> Verdict:
-    """Return the table's verdict. An exception or a critical failure stops it. An inconclusive rule, a rule that lost its
-    columns, and a table without any rule are warnings.
+def decide_verdict(results: Sequence[RuleResult], lost: Collection[Any] = ()) -> Verdict:
+    """Return the verdict of a table whose audit ended. A rule's exception or a critical failure stops it. An inconclusive rule,
+    a rule that lost its columns, and a table without any rule are warnings.
     """
     bad = [r for r in results if r.status == "fail"]
-    if error or any(r.status == "exception" for r in results) or any(r.severity == "critical" for r in bad):
+    if any(r.status == "exception" for r in results) or any(r.severity == "critical" for r in bad):
         return "stopped"
     left_open = [r for r in results if r.status == "inconclusive" and r.severity != "info"]
     if left_open or lost or not results or any(r.severity == "warning" for r in bad):

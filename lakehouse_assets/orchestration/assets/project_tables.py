@@ -16,14 +16,11 @@ from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.settings import Settings, template_variables
 
 
-def load_tables(folder: Path | None = None, asset_prefix: tuple[str, ...] = ()) -> list[WrittenTable]:
+def load_tables(folder: Path | None = None) -> list[WrittenTable]:
     """Return every table below a folder (default: the project's, with its prefix), by name. Raises ConfigError: one line per
     mistake, each with file, line and key. No module of the project is imported, except its extensions.
     """
-    if folder is None:
-        loaded = find_tables(Settings.from_environment())
-    else:
-        loaded = _read_folder(folder, asset_prefix, template_variables())
+    loaded = find_tables(Settings.from_environment()) if folder is None else _read_folder(folder, (), template_variables())
     if loaded.broken:
         raise ConfigError("\n".join(loaded.mistakes))
     return list(loaded.tables)

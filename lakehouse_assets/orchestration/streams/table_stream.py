@@ -14,6 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.retry_policy import stream_retry_delay
 from lakehouse_assets.operations.maintain import compact
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.stream import publish_next, publish_windows, refuse_other_source, unfinished_windows
@@ -24,7 +25,6 @@ from lakehouse_assets.storage.source_positions import read_positions
 
 # Between two looks at a source in which nothing has arrived.
 POLL = timedelta(seconds=0.5)
-FIRST_RETRY, LAST_RETRY = timedelta(seconds=1), timedelta(seconds=60)
 # Each window leaves small files in every table and log: they are merged after so many windows.
 COMPACT_EVERY = 200
 # Windows that a killed run left go through the gate together, at most so many at once.
@@ -77,7 +77,7 @@ class TableStream:
             published = self._take(run, now) if self.is_complete else self._finish(run)
         except Exception:
             self.is_complete, self.failures = False, self.failures + 1
-            self.due_at = run.clock() + min(FIRST_RETRY * 2 ** (self.failures - 1), LAST_RETRY)
+            self.due_at = run.clock() + stream_retry_delay(self.failures)
             self.feed.close()
             raise
         self.failures = 0

@@ -161,13 +161,6 @@ class WorkerFolder:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
-    def log_tail(self, lines: int = 20) -> str:
-        """Return the end of the worker's log."""
-        try:
-            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-        except OSError:
-            return ""
-
     def delete(self) -> None:
         """Delete the folder, of a worker that has ended or is about to."""
         shutil.rmtree(self.path, ignore_errors=True)

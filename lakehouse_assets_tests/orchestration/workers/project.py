@@ -116,7 +116,8 @@ class Project:
 
     def logs(self) -> str:
         """The ends of all workers' logs."""
-        return "\n".join(worker.log_tail() for worker in self.launcher.pool.workers())
+        logs = [worker.log for worker in self.launcher.pool.workers()]
+        return "\n".join(log.read_text(errors="replace")[-4000:] for log in logs if log.exists())
 
     def processes(self) -> list[int]:
         """The processes of the workers that live."""

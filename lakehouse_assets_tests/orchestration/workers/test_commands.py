@@ -187,7 +187,7 @@ def test_a_command_within_a_worker_goes_to_no_other(pool, tmp_path, monkeypatch)
     (tmp_path / "pyproject.toml").unlink()
     assert execute_elsewhere(["run"]) is None  # it reports that there is no project
     (worker,) = pool.workers()
-    assert "to the log" not in worker.log_tail()
+    assert "to the log" not in worker.log.read_text()
 
 
 def end_all(pool: WorkerPool) -> None:

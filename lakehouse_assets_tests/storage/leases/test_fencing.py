@@ -21,7 +21,7 @@ from deltalake.exceptions import CommitFailedError
 
 from lakehouse_assets import storage
 from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
-from lakehouse_assets.storage import delta, delta_writes, logs
+from lakehouse_assets.storage import delta, delta_writes, log_rows, logs
 from lakehouse_assets.storage.decision_claims import claim_numbers
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.leases.fencing import LOGS, fence, guard_location
@@ -248,7 +248,7 @@ def test_a_number_of_a_decision_is_claimed_once(leased, monkeypatch):
             logs.log_decisions(leased, [decided(1, "weather")])
         logs.log_decisions(leased, [decided(2, "weather")])
         # Both have read the log before either writes.
-        claimed = claim_numbers(leased, logs.DECISIONS, [decided(3, "weather")])
+        claimed = claim_numbers(leased, log_rows.DECISIONS, [decided(3, "weather")])
         logs.log_decisions(leased, [decided(3, "weather")])
         monkeypatch.setattr(logs, "claim_numbers", lambda *_: claimed)
         with pytest.raises(CommitFailedError, match="Concurrent transaction"):
@@ -262,15 +262,15 @@ def test_who_logs_a_number_that_the_next_holder_has_logged_learns_of_the_takeove
         logs.log_decisions(leased, [decided(1, "weather")])
     with taken_over_within(leased):
         claims = [Transaction(guards.application("weather"), take_over(leased))]
-        rows = pa.Table.from_pylist([logs.decision_row(decided(2, "weather"))], logs.DECISIONS.schema)
-        delta.append_arrow(rows, logs.DECISIONS.path(leased), partition_by=("table",), transactions=claims)
+        rows = pa.Table.from_pylist([log_rows.decision_row(decided(2, "weather"))], log_rows.DECISIONS.schema)
+        delta.append_arrow(rows, log_rows.DECISIONS.path(leased), partition_by=("table",), transactions=claims)
         logs.log_decisions(leased, [decided(2, "weather")])
 
 
 def test_a_decision_of_another_table_disturbs_no_claim(leased, monkeypatch):
     with table_lock(leased, "weather"), table_lock(leased, "flights"):
         logs.log_decisions(leased, [decided(1, "weather")])
-        claimed = claim_numbers(leased, logs.DECISIONS, [decided(2, "weather")])
+        claimed = claim_numbers(leased, log_rows.DECISIONS, [decided(2, "weather")])
         logs.log_decisions(leased, [decided(2, "flights")])
         monkeypatch.setattr(logs, "claim_numbers", lambda *_: claimed)
         logs.log_decisions(leased, [decided(2, "weather")])
