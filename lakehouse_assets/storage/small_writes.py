@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
+import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame
 
@@ -19,6 +20,8 @@ from lakehouse_assets.storage.opened_tables import open_to_change
 MOST_ROWS = 10_000
 # What `deltalake` does as Spark does. Constraints and generated columns are SQL, which each of them reads by its own rules.
 FEATURES = frozenset({"appendOnly", "invariants", "changeDataFeed"})
+# Decimals that a double has without rounding.
+EXACT_DIGITS = 15
 # The writer versions that stand for features: 3 has constraints, 4 generated columns, 5 other names in files.
 PLAIN_VERSION, NAMED_FEATURES = 2, 7
 
@@ -35,10 +38,25 @@ def write_few(
     fields = json.loads(table.schema().to_json())["fields"]
     if not _is_plain(table) or not _are_plain(fields) or not _leaves_columns(mode, frame.schema.jsonValue()["fields"], fields):
         return False
+    collected = frame.toArrow()
+    if not all(_has_true_bounds(column) for column in collected.columns):
+        return False
     properties = guards.commit_properties(path, user_metadata)
     options = ObjectStore.from_environment().options(path)
-    write_deltalake(table, frame.toArrow(), mode=mode, storage_options=options, commit_properties=properties)
+    write_deltalake(table, collected, mode=mode, storage_options=options, commit_properties=properties)
     return True
+
+
+def _has_true_bounds(column: pa.ChunkedArray) -> bool:
+    """Whether the least and largest value that `deltalake` notes are Spark's. It leaves NaN out, which Spark has as the largest
+    number, and rounds decimals: Spark would skip files that have the rows.
+    """
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return all(map(_has_true_bounds, column.flatten()))
+    if pa.types.is_decimal(kind):
+        return kind.precision <= EXACT_DIGITS
+    return not (pa.types.is_floating(kind) and any(column.is_nan().to_pylist()))
 
 
 def _is_plain(table: DeltaTable) -> bool:

@@ -13,12 +13,12 @@ from lakehouse_assets.storage import delta, delta_writes, small_writes
 from lakehouse_assets.storage.small_writes import write_few
 
 COLUMNS = (
-    "text string, n bigint, i int, s smallint, b byte, f float, d double, yes boolean, price decimal(20,4), day date,"
+    "text string, n bigint, i int, s smallint, b byte, f float, d double, yes boolean, price decimal(15,4), day date,"
     " at timestamp, raw binary, list array<struct<x:int,y:string>>, map map<string,array<double>>, st struct<a:struct<b:date>>"
 )
 AT = datetime(2024, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 ROWS = [
-    ("it's \U0001f600", 2**62, 1, 2, 3, 0.1, float("nan"), True, Decimal("12345678.1234"), date(1, 1, 1), AT, b"\x00\xff",
+    ("it's \U0001f600", 2**62, 1, 2, 3, 0.1, 2.5e300, True, Decimal("12345678.1234"), date(1, 1, 1), AT, b"\x00\xff",
      [{"x": None, "y": ""}], {"k": [1.5, None]}, {"a": {"b": date(9999, 12, 31)}}),
     (None,) * 15,
     ("", -1, 0, 0, 0, float("inf"), -0.0, False, Decimal("-0.0001"), date(2024, 2, 29), datetime(1700, 1, 1, tzinfo=UTC), b"",
@@ -87,6 +87,36 @@ def test_spark_writes_what_may_be_another_table_then(spark, tmp_path: Path) -> N
     before = {path: delta.version(path) for path in (plain, partitioned, constrained, varchar, mapped, vectors)}
     assert [name for name, (rows, path, count) in cases.items() if write_few(rows, path, count, "append", None)] == []
     assert {path: delta.version(path) for path in before} == before and not delta.exists(str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ("v double", float("nan")),
+        ("v float", float("nan")),
+        ("v struct<x:struct<y:double>>", {"x": {"y": float("nan")}}),
+        ("v decimal(20,4)", Decimal("1234567890123456.7891")),
+    ],
+)
+def test_spark_writes_values_whose_bounds_deltalake_notes_otherwise(spark, tmp_path: Path, schema, value) -> None:
+    frame, path = spark.createDataFrame([(None,), (value,)], schema), made(spark, tmp_path / "t", schema)
+    assert not write_few(frame, path, 2, "append", None)
+    assert write_few(frame.where("v IS NULL"), path, 1, "append", None) or "decimal" in schema
+
+
+def test_rows_are_found_by_the_bounds_of_their_files(spark, tmp_path: Path) -> None:
+    """As Spark's own: extremes, texts beyond what the log has of them, and moments between two milliseconds."""
+    schema, texts = "n bigint, d double, t string, at timestamp", ["\U0010ffff" * 40, "z" * 500, "", "a"]
+    rows = [(2**62 + n, [float("inf"), -float("inf"), -0.0, 1e-300][n], texts[n], AT) for n in range(4)]
+    path = made(spark, tmp_path / "t", schema)
+    for row in rows:
+        assert write_few(spark.createDataFrame([row], schema), path, 1, "append", None)
+    table = spark.read.format("delta").load(path)
+    for index, row in enumerate(rows):
+        for name, value in zip(["n", "d", "t", "at"], row, strict=True):
+            found = table.where(F.col(name) == F.lit(value)).collect()
+            assert row[0] in [each["n"] for each in found], (index, name)
+            assert table.where(F.col(name) >= F.lit(value)).where(F.col("n") == row[0]).count() == 1
 
 
 def test_an_append_keeps_comments_and_an_overwrite_with_others_is_sparks(spark, tmp_path: Path) -> None:
