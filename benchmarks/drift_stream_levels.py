@@ -4,8 +4,10 @@ Belongs here: scores of one number's shape, and three ways to reach such a level
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
+import typer
 from scipy.signal import lfilter
 from scipy.stats import norm
 
@@ -61,11 +63,11 @@ def find_threshold(past: Floats, level: float, p_value: Callable[[Floats, float]
     return high
 
 
-def simulate(name: str) -> list[float]:
+def simulate(name: str, history: int, seed: int) -> list[float]:
     """Clean windows beyond the level, as a multiple of it: Pareto tail, exponential tail, two windows in a row."""
-    rng, scene, hits = np.random.default_rng(3), SCENES[name], np.zeros(3)
+    rng, scene, hits = np.random.default_rng(seed), SCENES[name], np.zeros(3)
     for _ in range(BASELINES):
-        past = draw(rng, HISTORY, scene[0], scene[1], 0.0)
+        past = draw(rng, history, scene[0], scene[1], 0.0)
         mean, spread = past.mean(axis=0), past.std(axis=0)
 
         def score(rows: Floats, mean: Floats = mean, spread: Floats = spread) -> Floats:
@@ -82,6 +84,15 @@ def simulate(name: str) -> list[float]:
     return (hits / (BASELINES * JUDGED) / LEVEL).tolist()
 
 
-if __name__ == "__main__":
+def run(
+    history: Annotated[int, typer.Option(min=100, help="Windows of history.")] = HISTORY,
+    seed: Annotated[int, typer.Option(help="Of all draws.")] = 3,
+) -> None:
+    """Clean windows beyond the level of one quarantine a week, as a multiple of it, in each scene."""
     for name in SCENES:
-        print(f"{name}: Pareto {{:.2f}}, exponential {{:.2f}}, two in a row {{:.2f}}".format(*simulate(name)))  # noqa: T201
+        multiples = "Pareto {:.2f}, exponential {:.2f}, two in a row {:.2f}".format(*simulate(name, history, seed))
+        print(f"{name}: {multiples}", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    typer.run(run)
