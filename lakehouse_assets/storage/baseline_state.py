@@ -90,8 +90,8 @@ def _fold_rows(
         for entry in make_entries(spec, some, read, complete):
             state.learn(entry.window, entry.measured, entry.statistics, doubtful=entry.doubtful)
 
-    asked = [(event.kind, event.after, event.at) for event in events]
-    meaning = (delta.table_id(path), drift, spec.ruleset(), most, asked)
+    requests = [(event.kind, event.after, event.at) for event in events]
+    meaning = (delta.table_id(path), drift, spec.ruleset(), most, requests)
     return fold_windows((path, bool(reference)), meaning, windows, partial(BaselineState, drift, reference), learn)
 
 

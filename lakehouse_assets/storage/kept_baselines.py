@@ -18,13 +18,13 @@ Learn = Callable[[BaselineState, Sequence[BaselineWindow]], None]
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Fold:
     meaning: Any
     windows: Sequence[BaselineWindow]
     state: BaselineState
 
 
-_kept = NewestValues[_Kept](MOST_BYTES, lambda kept: count_bytes(kept.state))
+_folds = NewestValues[_Fold](MOST_BYTES, lambda fold: count_bytes(fold.state))
 _lock = Lock()
 
 
@@ -35,10 +35,10 @@ def fold_windows(
     ``meaning``: what it follows from besides its windows. ``start``: gives a state without a window.
     """
     with _lock:
-        kept = _kept.get(name)
-        if kept is None or kept.meaning != meaning or [*kept.windows] != [*windows[: len(kept.windows)]]:
-            kept = _Kept(meaning, (), start())
-        state = copy_state(kept.state)
-        learn(state, windows[len(kept.windows) :])
-        _kept.put(name, _Kept(meaning, tuple(windows), state))
+        past = _folds.get(name)
+        if past is None or past.meaning != meaning or [*past.windows] != [*windows[: len(past.windows)]]:
+            past = _Fold(meaning, (), start())
+        state = copy_state(past.state)
+        learn(state, windows[len(past.windows) :])
+        _folds.put(name, _Fold(meaning, tuple(windows), state))
         return copy_state(state)

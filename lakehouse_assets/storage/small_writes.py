@@ -62,11 +62,11 @@ def _has_true_bounds(column: pa.ChunkedArray) -> bool:
 def _is_plain(table: DeltaTable) -> bool:
     """Whether the table has one folder and no feature that the two writers may read otherwise."""
     protocol, metadata = table.protocol(), table.metadata()
-    known = protocol.min_writer_version <= PLAIN_VERSION
+    is_known = protocol.min_writer_version <= PLAIN_VERSION
     if protocol.min_writer_version == NAMED_FEATURES:
-        known = set(protocol.writer_features or ()) <= FEATURES
+        is_known = set(protocol.writer_features or ()) <= FEATURES
     constrained = any(name.startswith("delta.constraints.") for name in metadata.configuration)
-    return protocol.min_reader_version == 1 and known and not constrained and not metadata.partition_columns
+    return protocol.min_reader_version == 1 and is_known and not constrained and not metadata.partition_columns
 
 
 def _are_plain(fields: Sequence[Mapping[str, Any]]) -> bool:

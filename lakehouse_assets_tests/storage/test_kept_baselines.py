@@ -43,7 +43,7 @@ def folds(monkeypatch) -> list[int]:
 def read_anew(settings, *arguments, **options):
     """As a new process."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(kept_baselines, "_kept", NewestValues(1 << 30, lambda _: 1))
+        patched.setattr(kept_baselines, "_folds", NewestValues(1 << 30, lambda _: 1))
         return read_baseline(settings, *arguments, **options)
 
 
@@ -53,9 +53,9 @@ def test_gives_what_a_new_process_gives(settings, folds, seed):
     while version < DAYS:
         if seed and rng.random() < 0.1:
             log_baseline_event(settings, event(str(rng.choice(["pin", "unpin", "reset"])), version, version))
-        known = [d for d in decisions if d.number <= version]
-        state = read_baseline(settings, SHORT, known, version)
-        assert contents(state) == contents(read_anew(settings, SHORT, known, version))
+        past = [d for d in decisions if d.number <= version]
+        state = read_baseline(settings, SHORT, past, version)
+        assert contents(state) == contents(read_anew(settings, SHORT, past, version))
         # What the caller does with it is the caller's own.
         for entry in read_entries(settings, SHORT, decisions, DAYS)[:3]:
             state.forget(entry.window)
@@ -105,7 +105,7 @@ def test_what_is_kept_is_bounded(settings, monkeypatch, folds):
     decisions = learnt(settings, *range(1, 10))
     state = read_baseline(settings, SPEC, decisions, 9)
     assert count_bytes(state) > 9 * 100
-    monkeypatch.setattr(kept_baselines, "_kept", NewestValues(count_bytes(state) - 1, lambda kept: count_bytes(kept.state)))
+    monkeypatch.setattr(kept_baselines, "_folds", NewestValues(count_bytes(state) - 1, lambda fold: count_bytes(fold.state)))
     for _ in range(2):
         read_baseline(settings, SPEC, decisions, 9)
     assert folds == [9, 9, 9]

@@ -30,7 +30,7 @@ def rows_of(spark, path: str) -> list[str]:
     return sorted(str(tuple(row)) for row in spark.read.format("delta").load(path).collect())
 
 
-def made(spark, path: Path, schema: str = COLUMNS, **options: str) -> str:
+def make_table(spark, path: Path, schema: str = COLUMNS, **options: str) -> str:
     spark.createDataFrame([], schema).write.format("delta").options(**options).save(str(path))
     return str(path)
 
@@ -38,7 +38,7 @@ def made(spark, path: Path, schema: str = COLUMNS, **options: str) -> str:
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_gives_the_rows_that_spark_would_write(spark, tmp_path: Path, mode) -> None:
     frame = spark.createDataFrame(ROWS, COLUMNS)
-    ours, theirs = (made(spark, tmp_path / name, **{"delta.enableChangeDataFeed": "true"}) for name in "ab")
+    ours, theirs = (make_table(spark, tmp_path / name, **{"delta.enableChangeDataFeed": "true"}) for name in "ab")
     for _ in range(2):
         assert write_few(frame, ours, 3, mode, '{"step": "x"}')
         frame.write.format("delta").mode(mode).save(theirs)
@@ -56,7 +56,7 @@ def test_gives_the_rows_that_spark_would_write(spark, tmp_path: Path, mode) -> N
 
 
 def test_no_rows_empty_the_table_or_leave_it(spark, tmp_path: Path) -> None:
-    path, none = made(spark, tmp_path / "t"), spark.createDataFrame([], COLUMNS)
+    path, none = make_table(spark, tmp_path / "t"), spark.createDataFrame([], COLUMNS)
     assert write_few(spark.createDataFrame(ROWS, COLUMNS), path, 3, "append", None)
     assert write_few(none, path, 0, "append", None) and len(rows_of(spark, path)) == 3
     assert write_few(none, path, 0, "overwrite", None) and rows_of(spark, path) == []
@@ -64,15 +64,15 @@ def test_no_rows_empty_the_table_or_leave_it(spark, tmp_path: Path) -> None:
 
 def test_spark_writes_what_may_be_another_table_then(spark, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(1, "x")], "n bigint, t string")
-    plain = made(spark, tmp_path / "plain", "n bigint, t string")
+    plain = make_table(spark, tmp_path / "plain", "n bigint, t string")
     partitioned = str(tmp_path / "partitioned")
     frame.write.format("delta").partitionBy("t").save(partitioned)
-    constrained = made(spark, tmp_path / "constrained", "n bigint, t string")
+    constrained = make_table(spark, tmp_path / "constrained", "n bigint, t string")
     spark.sql(f"ALTER TABLE delta.`{constrained}` ADD CONSTRAINT positive CHECK (n > 0)")
     varchar = str(tmp_path / "varchar")
     spark.sql(f"CREATE TABLE delta.`{varchar}` (n BIGINT, t VARCHAR(3)) USING delta")
-    mapped = made(spark, tmp_path / "mapped", "n bigint, t string", **{"delta.columnMapping.mode": "name"})
-    vectors = made(spark, tmp_path / "vectors", "n bigint, t string", **{"delta.enableDeletionVectors": "true"})
+    mapped = make_table(spark, tmp_path / "mapped", "n bigint, t string", **{"delta.columnMapping.mode": "name"})
+    vectors = make_table(spark, tmp_path / "vectors", "n bigint, t string", **{"delta.enableDeletionVectors": "true"})
     cases = {
         "many": (frame, plain, small_writes.MOST_ROWS + 1),
         "unknown": (frame, plain, None),
@@ -99,7 +99,7 @@ def test_spark_writes_what_may_be_another_table_then(spark, tmp_path: Path) -> N
     ],
 )
 def test_spark_writes_values_whose_bounds_deltalake_notes_otherwise(spark, tmp_path: Path, schema, value) -> None:
-    frame, path = spark.createDataFrame([(None,), (value,)], schema), made(spark, tmp_path / "t", schema)
+    frame, path = spark.createDataFrame([(None,), (value,)], schema), make_table(spark, tmp_path / "t", schema)
     assert not write_few(frame, path, 2, "append", None)
     assert write_few(frame.where("v IS NULL"), path, 1, "append", None) or "decimal" in schema
 
@@ -108,19 +108,19 @@ def test_rows_are_found_by_the_bounds_of_their_files(spark, tmp_path: Path) -> N
     """As Spark's own: extremes, texts beyond what the log has of them, and moments between two milliseconds."""
     schema, texts = "n bigint, d double, t string, at timestamp", ["\U0010ffff" * 40, "z" * 500, "", "a"]
     rows = [(2**62 + n, [float("inf"), -float("inf"), -0.0, 1e-300][n], texts[n], AT) for n in range(4)]
-    path = made(spark, tmp_path / "t", schema)
+    path = make_table(spark, tmp_path / "t", schema)
     for row in rows:
         assert write_few(spark.createDataFrame([row], schema), path, 1, "append", None)
     table = spark.read.format("delta").load(path)
     for index, row in enumerate(rows):
         for name, value in zip(["n", "d", "t", "at"], row, strict=True):
-            found = table.where(F.col(name) == F.lit(value)).collect()
-            assert row[0] in [each["n"] for each in found], (index, name)
+            rows_with_it = table.where(F.col(name) == F.lit(value)).collect()
+            assert row[0] in [each["n"] for each in rows_with_it], (index, name)
             assert table.where(F.col(name) >= F.lit(value)).where(F.col("n") == row[0]).count() == 1
 
 
 def test_an_append_keeps_comments_and_an_overwrite_with_others_is_sparks(spark, tmp_path: Path) -> None:
-    frame, path = spark.createDataFrame([(1,)], "n bigint"), made(spark, tmp_path / "t", "n bigint")
+    frame, path = spark.createDataFrame([(1,)], "n bigint"), make_table(spark, tmp_path / "t", "n bigint")
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN n COMMENT 'kPa'")
     assert write_few(frame, path, 1, "append", None)
     assert delta.column_comments(path) == {"n": "kPa"}
@@ -131,7 +131,7 @@ def test_an_append_keeps_comments_and_an_overwrite_with_others_is_sparks(spark, 
 
 
 def test_a_later_merge_of_spark_finds_the_rows_by_their_bounds(spark, tmp_path: Path) -> None:
-    path = made(spark, tmp_path / "t", "n bigint, t string")
+    path = make_table(spark, tmp_path / "t", "n bigint, t string")
     assert write_few(spark.createDataFrame([(1, "a"), (2, "b")], "n bigint, t string"), path, 2, "append", None)
     stats = DeltaTable(path).get_add_actions(flatten=True)
     files = {name: stats[name].to_pylist() for name in ("num_records", "min.n", "max.n", "null_count.t")}
