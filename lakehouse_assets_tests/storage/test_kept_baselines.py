@@ -49,10 +49,11 @@ def read_anew(settings, *arguments, **options):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive(seconds=20)) for seed in (1, 2, 3))])
 def test_gives_what_a_new_process_gives(settings, folds, seed):
-    rng, decisions, version = np.random.default_rng(seed), a_long_history(settings, seed), 1
+    rng, decisions, version, requests = np.random.default_rng(seed), a_long_history(settings, seed), 1, 0
     while version < DAYS:
         if seed and rng.random() < 0.1:
-            log_baseline_event(settings, event(str(rng.choice(["pin", "unpin", "reset"])), version, version))
+            requests += 1
+            log_baseline_event(settings, event(str(rng.choice(["pin", "unpin", "reset"])), version, requests))
         past = [d for d in decisions if d.number <= version]
         state = read_baseline(settings, SHORT, past, version)
         assert contents(state) == contents(read_anew(settings, SHORT, past, version))
