@@ -5,7 +5,7 @@ Belongs here: what is kept, and when it is right no more. Does not: reading wind
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
@@ -25,7 +25,7 @@ class _Fold:
 
 
 _folds = NewestValues[_Fold](MOST_BYTES, lambda fold: count_bytes(fold.state))
-_lock = Lock()
+_lock = RLock()
 
 
 def fold_windows(
