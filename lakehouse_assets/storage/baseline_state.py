@@ -30,7 +30,7 @@ from lakehouse_assets.storage.baseline_rows import (
     read_counts,
     row_key,
 )
-from lakehouse_assets.storage.kept_baselines import fold_windows
+from lakehouse_assets.storage.kept_baselines import MeasuredWindow, count_measurements, fold_windows
 from lakehouse_assets.storage.stream_baseline import read_stream_state
 
 # The columns that are read of every accepted window: sketches and counted values are a thousand times larger.
@@ -85,14 +85,16 @@ def _fold_rows(
     """The state by every window. ``most``: so many of the newest are read with distributions; None: ``rows`` have them."""
     windows = list_windows(decisions, events, rows, version)
 
-    def learn(state: BaselineState, some: Sequence[BaselineWindow]) -> None:
+    def learn(state: BaselineState, measured: Sequence[MeasuredWindow]) -> None:
+        some = [window for window, _ in measured]
         read, complete = (rows, None) if most is None or not some else _read_distributions(path, spec, some, rows, most)
         for entry in make_entries(spec, some, read, complete):
             state.learn(entry.window, entry.measured, entry.statistics, doubtful=entry.doubtful)
 
     requests = [(event.kind, event.after, event.at) for event in events]
     meaning = (delta.table_id(path), drift, spec.ruleset(), most, requests)
-    return fold_windows((path, bool(reference)), meaning, windows, partial(BaselineState, drift, reference), learn)
+    measured = [(window, count_measurements(rows.get(window.source, ()))) for window in windows]
+    return fold_windows((path, bool(reference)), meaning, measured, partial(BaselineState, drift, reference), learn)
 
 
 def read_entries(settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int) -> list[Entry]:

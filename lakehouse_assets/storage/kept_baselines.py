@@ -3,24 +3,27 @@
 Belongs here: what is kept, and when it is right no more. Does not: reading windows, or folding them (baseline_state).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.state_copies import copy_state, count_bytes
-from lakehouse_assets.storage.baseline_rows import BaselineWindow
+from lakehouse_assets.storage.baseline_rows import BaselineWindow, Row, row_key
 from lakehouse_assets.storage.newest_values import NewestValues
 
 MOST_BYTES = 64 << 20
-Learn = Callable[[BaselineState, Sequence[BaselineWindow]], None]
+# A window, and what its rows measure: lost rows may come back.
+MeasuredWindow = tuple[BaselineWindow, Counter[tuple[Any, ...]]]
+Learn = Callable[[BaselineState, Sequence[MeasuredWindow]], None]
 
 
 @dataclass(frozen=True)
 class _Fold:
     meaning: Any
-    windows: Sequence[BaselineWindow]
+    windows: Sequence[MeasuredWindow]
     state: BaselineState
 
 
@@ -28,8 +31,13 @@ _folds = NewestValues[_Fold](MOST_BYTES, lambda fold: count_bytes(fold.state))
 _lock = RLock()
 
 
+def count_measurements(rows: Iterable[Row]) -> Counter[tuple[Any, ...]]:
+    """Return how many rows a window has of each feature and stratum, with their counts."""
+    return Counter((*row_key(row), row["rows"], row["nulls"]) for row in rows)
+
+
 def fold_windows(
-    name: Hashable, meaning: Any, windows: Sequence[BaselineWindow], start: Callable[[], BaselineState], learn: Learn
+    name: Hashable, meaning: Any, windows: Sequence[MeasuredWindow], start: Callable[[], BaselineState], learn: Learn
 ) -> BaselineState:
     """Return the state of these windows, in their order: for the caller to change. ``name``: under which it is kept.
     ``meaning``: what it follows from besides its windows. ``start``: gives a state without a window.

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deltalake import DeltaTable
 
 from lakehouse_assets.decisions.drift.state_copies import count_bytes
 from lakehouse_assets.storage import baseline_state, kept_baselines
@@ -110,3 +111,14 @@ def test_what_is_kept_is_bounded(settings, monkeypatch, folds):
     for _ in range(2):
         read_baseline(settings, SPEC, decisions, 9)
     assert folds == [9, 9, 9]
+
+
+def test_profiles_that_were_lost_and_restored_are_learnt(settings):
+    """Read while they were lost, as a page or a run that quarantines may do."""
+    decisions = learnt(settings, *range(1, 8))
+    before = contents(read_baseline(settings, SPEC, decisions, 7))
+    condition = f"decision_id = '{decisions[3].decision_id}' AND feature = 'value'"
+    DeltaTable(settings.path("baseline", "readings")).delete(condition)
+    assert contents(read_baseline(settings, SPEC, decisions, 7)) == contents(read_anew(settings, SPEC, decisions, 7)) != before
+    DeltaTable(settings.path("baseline", "readings")).restore(0)
+    assert contents(read_baseline(settings, SPEC, decisions, 7)) == before
