@@ -153,9 +153,10 @@ class LakehouseEventLogStorage(ChecksInOnePass, SqliteEventLogStorage):
         with self._db_lock:
             engine, is_new = open_engine(self.conn_string_for_shard(shard), SQLITE_BUSY_TIMEOUT_SECONDS)
             if is_new or shard not in self._initialized_dbs:
-                if shard != INDEX_SHARD_NAME and not run_databases.is_made(engine):
-                    run_databases.make_database(engine, _make_tables)
-                if not run_databases.is_made(engine):
+                is_made = run_databases.is_made(engine)
+                if not is_made and shard != INDEX_SHARD_NAME:
+                    is_made = run_databases.make_database(engine, _make_tables)
+                if not is_made:
                     self._initdb(engine)
                 self._initialized_dbs.add(shard)
             with transaction(engine) as connection:

@@ -23,9 +23,9 @@ def is_made(engine: Engine) -> bool:
         return driver.execute("SELECT count(*) FROM alembic_version").fetchone()[0] > 0
 
 
-def make_database(engine: Engine, make: Make) -> None:
-    """Do to an empty database what ``make`` does to one, in one transaction. One that another process has begun stays as it
-    is.
+def make_database(engine: Engine, make: Make) -> bool:
+    """Do to an empty database what ``make`` does to one, in one transaction, and return whether it is made. One that another
+    process has begun stays as it is.
     """
     statements = _statements_of(make)
     with engine.connect() as connection:
@@ -40,6 +40,7 @@ def make_database(engine: Engine, make: Make) -> None:
             driver.execute("ROLLBACK")
             raise
         driver.execute("COMMIT")
+    return is_made(engine)
 
 
 @cache

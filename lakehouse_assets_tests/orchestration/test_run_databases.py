@@ -10,6 +10,7 @@ import pytest
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from sqlalchemy import NullPool, create_engine
 
+from lakehouse_assets.orchestration import run_databases
 from lakehouse_assets.orchestration.dagster_storage import LakehouseEventLogStorage
 from lakehouse_assets.orchestration.run_databases import is_made, make_database
 
@@ -78,18 +79,23 @@ def test_many_make_a_database_at_once(tmp_path: Path) -> None:
         assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("x",)]
 
 
-def test_an_error_leaves_an_empty_database(tmp_path: Path) -> None:
+def test_a_database_with_other_tables_stays_as_it_is(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'a.db'}")
 
     def make(other) -> None:
         with other.begin() as connection:
             connection.exec_driver_sql("CREATE TABLE t (x INTEGER UNIQUE)")
 
-    make_database(engine, make)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE t")
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE mine (x INTEGER)")
-    make_database(engine, make)  # not an empty one: it stays as it is
+    assert not make_database(engine, make)
     assert "mine" in " ".join(dump(tmp_path / "a.db")) and "t (" not in " ".join(dump(tmp_path / "a.db"))
     assert not is_made(engine)
+
+
+def test_an_error_leaves_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    monkeypatch.setattr(run_databases, "_statements_of", lambda _: ["CREATE TABLE t (x INTEGER)", "CREATE NOTHING"])
+    with pytest.raises(sqlite3.OperationalError):
+        make_database(engine, lambda _: None)
+    assert "CREATE TABLE" not in " ".join(dump(tmp_path / "a.db")) and not is_made(engine)
