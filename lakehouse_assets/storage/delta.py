@@ -54,14 +54,17 @@ class Snapshot:
 def snapshot(path: str, number: int | None = None) -> Snapshot:
     """Return one version, or the newest. No JVM. Raises deltalake's errors if the log cannot be read."""
     table = open_table(path, number)
-    return Snapshot(table.version(), count_rows(files_of(table)), tuple(table.metadata().partition_columns))
+    return Snapshot(table.version(), _count_rows(files_of(table)), tuple(table.metadata().partition_columns))
 
 
 def has_few_rows(path: str, number: int | None = None) -> bool:
     """Whether a table has at most ``FEW_ROWS`` rows, by the statistics of its files. No JVM."""
-    if not exists(path):
-        return False
-    rows = snapshot(path, number).rows
+    return exists(path) and are_few(files_of(open_table(path, number)))
+
+
+def are_few(files: pa.Table) -> bool:
+    """Whether these files of a log have at most ``FEW_ROWS`` rows, by their statistics."""
+    rows = _count_rows(files)
     return rows is not None and rows <= FEW_ROWS
 
 
@@ -173,7 +176,7 @@ def files_of(table: DeltaTable) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
 
 
-def count_rows(files: pa.Table) -> int | None:
+def _count_rows(files: pa.Table) -> int | None:
     """Return the rows of these files of a log; None if one lacks statistics."""
     counts = files["num_records"].to_pylist()
     return None if any(count is None for count in counts) else sum(counts)

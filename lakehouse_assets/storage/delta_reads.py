@@ -28,8 +28,6 @@ from lakehouse_assets.storage.window_files import select_files
 MOST_FILES = 32
 LISTED_AT_ONCE = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 MOST_LOCAL_FILES = 256
-# Of more rows, Spark reads the log: it has the bounds by which files are left out.
-MOST_ROWS = 100_000
 # Of more windows, Spark reads the log.
 MOST_WINDOWS = 1_000
 PATTERN = re.compile(r"[\[\]{}*?\\]")
@@ -50,10 +48,10 @@ def read_windows(spark: SparkSession, path: str, starts: Collection[datetime]) -
 def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
     """Return the rows of one version of a table."""
     with suppress(DeltaError, OSError):  # where Spark cannot read it either, it says so
-        table = delta.open_table(path)
-        table = table if table.version() == version else delta.open_table(path, version)
+        table = delta.open_table(path, version)
         files = delta.files_of(table)
-        if not table.metadata().partition_columns and (delta.count_rows(files) or MOST_ROWS + 1) <= MOST_ROWS:
+        # Of more rows, Spark reads the log: it has the bounds by which files are left out.
+        if not table.metadata().partition_columns and delta.are_few(files):
             rows = _by_names(spark, path, table, files["path"].to_pylist())
             if rows is not None:
                 return rows

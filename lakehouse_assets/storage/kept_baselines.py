@@ -6,7 +6,7 @@ Belongs here: what is kept, and when it is right no more. Does not: reading wind
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from threading import RLock
+from threading import Lock
 from typing import Any
 
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
@@ -28,7 +28,7 @@ class _Fold:
 
 
 _folds = NewestValues[_Fold](MOST_BYTES, lambda fold: count_bytes(fold.state))
-_lock = RLock()
+_lock = Lock()
 
 
 def count_measurements(rows: Iterable[Row]) -> Counter[tuple[Any, ...]]:

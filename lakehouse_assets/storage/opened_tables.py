@@ -21,13 +21,18 @@ _opened = NewestValues[tuple[int, DeltaTable]](32, lambda _: 1)
 def open_table(path: str, number: int | None = None) -> DeltaTable:
     """Return deltalake's table: a version, or the newest. Raises its errors if the log cannot be read.
 
-    While no file of the log changes, the newest version on a disk is the same object: it is for reading only.
+    While no file of the log changes, the newest version on a disk is the same object, also if it is asked for by its number:
+    it is for reading only.
     """
-    state = _log_state(path) if number is None and not is_url(path) else None
+    state = None if is_url(path) else _log_state(path)
     if state is None:
         return open_to_change(path, number)
     entry = _opened.get(path)
-    if entry is None or entry[0] != state:
+    if entry is not None and entry[0] != state:
+        entry = None
+    if number is not None and (entry is None or entry[1].version() != number):
+        return open_to_change(path, number)
+    if entry is None:
         # If the log grows meanwhile, the next caller sees another state, and opens it again.
         entry = (state, open_to_change(path))
         _opened.put(path, entry)

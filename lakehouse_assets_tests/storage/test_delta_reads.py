@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage import delta_reads, delta_writes
+from lakehouse_assets.storage import delta, delta_reads, delta_writes
 from lakehouse_assets.storage.delta_reads import read_version, read_windows
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -60,8 +60,8 @@ def test_a_version_is_what_delta_gives(spark, tmp_path, monkeypatch):
     spark.sql(f"DELETE FROM delta.`{path}` WHERE n = 0")
     by_files = []
     monkeypatch.setattr(delta_reads, "_by_names", recorded(delta_reads._by_names, by_files))
-    for limit in (delta_reads.MOST_ROWS, 1):
-        monkeypatch.setattr(delta_reads, "MOST_ROWS", limit)
+    for limit in (delta.FEW_ROWS, 1):
+        monkeypatch.setattr(delta, "FEW_ROWS", limit)
         for table, version in [(path, 0), (path, 2), (path, 3), (path, 4), (other, 2)]:
             expected = spark.read.format("delta").option("versionAsOf", version).load(table)
             read = read_version(spark, table, version)

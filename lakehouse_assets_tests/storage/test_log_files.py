@@ -130,6 +130,10 @@ def test_the_newest_are_kept() -> None:
     assert [newest.get(key) for key in "acd"] == [None, None, None]
     newest.put("a", "aa")
     assert newest.get("a") == "aa"
+    for value in ("aaa", "aa", "a"):  # in place of one another
+        newest.put("a", value)
+    newest.put("b", "bbbb")
+    assert [newest.get(key) for key in "ab"] == ["a", "bbbb"]
 
 
 def test_ids_of_equal_questions(lake: Settings) -> None:

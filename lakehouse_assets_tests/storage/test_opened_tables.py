@@ -26,6 +26,10 @@ def test_the_same_until_a_commit(tmp_path: Path) -> None:
     second = open_table(str(path))
     assert (first.version(), second.version(), open_table(str(path), 0).version()) == (0, 1, 0)
     assert open_table(str(path)) is second
+    assert open_table(str(path), 1) is second
+    add(path, 3)
+    assert open_table(str(path), 1) is not second and open_table(str(path), 1).version() == 1
+    assert open_table(str(path)).version() == 2
 
 
 def test_a_table_that_goes_is_exchanged_or_damaged(tmp_path: Path) -> None:
