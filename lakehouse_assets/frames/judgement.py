@@ -5,7 +5,7 @@ Belongs here: the order of a call: what is known, the gate's steps, what a failu
 
 import secrets
 from collections.abc import Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -68,15 +68,16 @@ def judge(document: FrameDocument, frame: DataFrame, options: Options, plan: Pla
     try:
         with locked_log(options.log, document.rules) if options.log is not None else nullcontext() as frame_log:
             target = _target_of(document, frame, options, folder, frame_log, start, state, at, plan.to if plan else None)
-            target.quarantine_to = quarantine_to.text if quarantine_to else None
-            if exchange:
-                target.publish = lambda decision: exchange.write(target.staged_rows.clean(decision), decision, exists)
-            logged: tuple[Step, ...] = (log,) if frame_log else ()
-            run_steps(target, (*JUDGING, *logged))
-            with _undo(target, quarantine_to):
-                run_steps(target, (quarantine, write) if exchange else ())
-            if frame_log:
-                _log_applied(target, options)
+            with closing(target):
+                target.quarantine_to = quarantine_to.text if quarantine_to else None
+                if exchange:
+                    target.publish = lambda decision: exchange.write(target.staged_rows.clean(decision), decision, exists)
+                logged: tuple[Step, ...] = (log,) if frame_log else ()
+                run_steps(target, (*JUDGING, *logged))
+                with _undo(target, quarantine_to):
+                    run_steps(target, (quarantine, write) if exchange else ())
+                if frame_log:
+                    _log_applied(target, options)
     except BaseException:
         folder.remove()
         raise

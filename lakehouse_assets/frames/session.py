@@ -4,6 +4,7 @@ Belongs here: refusals, and a session of the gate's own beside the caller's. Doe
 """
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +74,7 @@ def runs_locally(spark: SparkSession) -> bool:
     return not is_connect(spark) and str(spark.sparkContext.master).startswith("local")
 
 
-def own_session(spark: SparkSession) -> SparkSession:
+def copy_session(spark: SparkSession) -> SparkSession:
     """Return a copy of the session with its settings, and views of its own, in which rules mean what they mean in a lake.
 
     The SQL functions of extensions are registered in both: a frame's rows are flagged where they are read. Raises ConfigError
@@ -88,3 +89,14 @@ def own_session(spark: SparkSession) -> SparkSession:
     own.conf.set(ANSI, "true")
     own.conf.set(ZONE, "UTC")
     return own
+
+
+def end_session(own: SparkSession) -> None:
+    """End a session of the gate's own. Over Spark Connect it is a session on the server and a channel to it, which at the end
+    of the process PySpark would wait for (SPARK-55620). Not by `stop`, which may end a local server under the caller.
+    """
+    if is_connect(own):
+        client: Any = own.client  # type: ignore[attr-defined]
+        with suppress(Exception):  # a server that is gone has released it
+            client.release_session()
+        client.close()

@@ -19,7 +19,7 @@ from lakehouse_assets.decisions.decide import BatchEvidence, Knowledge
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.frame import decide_frame, frame_context
 from lakehouse_assets.errors import RefusedError, SourceError
-from lakehouse_assets.frames.session import own_session
+from lakehouse_assets.frames.session import copy_session, end_session
 from lakehouse_assets.frames.staged_rows import StagedRows
 from lakehouse_assets.frames.staging_folder import StagingFolder
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
@@ -50,6 +50,7 @@ class FrameTarget(Target[FrameRun]):
     publish: Callable[[Decision], int | None] | None = None
     quarantine_to: str | None = None
     staged_rows: StagedRows = field(init=False)
+    own_session: SparkSession | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         # Hidden columns pass through under names that no flag has.
@@ -79,7 +80,8 @@ class FrameTarget(Target[FrameRun]):
         """Read the frame once, in its own session, and store it with its flags. They are measured in another session, whose
         views are the gate's own. Raises SourceError if the frame itself cannot be read.
         """
-        caller, own = self.rows.sparkSession, own_session(self.rows.sparkSession)
+        caller = self.rows.sparkSession
+        own = self.own_session = copy_session(caller)
         self._offer_references(own)
         rows = self.rows.select(*[F.col(identifier(name)).alias(staged) for name, staged in self.names.items()])
 
@@ -115,6 +117,12 @@ class FrameTarget(Target[FrameRun]):
 
         self.staged_rows = StagedRows(read, self.names, self.folder)
         return ranked, broken
+
+    def close(self) -> None:
+        """End the gate's own session. The result's frames are the caller's."""
+        own, self.own_session = self.own_session, None
+        if own is not None:
+            end_session(own)
 
     def _offer_references(self, own: SparkSession) -> None:
         """Store the columns that checks read of other tables, and name them in the gate's session as its SQL does."""

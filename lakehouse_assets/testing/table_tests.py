@@ -21,7 +21,7 @@ from lakehouse_assets.contracts.table_tests import ExpectedGold, GivenBatch, Row
 from lakehouse_assets.contracts.table_tests_file import TESTS_FILE, read_tests
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import ConfigError, LakehouseError
-from lakehouse_assets.frames.session import own_session
+from lakehouse_assets.frames.session import copy_session
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.measures.frames import micros
 from lakehouse_assets.orchestration.assets.project_tables import load_tables
@@ -117,7 +117,7 @@ def verify_table_test(spark: SparkSession, declared: DeclaredTest) -> None:
 
 def run_table_test(spark: SparkSession, declared: DeclaredTest) -> list[str]:
     """Judge the given rows as a run would, and return a line for each difference from what is expected. Nothing is written."""
-    session = own_session(spark)
+    session = copy_session(spark)
     for key, value in FOR_FEW_ROWS.items():
         session.conf.set(key, value)
     with TemporaryDirectory() as home:

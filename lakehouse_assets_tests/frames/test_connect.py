@@ -86,6 +86,9 @@ spark.conf.set("spark.sql.session.timeZone", "UTC")
 spark.conf.set("spark.sql.ansi.enabled", "false")
 answers["ansi"] = error_of(lambda: plain.check(frame, staging=folder))
 from pyspark import SparkContext
+import gc
+from pyspark.sql.connect.session import SparkSession as Session
+answers["sessions"] = [each is spark for each in gc.get_objects() if isinstance(each, Session) and not each.is_stopped]
 answers["jvm"] = SparkContext._gateway is not None
 json.dump(answers, open(f"{folder}/answers.json", "w"), default=str)
 """
@@ -127,6 +130,7 @@ def test_every_call_works_without_a_jvm_in_the_process(tmp_path):
     assert counts == {"rows_in": 4, "rows_published": 2, "rows_superseded": 1, "rows_quarantined": 1}
     assert answers["rows"] == [[[1, 2], [3, 5]], [[1, 1]]]
     assert answers["quarantined"] == [[2, ["in_range_v"]]]
+    assert answers["sessions"] == [True], "at the end of the process, PySpark waits for those that are left"
     assert (answers["markdown"], answers["logged"], answers["jvm"]) == (True, 1, False)
     assert [answers[mode] for mode in ("append", "merge", "overwrite")] == [0, 1, 2]
     assert sorted((row["id"], row["v"]) for row in rows_of(str(tmp_path / "orders"))) == [(1, 2), (3, 5), (3, 5)]
