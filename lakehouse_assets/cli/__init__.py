@@ -32,6 +32,7 @@ from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.collector import search_rarely
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, help="A lakehouse that keeps bad data out and mends its gaps."
@@ -179,6 +180,7 @@ def rebuild(table: str, as_json: terminal.AsJson = False) -> None:
 
 def main() -> None:
     """Run the command. An error of ours ends with its exit code and one clear message."""
+    search_rarely()
     try:
         if (code := execute_elsewhere(sys.argv[1:])) is not None:
             sys.exit(code)

@@ -5,8 +5,12 @@ Belongs here: that call alone. Does not: the loop (orchestration/workers/process
 
 import sys
 
-from lakehouse_assets.cli.on_worker import call_within
-from lakehouse_assets.orchestration.workers.process import main
+from lakehouse_assets.storage.collector import search_rarely
 
 if __name__ == "__main__":
+    search_rarely()
+    # What follows loads Dagster.
+    from lakehouse_assets.cli.on_worker import call_within
+    from lakehouse_assets.orchestration.workers.process import main
+
     main(sys.argv[1], sys.argv[2], call_within)
