@@ -19,7 +19,7 @@ from lakehouse_assets.storage.arrow_rows import rows_of
 from lakehouse_assets.storage.collector import paused_collector
 from lakehouse_assets.storage.log_files import identities_of
 
-# Of all tables together: about 250 MB. The newest one stays, whatever its size.
+# Of all tables together: about 250 MB. Those of the table that was asked for last stay, whatever their size.
 MOST_ROWS = 300_000
 Rows = Sequence[Mapping[str, Any]]
 
@@ -47,7 +47,8 @@ class _Cached(Generic[AnyFold]):
     lock: RLock = field(default_factory=RLock)
 
 
-_cached: OrderedDict[Hashable, _Cached[Any]] = OrderedDict()
+# By path, table, and what is made of the rows.
+_cached: OrderedDict[tuple[str, str, Hashable], _Cached[Any]] = OrderedDict()
 _lock = Lock()
 
 
@@ -72,7 +73,7 @@ def read_folded(
         _update(cached, path, table, columns, make)
         assert cached.fold is not None  # noqa: S101 (`_update` has made it)
         result = view(cached.fold)
-    _drop_oldest()
+    _drop_oldest(table)
     return result
 
 
@@ -97,10 +98,12 @@ def _update(
         cached.fold, cached.files = make(rows, files), log.files
 
 
-def _drop_oldest() -> None:
+def _drop_oldest(table: str) -> None:
+    """Drop what was not asked for lately, of other tables: a run reads all logs of its own again and again."""
     with _lock:
-        while len(_cached) > 1 and sum(len(each.fold) for each in _cached.values() if each.fold is not None) > MOST_ROWS:
-            _cached.popitem(last=False)
+        others = [key for key in _cached if key[1] != table]
+        while others and sum(len(each.fold) for each in _cached.values() if each.fold is not None) > MOST_ROWS:
+            del _cached[others.pop(0)]
 
 
 class TableLog:

@@ -14,7 +14,7 @@ from lakehouse_assets.decisions.drift.state_copies import copy_state, count_byte
 from lakehouse_assets.storage.baseline_rows import BaselineWindow, Row, row_key
 from lakehouse_assets.storage.newest_values import NewestValues
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 64 << 20  # of all together; the newest one stays, whatever its size
 # A window, and what its rows measure: lost rows may come back.
 MeasuredWindow = tuple[BaselineWindow, Counter[tuple[Any, ...]]]
 Learn = Callable[[BaselineState, Sequence[MeasuredWindow]], None]

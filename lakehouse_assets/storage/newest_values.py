@@ -12,7 +12,9 @@ Value = TypeVar("Value")
 
 
 class NewestValues(Generic[Value]):
-    """Values by a key, of which the least recently used ones are dropped. ``most``: of all sizes together."""
+    """Values by a key, of which the least recently used ones are dropped. ``most``: of all sizes together. The newest value
+    stays, whatever its size: whoever asks for it asks again.
+    """
 
     def __init__(self, most: int, size_of: Callable[[Value], int]) -> None:
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
@@ -32,5 +34,5 @@ class NewestValues(Generic[Value]):
                 self._size -= self._size_of(before)
             self._size += self._size_of(value)
             self._values[key] = value
-            while self._size > self._most:
+            while self._size > self._most and len(self._values) > 1:
                 self._size -= self._size_of(self._values.popitem(last=False)[1])

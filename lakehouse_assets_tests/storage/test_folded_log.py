@@ -111,6 +111,18 @@ def test_the_least_used_are_dropped_and_read_again(settings: Settings, monkeypat
     assert len(logs.decisions(settings)) == 4
 
 
+def test_what_one_table_reads_stays_however_large(
+    settings: Settings, fold_sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folded_log, "MOST_ROWS", 1)
+    logbook.write(settings, [logbook.decided(1), logbook.decided(2)])
+    for _ in range(3):
+        assert len(logs.decisions(settings, TABLE)) == 2
+        assert logs.extractions(settings, TABLE) == []
+        project_check_results(settings, TABLE)
+    assert len(fold_sizes) == 1
+
+
 def test_a_compaction_changes_nothing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_compaction, "FEW_FILES", 2)
     for number in range(1, 5):

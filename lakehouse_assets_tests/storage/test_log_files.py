@@ -127,9 +127,9 @@ def test_the_newest_are_kept() -> None:
     newest.put("c", "cc")
     assert [newest.get(key) for key in "abc"] == ["aa", None, "cc"]
     newest.put("d", "d" * 9)
-    assert [newest.get(key) for key in "acd"] == [None, None, None]
+    assert [newest.get(key) for key in "acd"] == [None, None, "d" * 9]
     newest.put("a", "aa")
-    assert newest.get("a") == "aa"
+    assert [newest.get(key) for key in "ad"] == ["aa", None]
     for value in ("aaa", "aa", "a"):  # in place of one another
         newest.put("a", value)
     newest.put("b", "bbbb")

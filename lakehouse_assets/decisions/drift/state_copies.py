@@ -27,11 +27,12 @@ def copy_state(state: BaselineState) -> BaselineState:
 
 
 def count_bytes(state: BaselineState) -> int:
-    """Return about how many bytes the measurements of a state take, which is most of it: by those of its newest windows."""
-    newest = state._entries[-SAMPLED:]
-    parts = (part for entry in newest for each in entry.measurements for part in vars(each).values())
+    """Return about how many bytes the measurements of a state take, which is most of it: by some windows of all its past."""
+    count = len(state._entries)
+    sample = state._entries[:: max(1, count // SAMPLED)]
+    parts = (part for entry in sample for each in entry.measurements for part in vars(each).values())
     sizes = [len(part) * (1 if isinstance(part, bytes | str) else CELL) for part in parts if hasattr(part, "__len__")]
-    return sum(sizes) * len(state._entries) // max(1, len(newest))
+    return sum(sizes) * count // max(1, len(sample))
 
 
 def _copy(value: Any) -> Any:
