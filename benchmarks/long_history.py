@@ -237,6 +237,7 @@ def main(
                 figures["maintain"] = timed(lambda: maintain(lab.run(settings, spec())))  # noqa: B023
                 figures["maintain again"] = timed(lambda: maintain(lab.run(settings, spec())))  # noqa: B023
             figures |= {f"{k} last": v for k, v in _profiled(lab, settings, count + 3, profile).items()}
+            lab.close()  # the next lake has a session of its own: this one's files are gone with the folder
             print(json.dumps(figures), flush=True)  # noqa: T201
 
 

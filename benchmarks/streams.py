@@ -2,8 +2,8 @@
 
 A takes what waits in a topic window by window, as `lakehouse stream --available-now` does: offsets on record, bronze, the
 gate, one MERGE, the decision. B is a Structured Streaming query over the same topic, with as many messages a batch, that
-casts the same columns, keeps the newest row of each key and MERGEs it into a Delta table. Both upsert sensors with a value
-and a flag that deletes.
+casts the same columns, keeps the newest row of each key and MERGEs it into a Delta table that has silver's properties: it
+writes the changes too. Both upsert sensors with a value and a flag that deletes.
 
 It needs the tests' broker (lakehouse_assets_tests/e2e/servers).
 """
@@ -22,6 +22,7 @@ from pyspark.sql.window import Window as W
 from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
 from lakehouse_assets.pipeline.stream import publish_next
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
@@ -118,7 +119,7 @@ def merge_bare(lab: Lab, broker: Broker, topic: str, path: str, max_rows: int) -
         "kafka.bootstrap.servers": broker.address, "subscribe": topic, "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(max_rows),
     }  # fmt: skip
-    lab.spark.createDataFrame([], SCHEMA).write.format("delta").save(path)
+    lab.spark.createDataFrame([], SCHEMA).write.format("delta").options(**SILVER_PROPERTIES).save(path)
     messages = lab.spark.readStream.format("kafka").options(**options).load()
     rows = messages.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("r")).select("r.*")
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import benchmarks
-from benchmarks import drift_peers, rules
+from benchmarks import costs, drift_peers, rules
 from benchmarks.harness import Result, Sample, Side, median_steps, run_pairs, run_rounds, timed
 from benchmarks.lab import own_instance
 from benchmarks.memory import PeakMemory, _by_proc
@@ -260,3 +260,16 @@ def test_a_drift_peer_that_ends_is_reported_after_its_answers(tmp_path):
     assert next(answers) == ("correlated-0", {"KS": PeerAnswer([0.5], [True])})
     with pytest.raises(PeerFailed, match=r"(?s)Evidently ended with 3.*no such module"):
         next(answers)
+
+
+def test_the_cost_model_gives_back_what_runs_were_made_of():
+    terms = {name: 0.1 + index for index, name in enumerate(costs.FITTED[0].terms)}
+    model = costs.fit(costs.FITTED, [costs.predict(terms, size) for size in costs.FITTED])
+    assert model == pytest.approx(terms, rel=1e-6)
+    # A run that is slower than its size says leaves no term below zero.
+    seconds = [costs.predict(terms, size) + (9 if size.rows == 100 else 0) for size in costs.FITTED]
+    assert min(costs.fit(costs.FITTED, seconds).values()) >= 0
+
+
+def test_what_is_shown_was_not_fitted():
+    assert not set(costs.SHOWN) & set(costs.FITTED)
