@@ -7,7 +7,7 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +76,8 @@ def readings(**changes: Any) -> TableSpec:
 
 
 def window(day: int) -> Window:
-    """A day of January 2024."""
-    return window_at(datetime(2024, 1, day, tzinfo=UTC), "daily")
+    """A day, counted from the first of January 2024."""
+    return window_at(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=day - 1), "daily")
 
 
 def land(

@@ -6,6 +6,8 @@ Belongs here: what the tests of workers share. Does not: any test.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -109,6 +111,12 @@ class Project:
         run_id = self.launch(day, table)
         assert self.wait(run_id) == dg.DagsterRunStatus.SUCCESS, self.logs()
         return time.monotonic() - began
+
+    def run_in_new_process(self, table: str) -> None:
+        """Run all windows of a table by the command, in a process of its own with a Java of its own."""
+        command = [sys.executable, "-m", "lakehouse_assets.cli", "run", "--table", table]
+        ended = subprocess.run(command, cwd=self.home, capture_output=True, text=True, timeout=600, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
 
     def rows(self, table: str = "readings") -> list[dict[str, Any]]:
         """Silver's rows."""
