@@ -8,6 +8,7 @@ A stream appends a window's rows every few seconds. To read and to decode those 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import dirname
 from threading import Lock, RLock
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import unquote
@@ -73,7 +74,7 @@ def read_folded(
         _update(cached, path, table, columns, make)
         assert cached.fold is not None  # noqa: S101 (`_update` has made it)
         result = view(cached.fold)
-    _drop_oldest(table)
+    _drop_oldest(path, table)
     return result
 
 
@@ -98,10 +99,10 @@ def _update(
         cached.fold, cached.files = make(rows, files), log.files
 
 
-def _drop_oldest(table: str) -> None:
-    """Drop what was not asked for lately, of other tables: a run reads all logs of its own again and again."""
+def _drop_oldest(path: str, table: str) -> None:
+    """Drop what was not asked for lately, of other tables and lakes: a run reads all logs of its own again and again."""
     with _lock:
-        others = [key for key in _cached if key[1] != table]
+        others = [(log, name, make) for log, name, make in _cached if (dirname(log), name) != (dirname(path), table)]
         while others and sum(len(each.fold) for each in _cached.values() if each.fold is not None) > MOST_ROWS:
             del _cached[others.pop(0)]
 

@@ -123,6 +123,19 @@ def test_what_one_table_reads_stays_however_large(
     assert len(fold_sizes) == 1
 
 
+def test_logs_of_other_lakes_with_a_table_of_this_name_are_bounded(
+    settings: Settings, tmp_path: Path, fold_sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a process that judges frames with one name and a log for each."""
+    monkeypatch.setattr(folded_log, "MOST_ROWS", 1)
+    others = settings.model_copy(update={"root": str(tmp_path / "others")})
+    for lake in (settings, others):
+        logbook.write(lake, [logbook.decided(1), logbook.decided(2)])
+    for lake in (settings, others, settings):
+        assert len(logs.decisions(lake, TABLE)) == 2
+    assert len(fold_sizes) == 3
+
+
 def test_a_compaction_changes_nothing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_compaction, "FEW_FILES", 2)
     for number in range(1, 5):
