@@ -10,9 +10,10 @@ those of Python and Java. They are modelled as a sum of what a run, a window, a 
 import json
 import statistics
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ import typer
 from pyarrow import csv
 from scipy.optimize import nnls
 
+from benchmarks.harness import timed
 from benchmarks.lab import Lab
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
@@ -31,7 +33,7 @@ from lakehouse_assets.settings import Settings
 
 START, REPEATED = datetime(2024, 1, 1, tzinfo=UTC), 0.1
 WARMING = 20  # runs, until Java has compiled itself
-# Of a run's steps, whose names are those of the gate, what they are for.
+# The part of the cost that each of the gate's steps belongs to.
 PARTS = {
     "extracting": "bronze", "bronze_committed": "bronze", "extraction_recorded": "bronze",
     "stage_done": "staging", "rules_measured": "measures", "measure_done": "measures", "decide_done": "decision",
@@ -65,12 +67,12 @@ class Size:
         }
 
 
-FITTED = (
+SIZES_TO_FIT = (
     Size(100, 5, 3, 0), Size(100, 40, 3, 0), Size(100, 5, 40, 0), Size(100, 5, 3, 3), Size(100, 5, 3, 0, 20),
     Size(100, 5, 3, 3, 20), Size(200_000, 5, 3, 0), Size(200_000, 40, 3, 0), Size(200_000, 5, 40, 0), Size(200_000, 5, 3, 3),
     Size(1_000_000, 5, 3, 0), Size(1_000_000, 8, 10, 3), Size(50_000, 10, 10, 2, 10),
 )  # fmt: skip
-SHOWN = (
+SIZES_TO_PREDICT = (
     Size(1_000, 12, 8, 1), Size(30_000, 20, 10, 1), Size(500_000, 12, 15, 2), Size(2_000_000, 9, 11, 3),
     Size(10_000, 10, 10, 3, 20), Size(100_000, 25, 25, 0, 4),
 )  # fmt: skip
@@ -116,26 +118,29 @@ def measure(lab: Lab, size: Size, rounds: int) -> dict[str, Any]:
     for _ in range(1 + rounds):
         windows = [land(settings, spec, size, number + i) for i in range(size.windows)]
         number += size.windows
-        parts, last = dict.fromkeys([*PARTS.values(), "the rest"], 0.0), lab.cpu()
-
-        def step(name: str) -> None:
-            nonlocal last
-            now = lab.cpu()
-            parts[PARTS.get(name, "the rest")] += now - last  # noqa: B023
-            last = now
-
         before = _bytes(settings)
-        run = lab.run(settings, spec, step)
-        extract(run, windows)
-        publish(run, windows)
-        step("")
-        samples.append(parts)
+        samples.append(timed(partial(_publish, lab, settings, spec, windows), clock=lab.cpu)())
         sizes.append({name: count - before.get(name, 0) for name, count in _bytes(settings).items()})
     lab.clear(settings.root, settings.landing)
-    parts = {name: statistics.median(sample[name] for sample in samples[1:]) for name in samples[0]}
-    seconds = statistics.median(sum(sample.values()) for sample in samples[1:])
-    written = {name: statistics.median(each[name] for each in sizes[1:]) for name in sizes[-1]}
-    return {"seconds": seconds, "parts": parts, "bytes": written}
+    by_part = [_sum_parts(sample.steps) for sample in samples[1:]]
+    return {
+        "seconds": statistics.median(sample.seconds for sample in samples[1:]),
+        "parts": {name: statistics.median(each[name] for each in by_part) for name in by_part[0]},
+        "bytes": {name: statistics.median(each[name] for each in sizes[1:]) for name in sizes[-1]},
+    }
+
+
+def _publish(lab: Lab, settings: Settings, spec: TableSpec, windows: Sequence[Window], step: Callable[[str], None]) -> None:
+    run = lab.run(settings, spec, step)
+    extract(run, windows)
+    publish(run, windows)
+
+
+def _sum_parts(steps: Mapping[str, float]) -> dict[str, float]:
+    parts = dict.fromkeys([*PARTS.values(), "the rest"], 0.0)
+    for name, seconds in steps.items():
+        parts[PARTS.get(name, "the rest")] += seconds
+    return parts
 
 
 def _bytes(settings: Settings) -> dict[str, int]:
@@ -158,20 +163,20 @@ def predict(model: Mapping[str, float], size: Size) -> float:
 
 def lines(lab: Lab, rounds: int) -> Iterator[dict[str, Any]]:
     """Measure all runs; yield each, then the model, then how far it is off where it was not fitted."""
-    measured: list[float] = []
+    seconds: list[float] = []
     measure(lab, Size(20_000, 10, 10, 2), WARMING)
-    for size in FITTED:
+    for size in SIZES_TO_FIT:
         result = measure(lab, size, rounds)
-        measured.append(result["seconds"])
+        seconds.append(result["seconds"])
         yield {"run": size.__dict__, **result}
-    model = fit(FITTED, measured)
-    yield {"model": model, "off": _errors(model, FITTED, measured)}
-    shown = []
-    for size in SHOWN:
+    model = fit(SIZES_TO_FIT, seconds)
+    yield {"model": model, "off": _errors(model, SIZES_TO_FIT, seconds)}
+    seconds = []
+    for size in SIZES_TO_PREDICT:
         result = measure(lab, size, rounds)
-        shown.append(result["seconds"])
+        seconds.append(result["seconds"])
         yield {"run": size.__dict__, **result, "by the model": predict(model, size)}
-    yield {"off where it was not fitted": _errors(model, SHOWN, shown)}
+    yield {"off where it was not fitted": _errors(model, SIZES_TO_PREDICT, seconds)}
 
 
 def _errors(model: Mapping[str, float], sizes: Iterable[Size], seconds: Iterable[float]) -> list[float]:

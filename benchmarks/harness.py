@@ -37,24 +37,29 @@ class Side:
         return self.run()
 
 
-def timed(work: Callable[[Callable[[str], None]], Any], cpu: Callable[[], float] | None = None) -> Callable[[], Sample]:
+def timed(
+    work: Callable[[Callable[[str], None]], Any],
+    cpu: Callable[[], float] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Callable[[], Sample]:
     """A run that times ``work``. It is given a function to call with the name of each step that it has passed; what comes
     after the last of them is the step ``rest``. ``cpu``: seconds of processors used so far, by all that does the work.
+    ``clock``: what the seconds of the run and of its steps are read from.
     """
 
     def run() -> Sample:
         used = cpu() if cpu else 0.0
-        began = last = time.perf_counter()
+        began = last = clock()
         steps: dict[str, float] = {}
 
         def passed(name: str) -> None:
             nonlocal last
-            now = time.perf_counter()
+            now = clock()
             steps[name] = steps.get(name, 0.0) + now - last
             last = now
 
         work(passed)
-        ended = time.perf_counter()
+        ended = clock()
         return Sample(ended - began, {**steps, "rest": ended - last} if steps else {}, cpu() - used if cpu else None)
 
     return run

@@ -263,13 +263,13 @@ def test_a_drift_peer_that_ends_is_reported_after_its_answers(tmp_path):
 
 
 def test_the_cost_model_gives_back_what_runs_were_made_of():
-    terms = {name: 0.1 + index for index, name in enumerate(costs.FITTED[0].terms)}
-    model = costs.fit(costs.FITTED, [costs.predict(terms, size) for size in costs.FITTED])
+    terms = {name: 0.1 + index for index, name in enumerate(costs.SIZES_TO_FIT[0].terms)}
+    model = costs.fit(costs.SIZES_TO_FIT, [costs.predict(terms, size) for size in costs.SIZES_TO_FIT])
     assert model == pytest.approx(terms, rel=1e-6)
     # A run that is slower than its size says leaves no term below zero.
-    seconds = [costs.predict(terms, size) + (9 if size.rows == 100 else 0) for size in costs.FITTED]
-    assert min(costs.fit(costs.FITTED, seconds).values()) >= 0
+    seconds = [costs.predict(terms, size) + (9 if size.rows == 100 else 0) for size in costs.SIZES_TO_FIT]
+    assert min(costs.fit(costs.SIZES_TO_FIT, seconds).values()) >= 0
 
 
 def test_what_is_shown_was_not_fitted():
-    assert not set(costs.SHOWN) & set(costs.FITTED)
+    assert not set(costs.SIZES_TO_PREDICT) & set(costs.SIZES_TO_FIT)
