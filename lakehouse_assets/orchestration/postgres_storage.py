@@ -3,11 +3,13 @@
 Belongs here: Dagster's own storage in PostgreSQL with our way to show checks, on connections that stay open. Does not: that way
 itself, or SQLite (dagster_storage).
 
-Dagster opens a connection for each statement: an event then takes 23 ms on one machine, and 4 ms with one that stays.
+Dagster opens a connection for each statement: an event then takes 23 ms on one machine, and 4 ms with one that stays. It claims
+a slot of a pool by a statement that finds it and one that takes it, so that two hosts can have the same slot.
 """
 
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -35,15 +37,54 @@ from lakehouse_assets.orchestration.dagster_storage import ChecksInOnePass
 IDLE_SECONDS = 300
 # A number of ours among the database's advisory locks.
 CREATION_LOCK = 5_270_423_001
+POOLS_LOCK = 5_270_423_002
 
 
 class LakehousePostgresEventLogStorage(ChecksInOnePass, PostgresEventLogStorage):
-    """Dagster's event storage in PostgreSQL."""
+    """Dagster's event storage in PostgreSQL. Hosts change pools by turns: each step is several statements."""
+
+    def claim_concurrency_slot(self, concurrency_key: str, run_id: str, step_key: str, priority: int | None = None) -> Any:
+        """Claim a slot of this pool for a step, or enter it in the pool's queue."""
+        with self._lock_pools():
+            return super().claim_concurrency_slot(concurrency_key, run_id, step_key, priority)
+
+    def free_concurrency_slot_for_step(self, run_id: str, step_key: str) -> None:
+        """Free the slot of this step."""
+        with self._lock_pools():
+            super().free_concurrency_slot_for_step(run_id, step_key)
+
+    def free_concurrency_slots_for_run(self, run_id: str) -> None:
+        """Free all slots of this run."""
+        with self._lock_pools():
+            super().free_concurrency_slots_for_run(run_id)
+
+    def set_concurrency_slots(self, concurrency_key: str, num: int) -> None:
+        """Give this pool so many slots."""
+        with self._lock_pools():
+            super().set_concurrency_slots(concurrency_key, num)
+
+    def initialize_concurrency_limit_to_default(self, concurrency_key: str) -> bool:
+        """Give this pool the slots of `default_limit`. Dagster's way fails in PostgreSQL for a pool that has a limit."""
+        with self._lock_pools():
+            limit = self._instance.global_op_concurrency_default_limit if self.has_instance else None
+            if limit is None or all(pool.name != concurrency_key for pool in self.get_pool_limits()):
+                return super().initialize_concurrency_limit_to_default(concurrency_key)
+            statement = text('UPDATE concurrency_limits SET "limit" = :limit WHERE concurrency_key = :pool')
+            with self.index_transaction() as connection:
+                connection.execute(statement, {"limit": limit, "pool": concurrency_key})
+                self._allocate_concurrency_slots(connection, concurrency_key, limit)
+            return True
 
     def dispose(self) -> None:
         """Close what is open. Another instance of this process opens its connection anew."""
         super().dispose()
         self._engine.dispose()
+
+    @contextmanager
+    def _lock_pools(self) -> Iterator[None]:
+        with self.index_transaction() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": POOLS_LOCK})
+            yield
 
 
 class LakehousePostgresStorage(DagsterPostgresStorage):

@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from threading import Barrier
 
 import dagster as dg
 import pytest
@@ -183,6 +185,38 @@ def test_one_connection_stays_and_a_lost_one_is_opened_anew(server, instance, tm
     server.run(f"SELECT pg_terminate_backend(pid) {mine}")
     instance.report_runless_asset_event(dg.AssetMaterialization("connected"))
     assert len(instance.fetch_materializations(dg.AssetKey("connected"), limit=100).records) == 8
+
+
+def test_a_slot_is_claimed_once(instance):
+    """By threads, each with a connection of its own. Dagster's storage lets several have the slot."""
+    storage = instance.event_log_storage
+    storage.set_concurrency_slots("table_claimed", 1)
+    with ThreadPoolExecutor(8) as threads:
+        for turn in range(20):
+            ready = Barrier(8, timeout=60)
+
+            def claim(number: int, turn: int = turn, ready: Barrier = ready) -> bool:
+                ready.wait()
+                return storage.claim_concurrency_slot("table_claimed", f"{turn}-{number}", "step").is_claimed
+
+            runs = [f"{turn}-{number}" for number, is_claimed in enumerate(threads.map(claim, range(8))) if is_claimed]
+            assert len(runs) == 1
+            for number in range(8):
+                storage.free_concurrency_slots_for_run(f"{turn}-{number}")
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_a_pool_follows_a_changed_default(home, tmp_path, limit):
+    pool = f"table_default_{limit}"
+    changed = yaml.safe_load((home / "dagster.yaml").read_text())
+    changed["concurrency"]["pools"]["default_limit"] = limit
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(changed))
+    for folder, expected in ((home, 1), (home, 1), (tmp_path, limit), (home, 1)):
+        with dg.DagsterInstance.from_config(str(folder)) as opened:
+            storage = opened.event_log_storage
+            assert storage.initialize_concurrency_limit_to_default(pool)
+            assert [each.limit for each in storage.get_pool_limits() if each.name == pool] == [expected]
+            assert storage.get_concurrency_info(pool).slot_count == expected
 
 
 CLAIM = """
