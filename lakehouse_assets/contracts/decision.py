@@ -42,7 +42,7 @@ class ExtractionRecord:
     control: ControlTotals | None = None
     position: str | None = None
 
-    @property
+    @cached_property
     def batch(self) -> Batch:
         """The window's start and the extraction's number."""
         return (self.p_extracted_at, self.extraction_seq)
@@ -117,7 +117,7 @@ class Decision:
     applied_at: datetime | None = None
     order_span: str | None = None
 
-    @property
+    @cached_property
     def batch(self) -> Batch:
         """Of silver: (window start, extraction_seq); of gold: (None, n)."""
         return (self.p_extracted_at, self.extraction_seq)

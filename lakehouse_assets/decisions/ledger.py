@@ -107,19 +107,18 @@ def _has_quarantined_rows(decision: Decision) -> bool:
     return bool(decision.counts.rows_quarantined or decision.counts.rows_discarded)
 
 
-def baseline_decisions(decisions: Sequence[Decision], as_of: int) -> list[str]:
-    """Ids of the decisions whose profiles the baseline holds at a version, in the order in which they were decided."""
-    in_order = sorted(accepted_decisions(decisions, as_of).values(), key=lambda d: d.number)
-    return [decision.decision_id for decision in in_order if decision.teaches]
-
-
-def baseline_numbers(decisions: Iterable[Decision], as_of: int) -> dict[Batch, int]:
-    """The number of the decision by which each batch's rows joined the baseline; a discard adds nothing to it."""
+def joined_decisions(decisions: Sequence[Decision], as_of: int) -> list[tuple[Decision, int]]:
+    """Return the decisions whose profiles the baseline holds at a version, in the order in which they were decided: each with
+    the number of the one by which its batch's rows joined. A discard adds none.
+    """
+    joined = [d for d in current_decisions(decisions, as_of).values() if d.teaches and d.accepted]
+    joined.sort(key=lambda d: d.number)
     numbers: dict[Batch, int] = {}
-    for decision in decisions:
-        if decision.number <= as_of and decision.kind != "discarded":
-            numbers[decision.batch] = max(decision.number, numbers.get(decision.batch, 0))
-    return numbers
+    if batches := {d.batch for d in joined if d.kind == "discarded"}:
+        for d in decisions:
+            if d.number <= as_of and d.kind != "discarded" and d.batch in batches:
+                numbers[d.batch] = max(d.number, numbers.get(d.batch, 0))
+    return [(d, numbers.get(d.batch, d.number)) for d in joined]
 
 
 def unapplied_decisions(decisions: Iterable[Decision]) -> list[Decision]:
@@ -129,12 +128,13 @@ def unapplied_decisions(decisions: Iterable[Decision]) -> list[Decision]:
 
 def lost_marks(decisions: Sequence[Decision]) -> list[Decision]:
     """Return decisions without a mark that a later run has completed: before a run decides, it applies what others left."""
+    unapplied = unapplied_decisions(decisions)
+    if not unapplied:
+        return []
     own = [decision for decision in decisions if decision.superseded_by is None]
     last = {decision.run_id: decision.number for decision in sorted(own, key=lambda d: d.number)}
     newest_runs = sorted(last.items(), key=lambda run: run[1])[-2:]
-    return [
-        d for d in unapplied_decisions(own) if any(run_id != d.run_id and number > d.number for run_id, number in newest_runs)
-    ]
+    return [d for d in unapplied if any(run_id != d.run_id and number > d.number for run_id, number in newest_runs)]
 
 
 def latest_extractions(records: Iterable[ExtractionRecord]) -> dict[datetime, ExtractionRecord]:

@@ -13,6 +13,7 @@ from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.evidence.changes import Evidence, is_still_whole
 from lakehouse_assets.decisions.evidence.comparison import compare_baseline, compare_evidence
 from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS, Finding, Layer, format_findings, make_finding
 from lakehouse_assets.decisions.evidence.silver import compare_silver
@@ -31,10 +32,13 @@ from lakehouse_assets.storage.evidence import (
 )
 from lakehouse_assets.storage.leases.guards import commit_properties
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.version_marks import read_last_mark
 
 TABLES: tuple[Layer, ...] = ("bronze", "silver", "quarantine")
+# Evidence in which nothing was found, by lake and table: of so many decisions in all.
+_compared_evidence = NewestValues[Evidence](300_000, lambda evidence: len(evidence[0].decisions))
 
 
 def findings_of(settings: Settings, spec: TableSpec) -> list[Finding]:
@@ -47,21 +51,31 @@ def _findings(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
     that are being read. A lake that cannot be written, not even a lock, has no writer to wait for.
     """
     try:
-        if not compare_evidence(table, *measure_evidence(settings, table, drift=drift)):
+        if not _compare(settings, table, drift=drift):
             return []
     except (OSError, DeltaError, ArrowException):
         pass
     try:
         with table_lock(settings, table):
-            return compare_evidence(table, *measure_evidence(settings, table, drift=drift))
+            return _compare(settings, table, drift=drift)
     except DiskError:
-        return compare_evidence(table, *measure_evidence(settings, table, drift=drift))
+        return _compare(settings, table, drift=drift)
     except (OSError, DeltaError, ArrowException) as error:
         error_line = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise EnvironmentMissing(
             f"{table}: its tables cannot be read now: {error_line}. Whether they are damaged is unknown. Make"
             f" {settings.root} readable, and run again"
         ) from error
+
+
+def _compare(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
+    """The findings. Where nothing was found before in this process, only what has changed since is compared."""
+    key, now = (settings.root, table, drift), measure_evidence(settings, table, drift=drift)
+    before = _compared_evidence.get(key)
+    findings = [] if before and is_still_whole(table, before, now) else compare_evidence(table, *now)
+    if not findings:
+        _compared_evidence.put(key, now)
+    return findings
 
 
 def refuse_damaged(run: Run, mending: Collection[Layer] = (), *, written: bool = False) -> None:

@@ -42,7 +42,9 @@ def parse_objects(rows: DataFrame) -> DataFrame:
 
 def sorted_keys(rows: DataFrame, column: str) -> DataFrame:
     """Return ``keys`` by the values of a column: the sorted keys of ``_object``, at most one more than a table can have."""
-    keys = rows.select(column, F.explode(F.map_keys("_object")).alias("key")).distinct()
+    # Most rows have the same keys: to compare each row's keys as one costs less than to compare every key of every row.
+    lists = rows.select(column, F.map_keys("_object").alias("keys")).distinct()
+    keys = lists.select(column, F.explode("keys").alias("key")).distinct()
     return keys.groupBy(column).agg(F.slice(F.sort_array(F.collect_set("key")), 1, MAX_COLUMNS + 1).alias("keys"))
 
 

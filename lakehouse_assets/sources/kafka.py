@@ -24,11 +24,8 @@ from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.json_files import field_text, parse_objects, sorted_keys
 from lakehouse_assets.sources.kafka_client import Topic, open_topic, spark_options
 from lakehouse_assets.sources.kafka_lost import Gap, find_gaps, gaps_error, with_gap_rows, without_gaps
+from lakehouse_assets.sources.kafka_messages import message_column, select_usable
 from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_contiguous, range_from_text, range_to_text
-
-# Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
-UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(n, '\\ufffd'))
- OR size(_names) > {base.MAX_COLUMNS} OR size(array_distinct(transform(_names, n -> lower(n)))) < size(_names)"""
 
 # Messages of one read that Spark holds until they are stored.
 MOST_HELD = 1_000_000
@@ -167,8 +164,8 @@ class KafkaReader:
         text = F.col("key").cast("string")
         key = F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text).otherwise(base.one_line_base64(F.col("key")))
         rows = self._parse(rows.select("p_extracted_at", "partition", "offset", "timestamp", "value", key.alias("_key")))
-        rows = rows.withColumn("_names", F.map_keys("_object"))
-        rows = rows.withColumn("_object", F.when(~F.expr(UNUSABLE), F.col("_object"))).drop("_names")
+        own = [name for name in OF_THE_MESSAGE if name in self._declared]
+        rows = select_usable(rows, own)
         # Read once for the keys and the rows. More than some would fill disks: those are asked for twice.
         held_frames = (rows.persist(StorageLevel.MEMORY_AND_DISK),) if messages <= MOST_HELD else ()
         try:
@@ -182,15 +179,12 @@ class KafkaReader:
         for names in by_window.values():
             for name in names:
                 keys_by_name.setdefault(bronze_names.bind(name), []).append(name)
-        own = [name for name in OF_THE_MESSAGE if name in self._declared]
         cells = {name: field_text(keys) for name, keys in keys_by_name.items()}
-        cells |= {name: _message_column(name) for name in own}
-        tombstone, bad = F.col("_line").isNull(), F.col("_object").isNull()
-        bad_text = F.when(bad, F.make_valid_utf8("_line"))
+        cells |= {name: message_column(name) for name in own}
         keyed = self._key_columns(bronze_names)
         lacking_key = reduce(lambda a, b: a | b, [value.isNull() for value in keyed.values()], F.lit(not keyed))
         description = F.concat(F.lit("a tombstone of the key "), F.coalesce("_key", F.lit("(none)")))
-        corrupt = F.when(tombstone, F.when(lacking_key, description)).otherwise(bad_text)
+        corrupt = F.when(F.col("_tombstone"), F.when(lacking_key, description)).otherwise(F.col("_bad_text"))
         for name, value in keyed.items():
             cells[name] = F.coalesce(cells[name], value) if name in cells else value
         columns = {
@@ -249,14 +243,3 @@ def _windows_frame(spark: SparkSession, group: Sequence[Window], ranges: Mapping
     parts = [part for part in ranged if part[2] < part[3]]
     types = {"p_extracted_at": base.MOMENT, "_partition": pa.int32(), "_from": pa.int64(), "_to": pa.int64()}
     return base.small_frame(spark, types, parts)
-
-
-def _message_column(name: str) -> Column:
-    """Return a column of the message itself, besides its value, as text."""
-    return {
-        "kafka_partition": F.col("partition").cast("string"),
-        "kafka_offset": F.col("offset").cast("string"),
-        "kafka_timestamp": F.date_format("timestamp", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
-        "kafka_key": F.col("_key"),
-        "kafka_tombstone": F.col("_line").isNull().cast("string"),
-    }[name]

@@ -41,10 +41,15 @@ class BaselineWindow(NamedTuple):
 
 def group_by_source(table: pa.Table) -> dict[Source, list[Row]]:
     """Return the rows of each decision's, or seed's, window."""
-    rows: dict[Source, list[Row]] = {}
-    for row in table.to_pylist():
-        rows.setdefault((row["decision_id"], row["p_extracted_at"]), []).append(row)
-    return rows
+    return group_rows(table.to_pylist())
+
+
+def group_rows(rows: Iterable[Row]) -> dict[Source, list[Row]]:
+    """The same of rows that are read."""
+    by_source: dict[Source, list[Row]] = {}
+    for row in rows:
+        by_source.setdefault((row["decision_id"], row["p_extracted_at"]), []).append(row)
+    return by_source
 
 
 def list_windows(
@@ -55,7 +60,6 @@ def list_windows(
     """
     resets = [index for index, event in enumerate(events) if event.kind == "reset"]
     since = events[resets[-1]].after if resets else -1
-    numbers, by_id = ledger.baseline_numbers(decisions, version), {d.decision_id: d for d in decisions}
     windows = []
     for event in events[resets[-1] + 1 if resets else 0 :]:
         if event.kind == "seed":
@@ -64,12 +68,10 @@ def list_windows(
             accepted |= {d.p_extracted_at for d in decisions if d.accepted and event.after < d.number <= version}
             starts = sorted(start for source, start in sources if source == event.seed_id and start not in accepted)
             windows += [BaselineWindow(event.after, True, (event.seed_id, start), meanings) for start in starts]
-    for decision_id in ledger.baseline_decisions(decisions, version):
-        decision = by_id[decision_id]
-        number, start = numbers.get(decision.batch, decision.number), decision.p_extracted_at
-        if number > since and start is not None:
-            meanings = feature_meanings(decision.ruleset)
-            windows.append(BaselineWindow(number, False, (decision_id, start), meanings, is_doubtful(decision)))
+    for decision, number in ledger.joined_decisions(decisions, version):
+        if number > since and (start := decision.p_extracted_at) is not None:
+            source, meanings = (decision.decision_id, start), feature_meanings(decision.ruleset)
+            windows.append(BaselineWindow(number, False, source, meanings, is_doubtful(decision)))
     # A seed comes after the decision that was the last one then.
     return sorted(windows, key=lambda window: (window.number, window.seeded))
 

@@ -4,6 +4,7 @@ Belongs here: rows → baseline state, reading as few of them as possible. Does 
 baseline (stream_baseline), writing rows (baseline), or judging by it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -20,6 +21,7 @@ from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.baseline import BaselineEvent, Entry, baseline_events
+from lakehouse_assets.storage.baseline_counts import BaselineCounts, WholeRows
 from lakehouse_assets.storage.baseline_rows import (
     BaselineWindow,
     Row,
@@ -30,12 +32,8 @@ from lakehouse_assets.storage.baseline_rows import (
     read_counts,
     row_key,
 )
-from lakehouse_assets.storage.kept_baselines import MeasuredWindow, count_measurements, fold_windows
+from lakehouse_assets.storage.kept_baselines import MeasuredWindow, fold_windows
 from lakehouse_assets.storage.stream_baseline import read_stream_state
-
-# The columns that are read of every accepted window: sketches and counted values are a thousand times larger.
-COUNTS = ("p_extracted_at", "decision_id", "decision_number", "feature", "stratum", "kind", "relations")
-COUNTS += ("rows", "nulls", "nans", "infinities", "others", "distinct", "texts")
 
 
 def read_baseline(
@@ -59,7 +57,11 @@ def read_baseline(
     else:
         most = needed_windows(drift) + spare
         is_short = len(decisions) <= most and not any(event.kind == "seed" for event in events)
-        rows = group_by_source(_read_rows(path, is_short)) if decisions or events else {}
+        rows: BaselineCounts | WholeRows
+        if is_short:
+            rows = WholeRows(group_by_source(delta.read_arrow(path)) if decisions or events else {})
+        else:
+            rows = BaselineCounts(path, spec.name)
         learn = partial(_fold_rows, path, spec, drift, decisions, rows, None if is_short else most)
     reference: Mapping[Key, Shape] = {}
     pins = [index for index, event in enumerate(events) if event.kind in ("pin", "unpin")]
@@ -76,24 +78,25 @@ def _fold_rows(
     spec: DriftRules,
     drift: DriftSpec,
     decisions: Sequence[Decision],
-    rows: Mapping[Source, Sequence[Row]],
+    rows: BaselineCounts | WholeRows,
     most: int | None,
     events: Sequence[BaselineEvent],
     version: int,
     reference: Mapping[Key, Shape] | None = None,
 ) -> BaselineState:
     """The state by every window. ``most``: so many of the newest are read with distributions; None: ``rows`` have them."""
-    windows = list_windows(decisions, events, rows, version)
+    windows = list_windows(decisions, events, rows.by_source, version)
 
     def learn(state: BaselineState, measured: Sequence[MeasuredWindow]) -> None:
         some = [window for window, _ in measured]
-        read, complete = (rows, None) if most is None or not some else _read_distributions(path, spec, some, rows, most)
+        own = rows.rows_of([window.source for window in some])
+        read, complete = (own, None) if most is None or not some else _read_distributions(path, spec, some, own, most)
         for entry in make_entries(spec, some, read, complete):
             state.learn(entry.window, entry.measured, entry.statistics, doubtful=entry.doubtful)
 
     requests = [(event.kind, event.after, event.at) for event in events]
     meaning = (delta.table_id(path), drift, spec.ruleset(), most, requests)
-    measured = [(window, count_measurements(rows.get(window.source, ()))) for window in windows]
+    measured = [(window, rows.by_source.get(window.source, Counter())) for window in windows]
     return fold_windows((path, bool(reference)), meaning, measured, partial(BaselineState, drift, reference), learn)
 
 
@@ -102,14 +105,6 @@ def read_entries(settings: Settings, spec: DriftRules, decisions: Sequence[Decis
     events = baseline_events(settings, spec.name, version)
     rows = group_by_source(delta.read_arrow(settings.path("baseline", spec.name)))
     return make_entries(spec, list_windows(decisions, events, rows, version), rows)
-
-
-def _read_rows(path: str, with_distributions: bool) -> pa.Table:
-    """Every row, or the `COUNTS` of every row; a table that was written before a column existed has no such column."""
-    if with_distributions or not delta.exists(path):
-        return delta.read_arrow(path)
-    dataset = delta.open_dataset(path)
-    return dataset.to_table(columns=[name for name in COUNTS if name in dataset.schema.names])
 
 
 def _read_distributions(

@@ -37,6 +37,8 @@ CACHED_FILES = 20_000
 _EXTRACTIONS = NewestValues[dict[Batch, int]](500_000, len)
 # The same of rows by the values of some columns.
 _VALUES = NewestValues[dict[tuple[Any, ...], int]](500_000, len)
+# The same of values in several files.
+_SETS = NewestValues[set[Any]](500_000, len)
 _CACHE: dict[tuple[tuple[str, ...], str], list[dict[str, Any]]] = {}
 # deltalake's messages about a log whose content is damaged.
 CORRUPT = re.compile(
@@ -183,14 +185,26 @@ class TableFiles:
             low, high = row.get(f"min.{first}"), row.get(f"max.{first}")
             names_of.setdefault(low if low == high else None, []).append(unquote(row["path"]))
         unread = names_of.pop(None, [])
-        shared = set(self._dataset(unread).to_table(columns=[first])[first].unique().to_pylist()) if unread else set()
+        shared = self._read_values(unread, (first,)) if unread else set()
         unread += [name for value, names in names_of.items() if names[1:] or value in shared for name in names]
-        if not unread:
-            return set()
-        from pyarrow.dataset import field  # noqa: PLC0415 (it loads pandas)
+        return self._read_values(unread, columns, doubled=True) if unread else set()
 
-        counted = self._dataset(unread).to_table(columns=list(columns)).group_by(list(columns)).aggregate([([], "count_all")])
-        return set(counted.filter(field("count_all") > 1)[first].to_pylist())
+    def _read_values(self, names: Sequence[str], columns: Sequence[str], *, doubled: bool = False) -> set[Any]:
+        """Return the first column's values in these files. ``doubled``: only of rows that another equals in all columns."""
+        wanted = set(names)
+        files = frozenset((row["path"], row["size_bytes"]) for row in self.files if unquote(row["path"]) in wanted)
+        key = (self.path, files, tuple(columns), doubled)
+        values = _SETS.get(key)
+        if values is None:
+            rows = self._dataset(names).to_table(columns=list(columns))
+            if doubled:
+                from pyarrow.dataset import field  # noqa: PLC0415 (it loads pandas)
+
+                counted = rows.group_by(list(columns)).aggregate([([], "count_all")])
+                rows = counted.filter(field("count_all") > 1)
+            values = set(rows[columns[0]].unique().to_pylist())
+            _SETS.put(key, values)
+        return values
 
     def entries(self, schema: pa.Schema, table: str, without: Collection[str] = ()) -> list[dict[str, Any]]:
         """Return a log's rows of one table, read as plain files: Delta's reader takes ten times as long for many small ones."""

@@ -114,13 +114,8 @@ def _measure_baseline(
 def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> list[str]:
     """Return ids of applied decisions whose profiles the baseline must hold: those that join it, since the last reset."""
     since = max((event.after for event in events if event.kind == "reset"), default=-1)
-    last = ledger.last_number(decisions)
-    by_id, numbers = {d.decision_id: d for d in decisions}, ledger.baseline_numbers(decisions, last)
-    return [
-        decision_id
-        for decision_id in ledger.baseline_decisions(decisions, last)
-        if by_id[decision_id].applied_at is not None and numbers.get(by_id[decision_id].batch, 0) > since
-    ]
+    joined = ledger.joined_decisions(decisions, ledger.last_number(decisions))
+    return [d.decision_id for d, number in joined if d.applied_at is not None and number > since]
 
 
 def _count_seeds(events: Sequence[BaselineEvent]) -> dict[str, int]:

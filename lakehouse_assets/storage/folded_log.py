@@ -102,7 +102,8 @@ def _update(
 def _drop_oldest(path: str, table: str) -> None:
     """Drop what was not asked for lately, of other tables and lakes: a run reads all logs of its own again and again."""
     with _lock:
-        others = [(log, name, make) for log, name, make in _cached if (dirname(log), name) != (dirname(path), table)]
+        lake = dirname(dirname(path))
+        others = [(log, name, make) for log, name, make in _cached if (dirname(dirname(log)), name) != (lake, table)]
         while others and sum(len(each.fold) for each in _cached.values() if each.fold is not None) > MOST_ROWS:
             del _cached[others.pop(0)]
 
@@ -120,9 +121,10 @@ class TableLog:
         self.files: dict[str, Hashable] = dict(zip(names, identities_of(filesystem, names), strict=True))
 
     def read(self, names: Sequence[str], columns: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return the rows of these files, in their order, and of each row its file."""
+        """Return the rows of these files, in their order, and of each row its file. Columns that no file has are left out."""
         dataset, wanted = delta.dataset_of(self.opened, self.path), {name: index for index, name in enumerate(names)}
         fragments = sorted((f for f in dataset.get_fragments() if f.path in wanted), key=lambda f: wanted[f.path])
-        parts = [fragment.to_table(schema=dataset.schema, columns=list(columns)) for fragment in fragments]
+        present = [name for name in columns if name in dataset.schema.names]
+        parts = [fragment.to_table(schema=dataset.schema, columns=present) for fragment in fragments]
         files = [fragment.path for fragment, part in zip(fragments, parts, strict=True) for _ in range(part.num_rows)]
         return (rows_of(pa.concat_tables(parts)) if parts else []), files

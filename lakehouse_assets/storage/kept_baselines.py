@@ -3,20 +3,20 @@
 Belongs here: what is kept, and when it is right no more. Does not: reading windows, or folding them (baseline_state).
 """
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.state_copies import copy_state, count_bytes
-from lakehouse_assets.storage.baseline_rows import BaselineWindow, Row, row_key
+from lakehouse_assets.storage.baseline_counts import Measured
+from lakehouse_assets.storage.baseline_rows import BaselineWindow
 from lakehouse_assets.storage.newest_values import NewestValues
 
 MOST_BYTES = 64 << 20  # of all together; the newest one stays, whatever its size
 # A window, and what its rows measure: lost rows may come back.
-MeasuredWindow = tuple[BaselineWindow, Counter[tuple[Any, ...]]]
+MeasuredWindow = tuple[BaselineWindow, Measured]
 Learn = Callable[[BaselineState, Sequence[MeasuredWindow]], None]
 
 
@@ -29,11 +29,6 @@ class _Fold:
 
 _folds = NewestValues[_Fold](MOST_BYTES, lambda fold: count_bytes(fold.state))
 _lock = Lock()
-
-
-def count_measurements(rows: Iterable[Row]) -> Counter[tuple[Any, ...]]:
-    """Return how many rows a window has of each feature and stratum, with their counts."""
-    return Counter((*row_key(row), row["rows"], row["nulls"]) for row in rows)
 
 
 def fold_windows(

@@ -204,7 +204,7 @@ def test_bronze_and_quarantine_are_restored(lake, scene, spark):
 def test_profiles_are_restored_from_the_decisions(lake):
     columns = ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
     expected = rows_of(lake.path("baseline", "readings"), columns)
-    joined = set(ledger.baseline_decisions(logs.decisions(lake, "readings"), 99))
+    joined = {d.decision_id for d, _ in ledger.joined_decisions(logs.decisions(lake, "readings"), 99)}
     for harm in (lambda: lose(lake, "baseline", "readings"), lambda: lose_file(lake, "baseline", "readings")):
         harm()
         run = replace(runner(None, lake, SPEC), session=no_session)

@@ -1,0 +1,50 @@
+"""A topic's messages that are parsed: those whose keys can be columns, and what of each message is needed further on.
+
+Belongs here: these columns. Does not: reading a topic (kafka), or parsing values (json_files, avro_messages).
+"""
+
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_assets.sources import base
+
+# Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
+UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(n, '\\ufffd'))
+ OR size(_names) > {base.MAX_COLUMNS} OR size(array_distinct(transform(_names, n -> lower(n)))) < size(_names)"""
+
+# Whether they have to be looked at one by one: in most messages all are in small letters.
+MAY_BE_UNUSABLE = f"""array_contains(_names, '') OR size(_names) > {base.MAX_COLUMNS} OR _joined <> lower(_joined)
+ OR contains(_joined, '\\u0000') OR contains(_joined, '\\ufffd')"""
+
+
+def select_usable(rows: DataFrame, own: Collection[str]) -> DataFrame:
+    """Return what is needed of parsed messages (``_line`` and ``_object``), which Spark then holds. ``own``: columns of the
+    messages themselves. ``_object`` is NULL if its keys cannot be columns. Of a bad message ``_bad_text`` is the text: of a
+    good one it is not needed any more, and what is held is smaller by a fourth.
+    """
+    rows = _without_unusable(rows)
+    moment = ["timestamp"] if "kafka_timestamp" in own else []
+    bad_text = F.when(F.col("_object").isNull(), F.make_valid_utf8("_line"))
+    needed = [F.col("_line").isNull().alias("_tombstone"), bad_text.alias("_bad_text")]
+    return rows.select("p_extracted_at", "partition", "offset", *moment, "_key", "_object", *needed)
+
+
+def _without_unusable(rows: DataFrame) -> DataFrame:
+    """Return the rows without the objects whose keys cannot be columns."""
+    rows = rows.withColumn("_names", F.map_keys("_object")).withColumn("_joined", F.concat_ws(" ", "_names"))
+    rows = rows.withColumn("_is_suspect", F.expr(MAY_BE_UNUSABLE))
+    usable = F.when(~F.col("_is_suspect"), F.col("_object")).when(~F.expr(UNUSABLE), F.col("_object"))
+    return rows.withColumn("_object", usable).drop("_names", "_joined", "_is_suspect")
+
+
+def message_column(name: str) -> Column:
+    """Return a column of the message itself, besides its value, as text."""
+    return {
+        "kafka_partition": F.col("partition").cast("string"),
+        "kafka_offset": F.col("offset").cast("string"),
+        "kafka_timestamp": F.date_format("timestamp", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
+        "kafka_key": F.col("_key"),
+        "kafka_tombstone": F.col("_tombstone").cast("string"),
+    }[name]
