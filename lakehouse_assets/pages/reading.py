@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, log_rows
 from lakehouse_assets.storage.arrow_rows import rows_of
+from lakehouse_assets.storage.delta_dataset import read_rows
 from lakehouse_assets.storage.log_table import LogTable
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class LogSnapshot:
             return []
         columns = list(columns)
         present = [column for column in columns if column in log[0].schema.names]
-        rows = rows_of(log[0].to_table(columns=present, filter=wanted))
+        rows = rows_of(read_rows(log[0], present, wanted))
         absent = dict.fromkeys(column for column in columns if column not in present)
         return [{**absent, **row} for row in rows] if absent else rows
 

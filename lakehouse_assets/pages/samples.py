@@ -17,6 +17,7 @@ from lakehouse_assets.pages.reading import UNREADABLE
 from lakehouse_assets.queries.quarantine import decision_sample, presentable_rows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.delta_dataset import read_first_rows
 
 READ, SHOWN, MOST_DECISIONS = 2_000, 60, 100
 FILE, REASONS = "_source_file", "reasons"
@@ -59,8 +60,7 @@ class SampleReader:
             wanted = column("decision_id") == decision.decision_id
             if decision.p_extracted_at is not None and "p_extracted_at" in self._dataset.schema.names:
                 wanted &= column("p_extracted_at") == decision.p_extracted_at
-            reading = {"batch_size": READ, "batch_readahead": 1, "fragment_readahead": 1}
-            rows = self._dataset.scanner(filter=wanted, **reading).head(READ).to_pylist()
+            rows = read_first_rows(self._dataset, READ, None, wanted).to_pylist()
         except (OSError, ArrowException) as error:
             return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
         return choose_rows(presentable_rows(rows, spec), spec, (decision.drift or {}).get("worst"))

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.baseline_rows import Row, Source, group_rows, row_key
+from lakehouse_assets.storage.baseline_rows import Row, Source, group_by_source, group_rows, row_key
+from lakehouse_assets.storage.delta_dataset import read_rows
 from lakehouse_assets.storage.folded_log import Rows, read_folded
 
 # The columns that are read of every accepted window: sketches and counted values are a thousand times larger.
@@ -33,13 +34,16 @@ class BaselineCounts:
         """Return the `COUNTS` of these windows."""
         if all(len(self._read.get(source, ())) == self.by_source.get(source, Counter()).total() for source in sources):
             return {source: self._read[source] for source in sources if source in self._read}
+        return self._read_rows(sources)
+
+    def _read_rows(self, sources: Collection[Source]) -> Mapping[Source, Sequence[Row]]:
         starts = [start for _, start in sources]
         filters: list[tuple[str, str, Any]] = [("p_extracted_at", ">=", min(starts)), ("p_extracted_at", "<=", max(starts))]
         if len(sources) < len(self.by_source) // 2:
             filters.append(("decision_id", "in", sorted({name for name, _ in sources})))
         dataset = delta.open_dataset(self._path, bounds=["p_extracted_at"])
         columns = [name for name in COUNTS if name in dataset.schema.names]
-        rows = group_rows(dataset.to_table(columns=columns, filter=delta.as_expression(filters)).to_pylist())
+        rows = group_by_source(read_rows(dataset, columns, delta.as_expression(filters)))
         return {source: rows[source] for source in sources if source in rows}
 
 

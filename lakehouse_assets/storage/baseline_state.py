@@ -32,6 +32,7 @@ from lakehouse_assets.storage.baseline_rows import (
     read_counts,
     row_key,
 )
+from lakehouse_assets.storage.delta_dataset import read_rows
 from lakehouse_assets.storage.kept_baselines import MeasuredWindow, fold_windows
 from lakehouse_assets.storage.stream_baseline import read_stream_state
 
@@ -125,7 +126,7 @@ def _read_distributions(
         oldest = min(numbers[source] for source, _ in needed)
         of_feature = pc.field("feature").isin(sorted({feature for feature, _ in rare}))
         chosen = chosen | ((pc.field("decision_number") >= oldest) & of_feature & of_key)
-    complete = group_by_source(delta.open_dataset(path, bounds=["decision_number"]).to_table(filter=chosen))
+    complete = group_by_source(read_rows(delta.open_dataset(path, bounds=["decision_number"]), None, chosen))
     rows = {}
     for source, counted in counts.items():
         by_key = {row_key(row): row for row in complete.get(source, ())}

@@ -19,7 +19,7 @@ from pyarrow import fs
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
-from lakehouse_assets.storage.delta_dataset import make_dataset
+from lakehouse_assets.storage.delta_dataset import make_dataset, read_first_rows, read_rows
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_table, open_to_change
@@ -116,17 +116,15 @@ def read_arrow(path: str, columns: Sequence[str] | None = None, filters: Any = N
     if not exists(path):
         return pa.table({})
     dataset = open_dataset(path, version, _compared(filters))
-    return dataset.to_table(columns=list(columns) if columns else None, filter=as_expression(filters))
+    return read_rows(dataset, columns or None, as_expression(filters))
 
 
 def head_arrow(path: str, rows: int, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
     """Return at most ``rows`` rows without a JVM, reading no more of the files than needed; none if there is no table."""
     if not exists(path) or rows <= 0:
         return pa.table({})
-    # By small batches, one after another: a table may be far larger than what is asked for.
-    reading = {"batch_size": min(rows, 4096), "batch_readahead": 1, "fragment_readahead": 1}
     dataset = open_dataset(path, bounds=_compared(filters))
-    return dataset.scanner(columns=list(columns) if columns else None, filter=as_expression(filters), **reading).head(rows)
+    return read_first_rows(dataset, rows, columns or None, as_expression(filters))
 
 
 def open_dataset(path: str, version: int | None = None, bounds: Collection[str] = ()) -> "Dataset":

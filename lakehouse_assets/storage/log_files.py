@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.delta_dataset import read_file, read_rows
 from lakehouse_assets.storage.newest_values import NewestValues
 
 # Above it, the file is one that maintenance has made of many: it is read by a filter each time.
@@ -44,8 +45,8 @@ def read_log(
     size_of = dict(zip(map(unquote, sizes["path"]), sizes["size_bytes"], strict=True))
     if any(size_of.get(fragment.path, SMALL_BYTES + 1) > SMALL_BYTES for fragment in fragments):
         if files is None:
-            return dataset.to_table(columns=columns, filter=wanted), None
-        parts = [part.to_table(schema=dataset.schema, columns=columns, filter=wanted) for part in fragments]
+            return read_rows(dataset, columns, wanted), None
+        parts = [read_file(part, dataset.schema, columns, wanted) for part in fragments]
         return pa.concat_tables(parts), None
     needed = list(dict.fromkeys([*columns, *names]))
     keys = [(path, *identity, *needed) for identity in identities_of(dataset.filesystem, [part.path for part in fragments])]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from lakehouse_assets.storage.delta_dataset import make_dataset
+from lakehouse_assets.storage.delta_dataset import make_dataset, read_file, read_first_rows, read_rows
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TYPES = pa.schema(
@@ -96,3 +96,24 @@ def test_columns_added_later_are_null_in_older_files(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"a": [2], "b": ["x"]}), mode="append", schema_mode="merge")
     dataset = make_dataset(DeltaTable(tmp_path / "t"), fs.SubTreeFileSystem(str(tmp_path / "t"), fs.LocalFileSystem()))
     assert as_set(dataset.to_table()) == as_set(pa.table({"a": [1, 2], "b": [None, "x"]}))
+
+
+@pytest.mark.parametrize("partitions", [[], ["part"]])
+def test_texts_are_found_in_files_that_deltalake_has_rewritten(tmp_path: Path, partitions: list[str]) -> None:
+    """They have a type there that Arrow does not compare with a text."""
+    path = str(tmp_path / "t")
+    table = pa.table({"part": ["a", "a", "b"], "text": ["u", "v", "w"], "n": [1, 2, 3]})
+    write_deltalake(path, table, partition_by=partitions)
+    DeltaTable(path).delete("text = 'v'")
+    DeltaTable(path).update({"n": "n + 10"}, predicate="text = 'w'")
+    dataset = make_dataset(DeltaTable(path), fs.SubTreeFileSystem(path, fs.LocalFileSystem()))
+    text, n = ds.field("text"), ds.field("n")
+    assert read_rows(dataset, ["n"], text == "u").to_pydict() == {"n": [1]}
+    assert read_rows(dataset, ["text", "part"], text.isin(["u", "x"])).to_pylist() == [{"text": "u", "part": "a"}]
+    assert sorted(read_rows(dataset, None, (text >= "u") & (n > 0))["n"].to_pylist()) == [1, 13]
+    assert read_rows(dataset, ["n"], text == "v").to_pylist() == []
+    assert read_first_rows(dataset, 1, None, text == "w").to_pylist() == [{"part": "b", "text": "w", "n": 13}]
+    assert read_first_rows(dataset, 9, ["n"], text > "a").num_rows == 2
+    assert read_first_rows(dataset, 1, ["n"], text > "a").num_rows == 1
+    parts = [read_file(file, dataset.schema, ["n"], text > "u") for file in dataset.get_fragments()]
+    assert pa.concat_tables(parts).to_pydict() == {"n": [13]}

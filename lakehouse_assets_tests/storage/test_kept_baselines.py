@@ -1,6 +1,7 @@
 """A baseline that a process keeps is the one that a new process folds."""
 
 import shutil
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse_assets.decisions.drift.state_copies import count_bytes
-from lakehouse_assets.storage import baseline_state, kept_baselines
+from lakehouse_assets.storage import baseline_counts, baseline_state, delta, folded_log, kept_baselines
 from lakehouse_assets.storage.baseline import log_baseline_event, write_profiles
+from lakehouse_assets.storage.baseline_rows import group_by_source
 from lakehouse_assets.storage.baseline_state import read_baseline, read_entries
 from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets_tests.storage.test_baseline import (
@@ -45,6 +47,7 @@ def read_anew(settings, *arguments, **options):
     """As a new process."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(kept_baselines, "_folds", NewestValues(1 << 30, lambda _: 1))
+        patched.setattr(folded_log, "_cached", OrderedDict())
         return read_baseline(settings, *arguments, **options)
 
 
@@ -115,12 +118,45 @@ def test_what_is_kept_is_bounded(settings, monkeypatch, folds):
     assert [count for count in folds if count] == [9, 9, 9]
 
 
-def test_profiles_that_were_lost_and_restored_are_learnt(settings):
+@pytest.mark.parametrize(("spec", "last"), [(SPEC, 7), (SHORT, 99)], ids=["whole rows", "counts"])
+def test_profiles_that_were_lost_and_restored_are_learnt(settings, spec, last):
     """Read while they were lost, as a page or a run that quarantines may do."""
-    decisions = learnt(settings, *range(1, 8))
-    before = contents(read_baseline(settings, SPEC, decisions, 7))
-    condition = f"decision_id = '{decisions[3].decision_id}' AND feature = 'value'"
-    DeltaTable(settings.path("baseline", "readings")).delete(condition)
-    assert contents(read_baseline(settings, SPEC, decisions, 7)) == contents(read_anew(settings, SPEC, decisions, 7)) != before
-    DeltaTable(settings.path("baseline", "readings")).restore(0)
-    assert contents(read_baseline(settings, SPEC, decisions, 7)) == before
+    decisions = learnt(settings, *range(1, last + 1))
+    before = contents(read_baseline(settings, spec, decisions, last))
+    table = DeltaTable(settings.path("baseline", "readings"))
+    table.delete(f"decision_id = '{decisions[-4].decision_id}' AND feature = 'value'")
+    lost = contents(read_baseline(settings, spec, decisions, last))
+    assert lost == contents(read_anew(settings, spec, decisions, last)) != before
+    table.restore(0)
+    assert contents(read_baseline(settings, spec, decisions, last)) == before
+
+
+def test_of_a_long_history_only_new_files_are_read(settings, monkeypatch):
+    decisions = learnt(settings, *range(1, 100))
+    read_baseline(settings, SHORT, decisions, 99)
+    decisions += learnt(settings, 100)
+    names_read: list[str] = []
+    original = folded_log.TableLog.read
+
+    def read(log, names, columns):
+        names_read.extend(names)
+        return original(log, names, columns)
+
+    monkeypatch.setattr(folded_log.TableLog, "read", read)
+    monkeypatch.setattr(baseline_counts.BaselineCounts, "_read_rows", lambda *_: pytest.fail("they were read a moment before"))
+    state = read_baseline(settings, SHORT, decisions, 100)
+    assert len(names_read) == 1
+    monkeypatch.undo()
+    assert contents(state) == contents(read_anew(settings, SHORT, decisions, 100))
+
+
+def test_the_counts_of_some_windows_are_their_rows(settings):
+    decisions = learnt(settings, *range(1, 100))
+    path = settings.path("baseline", "readings")
+    rows = group_by_source(delta.read_arrow(path, [*baseline_counts.COUNTS]))
+    baseline_counts.BaselineCounts(path, "readings")
+    counts = baseline_counts.BaselineCounts(path, "readings")  # what the first one read is not read again
+    sources = [(d.decision_id, d.p_extracted_at) for d in decisions if d.p_extracted_at]
+    assert counts.by_source == {source: baseline_counts.count_measurements(own) for source, own in rows.items()}
+    for some in (sources[:1], sources[3:5], sources, [("strange", sources[0][1])], []):
+        assert counts.rows_of(some) == {source: rows[source] for source in some if source in rows}
