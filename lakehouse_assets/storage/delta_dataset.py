@@ -97,6 +97,12 @@ def read_file(file: Any, schema: pa.Schema, columns: Sequence[str], wanted: "Exp
     return file.to_table(schema=schema).filter(wanted).select(columns)
 
 
+def without_views(rows: pa.Table) -> pa.Table:
+    """Return rows whose texts and bytes have Arrow's usual types: many of its functions do not take the other ones."""
+    usual: dict[pa.DataType, pa.DataType] = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return rows.cast(pa.schema([field.with_type(usual.get(field.type, field.type)) for field in rows.schema]))
+
+
 FileExpressions = Mapping[str, list["Expression | None"]]
 
 

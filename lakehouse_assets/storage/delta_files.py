@@ -21,6 +21,7 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.delta_dataset import without_views
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.guards import commit_properties
 from lakehouse_assets.storage.newest_values import NewestValues
@@ -169,7 +170,7 @@ class TableFiles:
         key = (self.path, file["path"], file["size_bytes"], *columns)
         counts = _VALUES.get(key)
         if counts is None:
-            read = self._dataset([unquote(file["path"])]).to_table(columns=list(columns))
+            read = without_views(self._dataset([unquote(file["path"])]).to_table(columns=list(columns)))
             rows = read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
             counts = {tuple(row[name] for name in columns): row["count_all"] for row in rows}
             _VALUES.put(key, counts)
@@ -196,7 +197,7 @@ class TableFiles:
         key = (self.path, files, tuple(columns), doubled)
         values = _SETS.get(key)
         if values is None:
-            rows = self._dataset(names).to_table(columns=list(columns))
+            rows = without_views(self._dataset(names).to_table(columns=list(columns)))
             if doubled:
                 from pyarrow.dataset import field  # noqa: PLC0415 (it loads pandas)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from lakehouse_assets.storage.delta_dataset import make_dataset, read_file, read_first_rows, read_rows
+from lakehouse_assets.storage.delta_files import TableFiles
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TYPES = pa.schema(
@@ -117,3 +118,22 @@ def test_texts_are_found_in_files_that_deltalake_has_rewritten(tmp_path: Path, p
     assert read_first_rows(dataset, 1, ["n"], text > "a").num_rows == 1
     parts = [read_file(file, dataset.schema, ["n"], text > "u") for file in dataset.get_fragments()]
     assert pa.concat_tables(parts).to_pydict() == {"n": [13]}
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_texts_are_counted_in_files_that_deltalake_has_rewritten(tmp_path: Path, is_last: bool) -> None:
+    """With a file before it or after it that has texts of the usual type."""
+
+    def rows_of(ids: str) -> pa.Table:
+        return pa.table({"decision_id": list(ids), "feature": ["f"] * len(ids), "n": list(range(len(ids)))})
+
+    path = str(tmp_path / "t")
+    write_deltalake(path, rows_of("ad" if is_last else "abc"))
+    if is_last:
+        write_deltalake(path, rows_of("abc"), mode="append")
+    DeltaTable(path).delete("decision_id = 'b'")
+    if not is_last:
+        write_deltalake(path, rows_of("ad"), mode="append")
+    files = TableFiles(path)
+    assert files.column_counts(["decision_id"]) == {("a",): 2, ("c",): 1, ("d",): 1}
+    assert files.find_doubled(("decision_id", "feature")) == {"a"}
