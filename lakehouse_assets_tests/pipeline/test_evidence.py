@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import Finding
@@ -26,6 +27,7 @@ from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.queries.row_hashes import compare_row_hashes
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
 
 SPEC = readings(drift={"features": ["value"]})
@@ -214,6 +216,21 @@ def test_profiles_are_restored_from_the_decisions(lake):
             r for r in expected if r["decision_id"] in joined
         ]
         assert hold_without_baseline(run, logs.decisions(lake, "readings"), {}) == {}
+
+
+def test_doubled_profiles_in_a_file_of_several_decisions_are_restored(lake):
+    path, columns = lake.path("baseline", "readings"), ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
+    expected, rows = rows_of(path, columns), delta.read_arrow(path)
+    assert len(set(rows["decision_id"].to_pylist())) > 1
+    decision, _ = ledger.joined_decisions(logs.decisions(lake, "readings"), 99)[0]
+    doubled = rows.filter(pc.field("decision_id") == decision.decision_id)
+    write_deltalake(path, pa.concat_tables([rows, doubled]), mode="overwrite")
+    run = replace(runner(None, lake, SPEC), session=no_session)
+    assert findings_of(lake, SPEC) != []
+    refuse_damaged(run)
+    assert findings_of(lake, SPEC) == []
+    assert rows_of(path, columns) == expected
+    assert len(read_baseline(lake, SPEC, logs.decisions(lake, "readings"), 99).history) > 0
 
 
 RESTORED = (
