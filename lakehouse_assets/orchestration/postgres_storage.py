@@ -38,6 +38,8 @@ IDLE_SECONDS = 300
 # A number of ours among the database's advisory locks.
 CREATION_LOCK = 5_270_423_001
 POOLS_LOCK = 5_270_423_002
+# After so long the database takes this lock from a host that has stopped while it had it.
+POOLS_LOCK_SECONDS = 60
 
 
 class LakehousePostgresEventLogStorage(ChecksInOnePass, PostgresEventLogStorage):
@@ -83,6 +85,7 @@ class LakehousePostgresEventLogStorage(ChecksInOnePass, PostgresEventLogStorage)
     @contextmanager
     def _lock_pools(self) -> Iterator[None]:
         with self.index_transaction() as connection:
+            connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{POOLS_LOCK_SECONDS}s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": POOLS_LOCK})
             yield
 

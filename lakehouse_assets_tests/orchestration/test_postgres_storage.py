@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 
 import dagster as dg
 import pytest
@@ -19,8 +19,10 @@ import yaml
 from dagster._core.storage.event_log.base import EventLogStorage
 from dagster._core.test_utils import create_run_for_test
 from dagster_postgres import PostgresEventLogStorage
+from sqlalchemy.exc import OperationalError
 
 from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.orchestration import postgres_storage
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.assets.partitions import partitions_of
 from lakehouse_assets.orchestration.postgres_storage import LakehousePostgresEventLogStorage, LakehousePostgresStorage
@@ -203,6 +205,25 @@ def test_a_slot_is_claimed_once(instance):
             assert len(runs) == 1
             for number in range(8):
                 storage.free_concurrency_slots_for_run(f"{turn}-{number}")
+
+
+def test_a_host_that_stops_loses_the_lock_of_the_pools(instance, monkeypatch):
+    monkeypatch.setattr(postgres_storage, "POOLS_LOCK_SECONDS", 1)
+    storage, went_on = instance.event_log_storage, Event()
+
+    def stop() -> None:
+        with pytest.raises(OperationalError), storage._lock_pools():
+            has_lock.set()
+            assert went_on.wait(60)
+
+    has_lock = Event()
+    with ThreadPoolExecutor(1) as threads:
+        stopped = threads.submit(stop)
+        assert has_lock.wait(60)
+        storage.set_concurrency_slots("table_stopped", 1)
+        went_on.set()
+        stopped.result(60)
+    assert storage.get_concurrency_info("table_stopped").slot_count == 1
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
