@@ -6,18 +6,15 @@ what was compared (pipeline/evidence).
 A table with 100,000 windows is compared several times in a run that adds one window: in full that takes seconds each time.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal
 
-from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.comparison import compare_evidence, find_orphaned_profiles, find_unknown_decisions
 from lakehouse_assets.decisions.evidence.findings import Inventory, LoggedEvidence
 
 Evidence = tuple[LoggedEvidence, Inventory]
-Entry = TypeVar("Entry", Decision, ExtractionRecord)
-Key = TypeVar("Key")
 
 
 def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
@@ -48,17 +45,17 @@ def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
     """Return what is ``now`` of the windows that have changed. What belongs to no window stays whole."""
     (old, old_inventory), (new, inventory) = before, now
     ids = {
-        *_find_other_keys(old_inventory.quarantine, inventory.quarantine),
-        *_find_other_keys(old_inventory.profiles, inventory.profiles),
+        *_find_other_keys(old_inventory, inventory, "quarantine"),
+        *_find_other_keys(old_inventory, inventory, "profiles"),
         *(set(old.teaching) ^ set(new.teaching)),
         *(set(old.unmeasured) ^ set(new.unmeasured)),
         *inventory.doubled,
     }
-    decisions = [*_find_others(old.decisions, new.decisions), *(d for d in new.decisions if d.decision_id in ids)]
+    decisions = [*_find_other_entries(old, new, "decisions"), *(d for d in new.decisions if d.decision_id in ids)]
     starts = {
         *(decision.p_extracted_at for decision in decisions),
-        *(record.p_extracted_at for record in _find_others(old.extractions, new.extractions)),
-        *(start for start, _ in _find_other_keys(old_inventory.bronze, inventory.bronze)),
+        *(record.p_extracted_at for record in _find_other_entries(old, new, "extractions")),
+        *(start for start, _ in _find_other_keys(old_inventory, inventory, "bronze")),
         *(start for start, _ in {*old_inventory.unrecorded, *inventory.unrecorded}),
         *(set(old_inventory.positions) - set(inventory.positions)),
     }
@@ -80,16 +77,17 @@ def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
     )
 
 
-def _find_others(old: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:
-    """Return the entries that one of the two has, and the other has not: by their identity."""
-    in_old, in_new = set(map(id, old)), set(map(id, new))
-    return [*(each for each in old if id(each) not in in_new), *(each for each in new if id(each) not in in_old)]
+def _find_other_entries(old: LoggedEvidence, new: LoggedEvidence, log: Literal["decisions", "extractions"]) -> list[Any]:
+    """Return the entries of a log that one of the two has, and the other has not: by their identity."""
+    before, now = getattr(old, log), getattr(new, log)
+    ids_before, ids_now = set(map(id, before)), set(map(id, now))
+    return [*(each for each in before if id(each) not in ids_now), *(each for each in now if id(each) not in ids_before)]
 
 
-def _find_other_keys(old: Mapping[Key, int], new: Mapping[Key, int]) -> Iterable[Key]:
+def _find_other_keys(old: Inventory, new: Inventory, counts: Literal["bronze", "quarantine", "profiles"]) -> set[Any]:
     """Return the keys whose numbers differ, or that only one of the two has."""
-    changed = {key for key, rows in new.items() if old.get(key) != rows}
-    return {*changed, *(key for key in old if key not in new)}
+    before, now = getattr(old, counts), getattr(new, counts)
+    return {*(key for key, rows in now.items() if before.get(key) != rows), *(key for key in before if key not in now)}
 
 
 def _keep_keys(numbers: Mapping[str, int], keys: Collection[Any]) -> dict[str, int]:
