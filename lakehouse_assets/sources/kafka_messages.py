@@ -21,8 +21,8 @@ MAY_BE_UNUSABLE = f"""array_contains(_names, '') OR size(_names) > {base.MAX_COL
 
 def select_usable(rows: DataFrame, own: Collection[str]) -> DataFrame:
     """Return what is needed of parsed messages (``_line`` and ``_object``), which Spark then holds. ``own``: columns of the
-    messages themselves. ``_object`` is NULL if its keys cannot be columns. Of a bad message ``_bad_text`` is the text: of a
-    good one it is not needed any more, and what is held is smaller by a fourth.
+    messages themselves. ``_object`` is NULL if its keys cannot be columns. ``_bad_text`` is the text of a bad message: to hold
+    that of good ones, too, takes a third more processor time.
     """
     rows = _without_unusable(rows)
     moment = ["timestamp"] if "kafka_timestamp" in own else []

@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.evidence.comparison import compare_evidence, find_orphaned_profiles, find_unknown_decisions
+from lakehouse_assets.decisions.evidence.comparison import (
+    compare_evidence,
+    find_double_entries,
+    find_orphaned_profiles,
+    find_unknown_decisions,
+)
 from lakehouse_assets.decisions.evidence.findings import Inventory, LoggedEvidence
 
 Evidence = tuple[LoggedEvidence, Inventory]
@@ -22,7 +27,7 @@ def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
     comparison can tell. Entries of the logs that have not changed must be the same objects in both.
     """
     record, inventory = now
-    if any(state.unreadable or state.absent for state in inventory.tables.values()) or _is_doubled(record):
+    if any(state.unreadable or state.absent for state in inventory.tables.values()) or any(find_double_entries(table, record)):
         return False
     ids = {decision.decision_id for decision in record.decisions}
     if find_unknown_decisions(record, inventory) or find_orphaned_profiles(inventory.profiles, {*ids, *record.given_up}):
@@ -30,15 +35,6 @@ def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
     if any(decision.decision_id in inventory.in_silver for decision in ledger.lost_marks(record.decisions)):
         return False
     return not compare_evidence(table, *_keep_changed(before, now))
-
-
-def _is_doubled(record: LoggedEvidence) -> bool:
-    """Whether a decision, its number, or an extraction is there more than once."""
-    own = [decision for decision in record.decisions if decision.superseded_by is None]
-    count = len(own)
-    return bool(record.recorded_twice) or any(
-        len(values) < count for values in ({d.decision_id for d in own}, {d.number for d in own})
-    )
 
 
 def _keep_changed(before: Evidence, now: Evidence) -> Evidence:

@@ -32,7 +32,7 @@ def compare_evidence(table: str, record: LoggedEvidence, inventory: Inventory) -
     if logs:
         return logs
     return [
-        *_find_double_entries(table, record),
+        *find_double_entries(table, record),
         *_compare_rows_in(table, record),
         *_compare_bronze(table, record, inventory),
         *_compare_quarantine(table, record, inventory),
@@ -106,19 +106,20 @@ def find_missing_numbers(decisions: Iterable[Decision], last: int = 0) -> list[i
     return sorted(set(range(1, max([last, *numbers], default=0) + 1)) - numbers)
 
 
-def _find_double_entries(table: str, record: LoggedEvidence) -> Iterator[Finding]:
+def find_double_entries(table: str, record: LoggedEvidence) -> Iterator[Finding]:
     """Yield traces of two writers without a common lock."""
     mend = (
         "let one process alone write this lake; then put the table and ops/ back from a backup of before, or remove"
         f" {table} from bronze/, silver/, quarantine/, baseline/ and (table={table}) from each table of ops/, and run again"
     )
     own = [d for d in record.decisions if d.superseded_by is None]
-    times = Counter(d.decision_id for d in own)
-    numbers = Counter(number for number, _ in {(d.number, d.decision_id) for d in own})
-    for d in own:
-        text = f"decision number {d.number} is there more than once: two processes wrote this lake without a common lock"
-        if times[d.decision_id] > 1 or numbers[d.number] > 1:
-            yield make_finding(table, "ops/decisions", "doubled", text, d.batch, mend)
+    if min(len({d.decision_id for d in own}), len({d.number for d in own})) < len(own):
+        times = Counter(d.decision_id for d in own)
+        numbers = Counter(number for number, _ in {(d.number, d.decision_id) for d in own})
+        for d in own:
+            text = f"decision number {d.number} is there more than once: two processes wrote this lake without a common lock"
+            if times[d.decision_id] > 1 or numbers[d.number] > 1:
+                yield make_finding(table, "ops/decisions", "doubled", text, d.batch, mend)
     for batch in sorted(record.recorded_twice, key=str):
         text = "the extraction is recorded twice: two processes read the same source content without a common lock"
         yield make_finding(table, "ops/extractions", "doubled", text, batch, mend)

@@ -116,7 +116,7 @@ def changed_entries(data, entries, change):
 
 
 def changed_decision(data, one):
-    changes = data.draw(
+    values = data.draw(
         st.sampled_from(
             [
                 {"applied_at": None}, {"applied_at": AT}, {"number": one.number + 1}, {"run_id": "another"}, {"teaches": True},
@@ -126,12 +126,12 @@ def changed_decision(data, one):
             ]
         )
     )  # fmt: skip
-    return replace(one, **changes)
+    return replace(one, **values)
 
 
 def changed_extraction(data, one):
-    changes = [{"rows": 1}, {"rows": one.rows}, {"bronze_version": 9}, {"position": "p"}, {"position": None}]
-    return replace(one, **data.draw(st.sampled_from([*changes, {"p_extracted_at": DAY[6]}, {"extraction_seq": 3}])))
+    choices = [{"rows": 1}, {"rows": one.rows}, {"bronze_version": 9}, {"position": "p"}, {"position": None}]
+    return replace(one, **data.draw(st.sampled_from([*choices, {"p_extracted_at": DAY[6]}, {"extraction_seq": 3}])))
 
 
 def changed_state(data, tables):
