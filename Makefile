@@ -36,7 +36,7 @@ test: lint ## lint, types, import rules, the tests: 15 to 25 minutes
 	@$(PYTEST) --durations=20
 
 test-slice: setup ## about ten minutes of the exhaustive tests, drawn by SEED (default: the commit)
-	@$(PY) -m pytest -n 2 --dist loadgroup -v -m exhaustive --slice=$(SEED) lakehouse_assets_tests
+	@$(PY) -m pytest -n 2 --dist loadfile -v -m exhaustive --slice=$(SEED) lakehouse_assets_tests
 
 test-all: lint ## make test with all exhaustive tests: hours
 	@$(PYTEST) --durations=20 -m ""

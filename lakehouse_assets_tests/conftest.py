@@ -122,8 +122,6 @@ def pytest_collection_modifyitems(config, items):
     # A file that tells one story is drawn as a whole: its tests build on each other.
     units = {item: files[item] if mark.kwargs.get("story") else item.nodeid for item, mark in marks.items()}
     seconds = {units[item]: mark.kwargs["seconds"] for item, mark in marks.items()}
-    for item, unit in units.items():
-        item.add_marker(pytest.mark.xdist_group(unit))
     if never := [name for name, most in seconds.items() if most > SLICE_SECONDS]:
         raise pytest.UsageError(f"no seed would draw {never}: make several tests of it")
     if seed := config.getoption("--slice"):
