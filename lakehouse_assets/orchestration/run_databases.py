@@ -8,6 +8,7 @@ Dagster reads all its migrations for each new database, and each time that it op
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import cache
+from time import monotonic, sleep
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
@@ -30,7 +31,7 @@ def make_database(engine: Engine, make: Make) -> bool:
     statements = _statements_of(make)
     with engine.connect() as connection:
         driver = _driver(connection)
-        driver.execute("PRAGMA journal_mode=WAL")
+        _keep_journal(driver)
         driver.execute("BEGIN IMMEDIATE")
         try:
             if not driver.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -41,6 +42,21 @@ def make_database(engine: Engine, make: Make) -> bool:
             raise
         driver.execute("COMMIT")
     return is_made(engine)
+
+
+def _keep_journal(driver: sqlite3.Connection) -> None:
+    """Let a database keep its changes in a journal. SQLite refuses that at once, without its own waiting, while another
+    connection does the same: it is tried again for as long as the connection waits for others.
+    """
+    until = monotonic() + driver.execute("PRAGMA busy_timeout").fetchone()[0] / 1000
+    while True:
+        try:
+            driver.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
+                raise
+        sleep(0.01)
 
 
 @cache

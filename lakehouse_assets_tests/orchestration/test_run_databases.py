@@ -79,6 +79,22 @@ def test_many_make_a_database_at_once(tmp_path: Path) -> None:
         assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("x",)]
 
 
+def test_a_refused_journal_is_tried_again(tmp_path: Path) -> None:
+    """SQLite does not wait where two connections turn the journal on at once: one holds what the other waits for."""
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        other.execute("INSERT INTO alembic_version VALUES ('x')")
+        other.commit()
+        other.execute("BEGIN IMMEDIATE")
+        engine = create_engine(f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": 0})
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            make_database(engine, lambda _: None)
+        threading.Timer(0.3, other.rollback).start()
+        patient = create_engine(f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": 60})
+        assert make_database(patient, lambda _: None)
+
+
 def test_a_database_with_other_tables_stays_as_it_is(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'a.db'}")
 
