@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Cadence, Window, next_start, window_at
 from lakehouse_assets.measures.typed import typed_columns
+from lakehouse_assets.pipeline.extract import bronze_properties
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta_writes
 
@@ -117,7 +118,7 @@ def _bell(name: str) -> Column:
 
 
 def write_bronze(spark: SparkSession, settings: Settings, count: int, all_windows: list[Window], cadence: Cadence) -> None:
-    """Bronze as `layers.bronze` leaves it: the same columns in the same order, partitioned by window, a hash per row."""
+    """Bronze as `pipeline.extract` leaves it: the same columns in the same order, partitioned by window, a hash per row."""
     names = sorted(COLUMNS)
     inputs = rows(spark, count, len(all_windows), cadence)
     cells = [F.concat(F.lit(f"{name}="), F.col(name)) for name in names]
@@ -132,7 +133,8 @@ def write_bronze(spark: SparkSession, settings: Settings, count: int, all_window
     )
     if len(all_windows) > 1:
         frame = frame.repartition("p_extracted_at")
-    delta_writes.append(frame, settings.path("bronze", "readings"), partition_by=["p_extracted_at"])
+    partitions, path = ["p_extracted_at"], settings.path("bronze", "readings")
+    delta_writes.append(frame, path, partition_by=partitions, properties=bronze_properties(partitions))
 
 
 def write_typed(spark: SparkSession, path: str, count: int, spec: TableSpec) -> None:
@@ -145,6 +147,20 @@ def write_typed(spark: SparkSession, path: str, count: int, spec: TableSpec) -> 
 def read_all(frame: DataFrame) -> None:
     """A plain scan: every value of the nine columns is read, and next to nothing done with it."""
     frame.agg(*[F.sum(F.hash(F.col(name)).cast("bigint")) for name in COLUMNS]).collect()
+
+
+def write_month(spark: SparkSession, path: Path, window: Window, count: int, begin: int) -> None:
+    """So many readings as one CSV file of a month, the first with this id."""
+    frame = rows(spark, count, 1, "monthly").drop("p_extracted_at")
+    moved = F.concat(F.lit(f"{window.start:%Y-%m}"), F.substring("read_at", 8, 20))
+    frame = frame.withColumns({"reading_id": (F.col("reading_id").cast("bigint") + begin).cast("string"), "read_at": moved})
+    scratch = path.parent / "scratch"
+    frame.write.mode("overwrite").csv(str(scratch))
+    with path.open("wb") as month:
+        month.write((",".join(frame.columns) + "\n").encode())
+        for part in sorted(scratch.glob("*.csv")):
+            month.write(part.read_bytes())
+    shutil.rmtree(scratch)
 
 
 def write_wide(spark: SparkSession, path: str, count: int, each: int) -> None:
@@ -162,9 +178,11 @@ def write_wide(spark: SparkSession, path: str, count: int, each: int) -> None:
 
 def records(all_windows: list[Window], count: int, spec: TableSpec) -> list[ExtractionRecord]:
     """What the log of extractions would say of that bronze."""
-    each = count // len(all_windows)
+    ends = [-(-nth * count // len(all_windows)) for nth in range(len(all_windows) + 1)]
+    columns = tuple(sorted(COLUMNS))
     return [
-        ExtractionRecord(spec.name, w.start, 1, "seeded", each, tuple(sorted(COLUMNS)), 0, "bench", w.end) for w in all_windows
+        ExtractionRecord(spec.name, window.start, 1, "seeded", end - begin, columns, 0, "bench", window.end)
+        for window, begin, end in zip(all_windows, ends, ends[1:], strict=False)
     ]
 
 

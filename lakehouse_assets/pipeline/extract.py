@@ -3,7 +3,7 @@
 Belongs here: which windows need extracting, their sequence numbers, the append and its record. Does not: judging rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
@@ -29,6 +29,9 @@ from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.lock import table_lock
+
+# Whose values files of bronze are looked up by. Statistics of the source's own columns would take as long as writing them.
+LOOKED_UP = ("p_extracted_at", "extraction_seq", "_corrupt_record")
 
 
 def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecord]:
@@ -222,7 +225,7 @@ def bronze_rows(frame: DataFrame, seqs: Mapping[Window, int]) -> DataFrame:
     if len(numbers) > 1:
         pairs = [cell for window, number in sorted(seqs.items()) for cell in (F.lit(window.start), F.lit(number))]
         seq = F.create_map(*pairs)[F.col("p_extracted_at")]
-    # Bookkeeping first: Delta keeps statistics of the first 32 columns only, and these are looked up by them.
+    # Bookkeeping first: an older table has statistics of its first 32 columns, and these are looked up by them.
     return frame.select(
         "p_extracted_at",
         seq.cast("int").alias("extraction_seq"),
@@ -259,5 +262,12 @@ def write_bronze(
         rows = rows.repartition("p_extracted_at")
     metadata, where = commit_metadata.encode_fingerprints(batches, positions), batches_sql(batches) if replacing else None
     # Many windows a partition in Dagster are too many for a folder each (`window_files`). A table keeps the layout that it has.
-    partitions = [] if run.spec.extraction.shares_partitions or delta.exists(path) else ["p_extracted_at"]
-    delta_writes.append(rows, path, partition_by=partitions, user_metadata=metadata, replacing=where)
+    exists = delta.exists(path)
+    partitions = [] if run.spec.extraction.shares_partitions or exists else ["p_extracted_at"]
+    properties = {} if exists else bronze_properties(partitions)
+    delta_writes.append(rows, path, partition_by=partitions, user_metadata=metadata, replacing=where, properties=properties)
+
+
+def bronze_properties(partitions: Collection[str]) -> dict[str, str]:
+    """Return the properties of a new bronze table, which is partitioned by these columns."""
+    return {"delta.dataSkippingStatsColumns": ",".join(name for name in LOOKED_UP if name not in partitions)}

@@ -4,7 +4,8 @@ Belongs here: that MERGE. Does not: whether it gives what the fold would (decisi
 """
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import DataFrame
@@ -25,7 +26,11 @@ from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, e
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.stored_extents import stored_extents
 from lakehouse_assets.storage import delta, delta_writes
+from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_writes import write_few
+
+HOLD_SOURCE = "spark.databricks.delta.merge.materializeSource"
+TOLERATING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
 def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *, again: bool) -> None:
@@ -49,8 +54,27 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
         _append(alive, path, count)
         return
     bounds = bounds_of(newest, spec, skipping_extents(files, extents))
+    is_staged = rows is newest and len(plan.touched) == 1
+    with _read_twice(rows) if is_staged else nullcontext():
+        _merge(run, plan, rows, bounds)
+
+
+def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
+    """Let a MERGE read these rows twice. They stand in staged files, which nobody changes; by itself Delta holds the rows of
+    all but Delta tables in Spark's cache first. It still does where a session lets files be absent, or says so itself, and
+    where a computed column may differ from one time to the next.
+    """
+    session, frame = rows.sparkSession, cast(Any, rows)
+    tolerates = any(session.conf.get(name, "false") != "false" for name in TOLERATING)
+    if tolerates or session.conf.get(HOLD_SOURCE, None) or not frame._jdf.queryExecution().analyzed().deterministic():
+        return nullcontext()
+    return set_session_property(session, HOLD_SOURCE, "none")
+
+
+def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:
+    spec, deletes = run.spec, run.spec.extraction.delete_when
     is_newer = order(spec, "s.") > order(spec, "t.")
-    merge = merge_by_key(DeltaTable.forPath(run.spark, path), rows, spec, bounds)
+    merge = merge_by_key(DeltaTable.forPath(run.spark, run.path("silver")), rows, spec, bounds)
     if not deletes and not plan.kept_columns:
         merge.whenMatchedUpdateAll(condition=is_newer).whenNotMatchedInsertAll().execute()
         return

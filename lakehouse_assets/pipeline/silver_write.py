@@ -29,6 +29,7 @@ from lakehouse_assets.decisions.schema.evolution import effective_table
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.bronze_rows import bronze_rows
+from lakehouse_assets.pipeline.few_rows import FEW
 from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_merge import merge_by_key, merge_newest, reads_few_rows
@@ -39,6 +40,9 @@ from lakehouse_assets.storage.session_properties import plan_for_few_rows
 
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
+
+# Reasons, of some hundred bytes each, that a process holds at most.
+MOST_REASONS = 200_000
 
 
 def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame) -> DataFrame:
@@ -59,6 +63,10 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     rows = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
     reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)
+    quarantined = sum(d.counts.rows_quarantined + d.counts.rows_discarded for d in decisions)
+    rules_of_a_row = len(run.spec.columns) + len(run.spec.checks)
+    if sum(d.counts.rows_in for d in decisions) > FEW and quarantined * rules_of_a_row <= MOST_REASONS:
+        reasons = F.broadcast(reasons)  # else Spark sorts all rows of these batches
     batches = [d.batch for d in decisions if d.p_extracted_at]
     rows_in_bronze = bronze_rows(run, batches)
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]

@@ -2,9 +2,10 @@
 
 Belongs here: parsing CSV with Spark. Does not: windows, folders, other formats.
 
-Without `multiline`, Spark only splits lines and drops the header. `from_csv` then parses each line with a mark appended. An
-unclosed quote swallows the mark; extra or missing fields move it: such a line is corrupt, and its text is available. Blank
-lines are no records. `""` is an empty string, an unquoted empty field is NULL.
+Without `multiline`, Spark only splits lines and drops the header. A line without quotes is split at its delimiters. Any other
+is parsed by `from_csv`, which takes longer, with a mark appended. An unclosed quote swallows the mark; extra or missing fields
+move it: such a line is corrupt, and its text is available. Blank lines are no records. `""` is an empty string, an unquoted
+empty field is NULL.
 """
 
 import codecs
@@ -13,6 +14,8 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -102,11 +105,24 @@ def _scan_lines(spark: SparkSession, paths: Sequence[str], header: Header, sourc
     schema = ", ".join(f"{name} string" for name in [*cells, "mark", "bad"])
     parsing = COMMON | _quoting(source) | {"maxColumns": str(MAX_FIELDS), "columnNameOfCorruptRecord": "bad"}
     delimiters = F.length("_line") - F.length(F.replace(F.col("_line"), F.lit(source.delimiter), F.lit("")))
+    is_plain = _is_plain(F.col("_line"), source)
     # Beyond its limit the parser throws, and would take the other rows with it.
-    marked = F.when(delimiters < LIMIT, F.concat("_line", F.lit(source.delimiter + END)))
-    rows = lines.select("_file", "_line", F.from_csv(marked, schema, parsing).alias("_parsed"))
-    fields = [F.col(f"_parsed.{cell}") for cell in cells]
-    return rows, F.col("_line"), fields, F.col("_parsed.bad").isNull() & (F.col("_parsed.mark") == END)
+    marked = F.when(~is_plain & (delimiters < LIMIT), F.concat("_line", F.lit(source.delimiter + END)))
+    # One field more than there are columns is as wrong as a million, which would not fit into memory.
+    split = F.when(is_plain, F.split("_line", re.escape(source.delimiter), len(cells) + 1))
+    rows = lines.select("_file", "_line", F.from_csv(marked, schema, parsing).alias("_parsed"), split.alias("_split"))
+    fields = [
+        F.coalesce(F.col(f"_parsed.{cell}"), F.nullif(F.get("_split", F.lit(index)), F.lit("")))
+        for index, cell in enumerate(cells)
+    ]
+    is_whole = F.col("_parsed.bad").isNull() & (F.col("_parsed.mark") == END)
+    has_all = F.when(F.col("_split").isNotNull(), F.size("_split") == len(cells)).otherwise(is_whole)
+    return rows, F.col("_line"), fields, has_all
+
+
+def _is_plain(line: Column, source: FilesSource) -> Column:
+    """Whether a line has nothing that the parser reads as more than itself, but for delimiters."""
+    return reduce(and_, [~F.contains(line, F.lit(text)) for text in (source.quote, "\r", "\n", "\0", END, NO_VALUE)])
 
 
 def _scan_records(spark: SparkSession, paths: Sequence[str], header: Header, source: FilesSource) -> Scanned:

@@ -58,9 +58,11 @@ def file_key(file: str) -> str:
 
 
 def file_key_column(file: Column) -> Column:
-    """Return `file_key` as an expression."""
+    """Return `file_key` as an expression, without a regular expression, which takes half as long as to read a row."""
     decoded = F.url_decode(F.replace(file, F.lit("+"), F.lit("%2B")))  # in a path + is a plus
-    return F.regexp_replace(decoded, SCHEME, "")
+    name = F.when(F.contains(file, F.lit("%")), decoded).otherwise(file)
+    after_scheme = F.when(F.startswith(file, F.lit("/")), name).otherwise(F.substr(name, F.locate(":/", name) + 1))
+    return F.ltrim(after_scheme, F.lit("/"))
 
 
 def find_unscannable_files(

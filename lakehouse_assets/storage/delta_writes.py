@@ -42,12 +42,18 @@ def append(
     partition_by: Sequence[str] = (),
     user_metadata: str | None = None,
     replacing: str | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> None:
-    """Add rows in one commit, with the columns that the table lacks. ``replacing``: SQL of the rows that these replace."""
+    """Add rows in one commit, with the columns that the table lacks. ``replacing``: SQL of the rows that these replace.
+    ``properties``: of a table that this makes.
+    """
     writer = frame.write.format("delta").option("mergeSchema", "true").mode("append")
+    exists = bool(replacing or properties) and delta.exists(path)
     if user_metadata:
         writer = writer.option("userMetadata", user_metadata)
-    if replacing and delta.exists(path):
+    if properties and not exists:
+        writer = writer.options(**properties)
+    if replacing and exists:
         writer = writer.mode("overwrite").option("replaceWhere", replacing)
     (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
 

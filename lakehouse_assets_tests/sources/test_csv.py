@@ -4,16 +4,20 @@ Belongs here: rows and columns. Does not: files that cannot be read (test_unread
 """
 
 import gzip
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse_assets.contracts.windows import calendar
+from lakehouse_assets.sources import csv_files, file_scans
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.files import FilesReader
+from lakehouse_assets.storage.session_properties import disable_ansi
 from lakehouse_assets_tests.sources.source_files import csv_source, day, land, rows
 
 
@@ -105,6 +109,28 @@ def test_values_stay_as_they_came(read, line: str, value: str | None) -> None:
     assert rows(read(f"a,b\n{line}\n"), "a", "b", "_corrupt_record") == [(value, "x", None)]
 
 
+ALPHABET = ["a", "b", " ", "\t", ",", "|", ";", ".", "\\", '"', "'", "#", "\0", "\x1f", "é", "\U0001f600", "\ufffd", "\u2028"]
+
+
+@pytest.mark.parametrize("delimiter", [",", "|", "\t", ".", "a", "é"])
+def test_a_line_that_is_split_gives_what_the_parser_gives(read, monkeypatch: pytest.MonkeyPatch, delimiter: str) -> None:
+    chance = random.Random(7)
+    # Delimiters often, quotes seldom: most lines are split, and many of those have the right number of fields.
+    letters = [*ALPHABET, "\ufdd0", "\ufdd1", "\ufdd2", *[delimiter] * 8]
+    lines = ["".join(chance.choices(letters, k=chance.randrange(1, 9))) for _ in range(3_000)]
+    text = "\n".join([f"x{delimiter}y{delimiter}z", *lines])
+    columns = ("_corrupt_record", "x", "y", "z")
+    split = rows(read(text, delimiter=delimiter), *columns)
+    monkeypatch.setattr(csv_files, "_is_plain", lambda *_: F.lit(False))
+    assert split == rows(read(text, delimiter=delimiter), *columns)
+    assert len([row for row in split if row[0] is None]) > 300
+
+
+def test_quoted_lines_are_read_alike_without_ansi(read, spark: SparkSession) -> None:
+    with disable_ansi(spark):
+        assert rows(read('a,b\n"x,y",1\nz,2\n'), "a", "b", "_corrupt_record") == [("x,y", "1", None), ("z", "2", None)]
+
+
 def test_line_ends_blank_lines_and_a_repeated_header(read) -> None:
     extraction = read(b"\xef\xbb\xbfa,b\r\n1,2\r\n\r\n   \r\na,b\r\n3,4", b"a,b\n5,6\n", b"a,b\r7,8\r")
     assert rows(extraction, "a", "b") == [("1", "2"), ("3", "4"), ("a", "b"), ("5", "6"), ("7", "8")]
@@ -160,6 +186,15 @@ def test_file_names(read, spark: SparkSession, tmp_path: Path) -> None:
     extraction = FilesReader(csv_source(path="t/{window:%Y-%m-%d}*.csv"), str(tmp_path)).read(spark, [day(1)])
     assert {row[0] for row in rows(extraction, "_source_file")} == {f"t/2024-03-01{name}.csv" for name in NAMES}
     assert extraction.frame.count() == len(NAMES)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["file:/a/b.csv", "file:///a/b%20c.csv", "s3a://bucket/x+y%25.csv", "/a:/b.csv", "///a/b", "file:/a:/b:/c", "b.csv", "abfss://c@d.e/é%C3%A9"],
+)  # fmt: skip
+def test_a_files_name_in_a_row_is_that_on_the_driver(spark: SparkSession, name: str) -> None:
+    frame = spark.range(1).select(F.lit(name).alias("_file"))
+    assert frame.select(file_scans.file_key_column(F.col("_file"))).collect()[0][0] == file_scans.file_key(name)
 
 
 def test_folder_names_never_become_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
