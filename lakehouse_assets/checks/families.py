@@ -84,7 +84,8 @@ class BatchCheck(Check):
     def query_by_window(self, context: CheckContext) -> str | None:
         """Return SQL over the batch view with ``p_extracted_at`` and metrics, a row per window; None if all metrics are fused.
 
-        A row whose ``p_extracted_at`` is NULL stands for every window without a row of its own: those without clean rows.
+        A metric ``examples``, a list of short texts, takes the place of `examples`. A row whose ``p_extracted_at`` is NULL
+        stands for every window without a row of its own: those without clean rows.
         """
         return None
 

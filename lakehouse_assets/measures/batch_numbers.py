@@ -18,7 +18,7 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.base import Check, CheckContext
 from lakehouse_assets.checks.families import BatchCheck
 from lakehouse_assets.checks.kinds.sql import Sql
-from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.checks.sql.text import MOST_EXAMPLES, literal, short_text
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask
@@ -30,7 +30,6 @@ from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
 from lakehouse_assets.measures.scan import fused_metrics, scan
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
-PER_BATCH, LENGTH = 3, 200  # examples, and characters of one
 Metrics = dict[str, Any]
 Numbers = dict[Batch, BatchNumbers]
 Errors = dict[Batch, dict[str, str]]
@@ -155,6 +154,9 @@ def query_failures(
                 attempt = partial(queries.run_by_window, check, query, measured)
                 failures = isolate_failures(queries.batches, attempt, personal=personal)
             fused = {batch: numbers.metrics.get(check.id, {}) for batch, numbers in (scanned or {}).items()}
+            if not examples:
+                for values in measured.values():
+                    values.pop("examples", None)
             failing = (measured if query else fused) if examples else {}
             for batch, texts in collect_examples(queries.clean, check, context, failing).items():
                 measured[batch] = {**measured.get(batch, {}), "examples": texts}
@@ -226,9 +228,9 @@ def collect_examples(
         return {}
     select_batches(clean, failing).createOrReplaceTempView(context.batch_view)
     try:
-        texts = clean.sparkSession.sql(query).select(F.unix_micros("p_extracted_at").alias("at"), _short("value"))
+        texts = clean.sparkSession.sql(query).select(F.unix_micros("p_extracted_at").alias("at"), _short_value())
         first = F.row_number().over(W.partitionBy("at").orderBy("value"))
-        rows = texts.select("*", first.alias("n")).where(F.col("n") <= PER_BATCH).orderBy("at", "n").collect()
+        rows = texts.select("*", first.alias("n")).where(F.col("n") <= MOST_EXAMPLES).orderBy("at", "n").collect()
     except SCAN_ERRORS:
         return {}  # the failure itself is measured already
     return {batch: [row["value"] for row in rows if moment(row["at"]) == batch[0]] for batch in failing}
@@ -241,12 +243,11 @@ def rows_as_examples(rows: DataFrame) -> list[str]:
     if not shown:
         return []
     try:
-        texts = named.select(F.to_json(F.struct(*shown)).alias("value")).select(_short("value"))
-        return [row["value"] for row in texts.orderBy("value").limit(PER_BATCH).collect()]
+        texts = named.select(F.to_json(F.struct(*shown)).alias("value")).select(_short_value())
+        return [row["value"] for row in texts.orderBy("value").limit(MOST_EXAMPLES).collect()]
     except SCAN_ERRORS:
         return []
 
 
-def _short(name: str) -> Column:
-    """Return a short text on one line: line breaks mean something in the channels that show it."""
-    return F.substring(F.regexp_replace(name, r"\p{Cntrl}+", " "), 1, LENGTH).alias(name)
+def _short_value() -> Column:
+    return F.expr(short_text("value")).alias("value")

@@ -13,7 +13,7 @@ from lakehouse_assets.checks.base import CheckContext, Judgement
 from lakehouse_assets.checks.families import BatchCheck, BoundedCheck
 from lakehouse_assets.checks.judgements import judge_bounds
 from lakehouse_assets.checks.parameters import Columns
-from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.checks.sql.text import MOST_EXAMPLES, identifier, short_text
 
 
 class Unique(BatchCheck):
@@ -43,20 +43,24 @@ class Unique(BatchCheck):
     def query_by_window(self, context: CheckContext) -> str | None:
         if self.is_key(context):
             return None
-        grouped = f"SELECT p_extracted_at FROM {self._repeated(context)}"
-        return f"SELECT p_extracted_at, count(1) AS duplicates FROM ({grouped}) GROUP BY p_extracted_at"
-
-    def _repeated(self, context: CheckContext) -> str:
         names = [identifier(name) for name in self.columns]
         present = " AND ".join(f"{name} IS NOT NULL" for name in names)
-        return f"{self.rows(context)} WHERE {present} GROUP BY p_extracted_at, {', '.join(names)} HAVING count(1) > 1"
+        value = short_text(f"concat({self._values}, ' on ', count(1), ' rows')")
+        repeated = f"SELECT p_extracted_at, {value} AS value FROM {self.rows(context)} WHERE {present}"
+        repeated += f" GROUP BY p_extracted_at, {', '.join(names)} HAVING count(1) > 1"
+        ranked = f"SELECT *, row_number() OVER (PARTITION BY p_extracted_at ORDER BY value) AS nth FROM ({repeated})"
+        examples = f"sort_array(collect_list(value) FILTER (WHERE nth <= {MOST_EXAMPLES}))"
+        metrics = f"p_extracted_at, count(1) AS duplicates, {examples} AS examples"
+        return f"SELECT {metrics} FROM ({ranked}) GROUP BY p_extracted_at"
+
+    @property
+    def _values(self) -> str:
+        return f"concat('(', concat_ws(', ', {', '.join(f'CAST({identifier(name)} AS STRING)' for name in self.columns)}), ')')"
 
     def examples(self, context: CheckContext) -> str | None:
-        values = f"concat_ws(', ', {', '.join(f'CAST({identifier(name)} AS STRING)' for name in self.columns)})"
-        if self.is_key(context):
-            return f"SELECT p_extracted_at, concat('(', {values}, ')') AS value FROM {self.rows(context)} WHERE _conflict"
-        value = f"concat('(', {values}, ') on ', count(1), ' rows')"
-        return f"SELECT p_extracted_at, {value} AS value FROM {self._repeated(context)}"
+        if not self.is_key(context):
+            return None  # its own query has them
+        return f"SELECT p_extracted_at, {self._values} AS value FROM {self.rows(context)} WHERE _conflict"
 
     def has_failures(self, values: Mapping[str, Any]) -> bool:
         return bool(values.get("duplicates"))

@@ -21,6 +21,8 @@ BY_ORDER = (
     exp.Mode, exp.ArgMax, exp.ArgMin,
 )  # fmt: skip
 LONGEST = 20_000
+CONTROL = r"\p{Cntrl}+"
+MOST_EXAMPLES, SHORT = 3, 200  # of a batch's failures, and characters of one
 
 
 def identifier(name: str) -> str:
@@ -57,6 +59,11 @@ def literal(value: Any) -> str:
         parts = [exp.Literal.string(part).sql(dialect="spark") for part in re.split(r"(?<=\$)(?=\{)", value)]
         return parts[0] if len(parts) == 1 else f"CONCAT({', '.join(parts)})"
     raise TypeError(f"no SQL literal for {type(value).__name__}")
+
+
+def short_text(value: str) -> str:
+    """Return SQL: this text, shortened, on one line. Line breaks mean something in the channels that show it."""
+    return f"substring(regexp_replace({value}, {literal(CONTROL)}, ' '), 1, {SHORT})"
 
 
 def not_matching(column: str, pattern: str, longest: int) -> str:
