@@ -1,10 +1,10 @@
 """One new day of weather against a bare Spark session that MERGEs the same rows.
 
-A is `lakehouse run --table weather`, a process of its own, in a lake that holds all days of the example but the last, whose
-file has just landed: from the start of the command (the request) to the mark *applied* in the log of decisions. What the
-command does after that (gold, above all) is reported as a step of its own. B (`bare_merge.py`) starts Spark with the same
-properties, reads that file, casts it by the same expressions, MERGEs the rows into a copy of silver and stops: from its start
-to the MERGE's commit. Each run has a copy of the same lake.
+A is `lakehouse run --table weather` in a lake that holds the days of the example up to the one whose file has just landed: from
+the start of the command (the request) to the mark *applied* in the log of decisions. Once the command finds a worker that has
+had some runs; once there is none, so that it is a process of its own. What the command does after that mark (gold, above all)
+is reported as a step of its own. B (`bare_merge.py`) starts Spark with the same properties, reads the last day's file,
+casts it by the same expressions, MERGEs the rows into a copy of silver and stops: from its start to the MERGE's commit.
 """
 
 import json
@@ -31,8 +31,11 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.session import spark_properties
 
-TABLE, LIMIT = "weather", 2.5
-COMMAND = [str(Path(sys.executable).with_name("lakehouse")), "run", "--table", TABLE]
+TABLE, WARM_LIMIT, COLD_LIMIT = "weather", 0.5, 2.5
+LAKEHOUSE = str(Path(sys.executable).with_name("lakehouse"))
+COMMAND = [LAKEHOUSE, "run", "--table", TABLE]
+# Runs of a worker until Java has compiled what each of them runs.
+UNTIL_WARM = 12
 # The project's commits of one run, in their order: the last of each is the one that this run made.
 COMMITS = {"extracted": "bronze/weather", "silver committed": "silver/weather", "profiles committed": "baseline/weather"}
 
@@ -43,48 +46,105 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         path for part in ("on_time", "late") for path in (PROJECT_ROOT / "data/examples/weather" / part).glob("*.csv")
     )
     files = sorted(files, key=lambda path: path.name)[0 if lab.scale >= 0.5 else -31 :]
-    spec = next(table.spec for table in load_tables() if table.spec.name == TABLE)
-    last, window = files[-1], spec.extraction.window(files[-1].stem)
+    days, last = files[:-1], files[-1]
+    # What lands one by one: for the worker's runs, the round to warm up and the pairs.
+    later = days[len(days) - UNTIL_WARM - lab.pairs - 1 :]
     template, work = lab.folder / "template", lab.folder / "incremental"
-    lab.say("incremental: a lake of all days but the last")
-    landing = template / "landing" / TABLE
-    landing.mkdir(parents=True)
-    for file in files[:-1]:
-        shutil.copy2(file, landing / file.name)
-    _command(own_instance(template))
+    lab.say("incremental: a lake of the days before")
+    for file in days[: len(days) - len(later)]:
+        _land(template, file)
+    _command(COMMAND, own_instance(template))
+    shutil.copytree(template, work)  # keeps times, by which the landed files are known
+    _command([LAKEHOUSE, "worker", "start"], own_instance(work))
+    try:
+        for number, file in enumerate(later[:UNTIL_WARM], 1):
+            lab.say(f"incremental: run {number} of {UNTIL_WARM} of a new worker")
+            _land(work, file)
+            _command(COMMAND, own_instance(work))
+        yield _warm(lab, work, later[UNTIL_WARM:], last, len(days) - lab.pairs - 1)
+    finally:
+        _command([LAKEHOUSE, "worker", "stop", "--now"], own_instance(work))
+    yield _cold(lab, template, work, last, len(days) - len(later))
+    lab.clear(str(template), str(work))
+
+
+def _warm(lab: Lab, home: Path, days: list[Path], last: Path, before: int) -> Result:
+    """The command with a warm worker: a day of ``days`` for each run."""
+    arriving, spec, bare = iter(days), _spec(), lab.folder / "bare"
+    landed_files: list[Path] = []
+
+    def land_next() -> None:
+        lab.clear()
+        landed_files.append(next(arriving))
+        _land(home, landed_files[-1])
+
+    def run() -> Sample:
+        return _incremental(home, spec.extraction.window(landed_files[-1].stem))
+
+    a, b = Side("lakehouse run with a warm worker, request to applied", run, land_next), _bare_side(lab, home, bare, last)
+    return _result(lab, "incremental", (a, b), WARM_LIMIT, last, before)
+
+
+def _cold(lab: Lab, template: Path, home: Path, last: Path, before: int) -> Result:
+    """The command without a worker: each run has a copy of the same lake."""
+    bare = lab.folder / "bare"
 
     def copy_lake() -> None:
-        lab.clear(str(work))
-        shutil.copytree(template, work)  # keeps times, by which the landed files are known
-        own_instance(work)
-        shutil.copy2(last, work / "landing" / TABLE / last.name)
+        lab.clear(str(home))
+        shutil.copytree(template, home)
+        own_instance(home)
+        _land(home, last)
+
+    a = Side("lakehouse run, request to applied", lambda: _incremental(home, _spec().extraction.window(last.stem)), copy_lake)
+    return _result(lab, "incremental, no worker", (a, _bare_side(lab, template, bare, last)), COLD_LIMIT, last, before)
+
+
+def _bare_side(lab: Lab, home: Path, bare: Path, file: Path) -> Side:
+    """B: this file into a copy of silver."""
 
     def copy_silver() -> None:
-        lab.clear(str(work))
-        shutil.copytree(template / "lake" / "silver" / TABLE, work / "silver")
+        lab.clear(str(bare))
+        shutil.copytree(home / "lake" / "silver" / TABLE, bare / "silver")
 
-    a = Side("lakehouse run, request to applied", lambda: _incremental(work, window), copy_lake)
-    b = Side("bare Spark, start to MERGE committed", lambda: _bare(work / "silver", last, window, spec), copy_silver)
-    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"incremental: {text}"))
-    sizes = {"rows": len(last.read_text().splitlines()) - 1, "windows": 1, "windows before": len(files) - 1}
-    settings = public_properties(_defaults(work))
-    yield Result("incremental", a.label, tuple(a_samples), b.label, tuple(b_samples), LIMIT, sizes, settings)
-    lab.clear(str(template), str(work))
+    spec = _spec()
+    return Side(
+        "bare Spark, start to MERGE committed",
+        lambda: _bare(bare / "silver", file, spec.extraction.window(file.stem), spec),
+        copy_silver,
+    )
+
+
+def _result(lab: Lab, name: str, sides: tuple[Side, Side], limit: float, file: Path, before: int) -> Result:
+    a, b = sides
+    a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"{name}: {text}"))
+    sizes = {"rows": len(file.read_text().splitlines()) - 1, "windows": 1, "windows before": before}
+    settings = public_properties(_defaults(lab.folder))
+    return Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, settings)
+
+
+def _spec() -> TableSpec:
+    return next(table.spec for table in load_tables() if table.spec.name == TABLE)
+
+
+def _land(home: Path, file: Path) -> None:
+    landing = home / "landing" / TABLE
+    landing.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, landing / file.name)
 
 
 def _defaults(home: Path) -> Settings:
     return Settings(root=str(home / "lake"), landing=str(home / "landing"), dagster_home=home)
 
 
-def _command(env: dict[str, str]) -> None:
-    process = subprocess.run(COMMAND, env=env, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+def _command(command: list[str], env: dict[str, str]) -> None:
+    process = subprocess.run(command, env=env, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     if process.returncode:
-        raise RuntimeError(f"{' '.join(COMMAND)} ended with {process.returncode}: {process.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {process.stderr[-2000:]}")
 
 
 def _incremental(home: Path, window: Window) -> Sample:
     began = time.time()
-    _command(own_instance(home))
+    _command(COMMAND, own_instance(home))
     ended = time.time()
     lake = home / "lake"
     decisions = [d for d in logs.decisions(_defaults(home), TABLE) if d.p_extracted_at == window.start]

@@ -120,7 +120,8 @@ def own_instance(home: Path) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     # The project's own places are relative to its folder.
     text = (PROJECT_ROOT / "dagster.yaml").read_text().replace("data/dagster", str(home / "dagster"))
-    (home / "dagster.yaml").write_text(text)
+    if not (file := home / "dagster.yaml").is_file() or file.read_text() != text:
+        file.write_text(text)  # once: a worker whose file has been written again becomes a new process
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEHOUSE_", "DAGSTER_"))}
     paths = {"LAKEHOUSE_ROOT": home / "lake", "LAKEHOUSE_LANDING": home / "landing", "DAGSTER_HOME": home}
     return inherited | {name: str(path) for name, path in paths.items()}
