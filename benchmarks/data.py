@@ -152,8 +152,8 @@ def read_all(frame: DataFrame) -> None:
 def write_month(spark: SparkSession, path: Path, window: Window, count: int, begin: int) -> None:
     """So many readings as one CSV file of a month, the first with this id."""
     frame = rows(spark, count, 1, "monthly").drop("p_extracted_at")
-    moved = F.concat(F.lit(f"{window.start:%Y-%m}"), F.substring("read_at", 8, 20))
-    frame = frame.withColumns({"reading_id": (F.col("reading_id").cast("bigint") + begin).cast("string"), "read_at": moved})
+    read_at = F.concat(F.lit(f"{window.start:%Y-%m}"), F.substring("read_at", 8, 20))
+    frame = frame.withColumns({"reading_id": (F.col("reading_id").cast("bigint") + begin).cast("string"), "read_at": read_at})
     scratch = path.parent / "scratch"
     frame.write.mode("overwrite").csv(str(scratch))
     with path.open("wb") as month:

@@ -92,20 +92,20 @@ def _paired(files: Files, before: list[Window], window: Window, nth: str, limit:
     a = Side("run of one window", timed(run_ours, lab.cpu), prepare(settings.root))
     b = Side("bare script", timed(lambda _: write_bare(files, window), lab.cpu), prepare(files.bare))
     a_samples, b_samples = run_pairs(a, b, lab.pairs, lambda text: lab.say(f"{name}: {text}"))
-    published, quarantined, bare = _rows(files)
+    in_silver, in_quarantine, in_bare = _count_rows(files)
     # Quarantined rows are in B's table alone.
-    if not published <= bare <= published + quarantined:
-        raise AssertionError(f"silver has {published} rows and {quarantined} are quarantined, the bare table has {bare}")
+    if not in_silver <= in_bare <= in_silver + in_quarantine:
+        raise AssertionError(f"silver has {in_silver} rows, the quarantine {in_quarantine}, the bare table {in_bare}")
     lab.clear(*(f"{path}-before" for path in paths))
-    sizes = {"rows": files.rows, "columns": len(spec.columns), "checks": len(spec.checks), "sketches": 3, "silver": published}
+    sizes = {"rows": files.rows, "columns": len(spec.columns), "checks": len(spec.checks), "sketches": 3, "silver": in_silver}
     return Result(name, a.label, tuple(a_samples), b.label, tuple(b_samples), limit, sizes, public_properties(settings))
 
 
-def _rows(files: Files) -> tuple[int, int, int]:
+def _count_rows(files: Files) -> tuple[int, int, int]:
     read = files.lab.spark.read.format("delta")
-    published = read.load(files.settings.path("silver", files.spec.name)).count()
+    in_silver = read.load(files.settings.path("silver", files.spec.name)).count()
     decisions = logs.decisions(files.settings, files.spec.name)
-    return published, sum(d.counts.rows_quarantined for d in decisions), read.load(files.bare).count()
+    return in_silver, sum(d.counts.rows_quarantined for d in decisions), read.load(files.bare).count()
 
 
 def write_bare(files: Files, window: Window) -> None:

@@ -70,12 +70,12 @@ def benchmark(lab: Lab) -> Iterator[Result]:
 
 def _warm(lab: Lab, home: Path, days: list[Path], last: Path, before: int) -> Result:
     """The command with a warm worker: a day of ``days`` for each run."""
-    arriving, spec, bare = iter(days), _spec(), lab.folder / "bare"
+    next_days, spec, bare = iter(days), _spec(), lab.folder / "bare"
     landed_files: list[Path] = []
 
     def land_next() -> None:
         lab.clear()
-        landed_files.append(next(arriving))
+        landed_files.append(next(next_days))
         _land(home, landed_files[-1])
 
     def run() -> Sample:

@@ -60,9 +60,9 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
 
 
 def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
-    """Let a MERGE read these rows twice. They stand in staged files, which nobody changes; by itself Delta holds the rows of
-    all but Delta tables in Spark's cache first. It still does where a session lets files be absent, or says so itself, and
-    where a computed column may differ from one time to the next.
+    """Let a MERGE read these rows twice: they are in staged files, which nobody changes. By default Delta first copies a source
+    that is no Delta table into Spark's cache. It still does so if the session lets files be absent or sets this property
+    itself, or if an expression of the rows is not deterministic.
     """
     session, frame = rows.sparkSession, cast(Any, rows)
     tolerates = any(session.conf.get(name, "false") != "false" for name in TOLERATING)

@@ -41,8 +41,8 @@ from lakehouse_assets.storage.session_properties import plan_for_few_rows
 # Gold asks which rows changed between two versions, to derive only what they concern.
 SILVER_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 
-# Reasons, of some hundred bytes each, that a process holds at most.
-MOST_REASONS = 200_000
+# Reasons of single rows, of some hundred bytes each, that a process holds at most.
+MOST_REASONS = 100_000
 
 
 def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame) -> DataFrame:
@@ -50,7 +50,7 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     rows_of_ids = [
         (
             *(d.p_extracted_at, d.extraction_seq, d.decision_id),
-            d.counts.rows_in == d.counts.rows_quarantined + d.counts.rows_discarded,
+            _is_whole(d),
             "discarded" if d.counts.rows_discarded else "quarantined",
             [f"{r.check}: {r.message}" for r in d.reasons if r.effect == "batch"],
         )
@@ -63,15 +63,27 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     rows = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
     reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)
-    quarantined = sum(d.counts.rows_quarantined + d.counts.rows_discarded for d in decisions)
-    rules_of_a_row = len(run.spec.columns) + len(run.spec.checks)
-    if sum(d.counts.rows_in for d in decisions) > FEW and quarantined * rules_of_a_row <= MOST_REASONS:
+    if has_few_reasons(decisions, len(run.spec.columns) + len(run.spec.checks)):
         reasons = F.broadcast(reasons)  # else Spark sorts all rows of these batches
     batches = [d.batch for d in decisions if d.p_extracted_at]
     rows_in_bronze = bronze_rows(run, batches)
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
     columns = [identifier(c) for c in rows_in_bronze.columns if c not in first]
     return rows_in_bronze.join(reasons, same).select(*first, *columns)
+
+
+def has_few_reasons(decisions: Sequence[Decision], rules: int) -> bool:
+    """Whether few rows of many have reasons, and no batch as a whole: each row of such a batch has the batch's reasons, which
+    are long. ``rules``: how many a row may fail.
+    """
+    rows_in = sum(d.counts.rows_in for d in decisions)
+    rows = sum(d.counts.rows_quarantined + d.counts.rows_discarded for d in decisions)
+    return rows_in > FEW and rows * rules <= MOST_REASONS and not any(map(_is_whole, decisions))
+
+
+def _is_whole(decision: Decision) -> bool:
+    counts = decision.counts
+    return counts.rows_in == counts.rows_quarantined + counts.rows_discarded
 
 
 def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log: Sequence[Decision], *, again: bool) -> int:

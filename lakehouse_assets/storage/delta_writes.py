@@ -45,15 +45,14 @@ def append(
     properties: Mapping[str, str] | None = None,
 ) -> None:
     """Add rows in one commit, with the columns that the table lacks. ``replacing``: SQL of the rows that these replace.
-    ``properties``: of a table that this makes.
+    ``properties``: of a table that is not there yet.
     """
     writer = frame.write.format("delta").option("mergeSchema", "true").mode("append")
-    exists = bool(replacing or properties) and delta.exists(path)
     if user_metadata:
         writer = writer.option("userMetadata", user_metadata)
-    if properties and not exists:
+    if properties:
         writer = writer.options(**properties)
-    if replacing and exists:
+    if replacing and delta.exists(path):
         writer = writer.mode("overwrite").option("replaceWhere", replacing)
     (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
 

@@ -3,8 +3,11 @@
 Belongs here: the choice, and that both ways agree. Does not: what they cost (benchmarks/end_to_end).
 """
 
+from unittest.mock import Mock
+
 import pytest
 
+from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.pipeline import silver_merge, silver_write
 from lakehouse_assets.pipeline.few_rows import FEW
@@ -71,6 +74,24 @@ def test_the_quarantined_rows_of_many_have_their_reasons(spark, settings, monkey
         ("text", "much", None, [("cast_value", "value")]),
     ]
     assert len(silver(settings)) == FEW
+
+
+@pytest.mark.parametrize(
+    ("counts", "rules", "expected"),
+    [
+        ([(FEW + 1, 10)], 20, True),
+        ([(FEW, 10)], 20, False),
+        ([(FEW, 10), (1, 0)], 20, True),
+        ([(10**6, 5_000)], 20, True),
+        ([(10**6, 5_001)], 20, False),
+        ([(10**6, 2_500), (10**6, 2_501)], 20, False),
+        ([(20_000, 20_000)], 3, False),
+        ([(10**6, 10), (50, 50)], 3, False),
+    ],
+)
+def test_few_reasons_are_those_of_single_rows(counts, rules, expected):
+    decisions = [Mock(counts=Counts(rows_in, rows_in - rows, 0, rows, 0)) for rows_in, rows in counts]
+    assert silver_write.has_few_reasons(decisions, rules) is expected
 
 
 @pytest.fixture
