@@ -77,7 +77,7 @@ def may_be_personal() -> bool:
         return True
 
 
-def read_decisions(table: str | None) -> list[Any]:
+def read_decisions(table: str | None) -> Sequence[Any]:
     """Return a table's decisions, or all. Only a name without decisions is looked up in the YAML, which takes time."""
     from lakehouse_assets.storage.arrow_alone import load_arrow_alone
 

@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord, Kind
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
 from lakehouse_assets.decisions import gate, ledger
+from lakehouse_assets.decisions.decision_log import log_of
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
 from lakehouse_assets.decisions.drift.judge import judge_drift
@@ -85,7 +86,7 @@ class Knowledge:
     declares no drift. ``earlier_drift``: earlier drift verdicts by decision id. ``readers``: downstream readers by column.
     """
 
-    decisions: list[Decision]
+    decisions: Sequence[Decision]
     columns: Collection[str]
     baseline: BaselineState | None = None
     history: History = field(default_factory=History)
@@ -93,12 +94,13 @@ class Knowledge:
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.decisions = self._log = log_of(self.decisions).copy()
         self._accepted_before = set(ledger.accepted_decisions(self.decisions))
 
     def learn(self, batch: DecidedBatch, evidence: BatchEvidence) -> None:
         """Bring decisions, baseline and history up to date with a decided batch."""
         decision, drift = batch.decisions[0], batch.drift
-        self.decisions += batch.decisions
+        self._log.extend(batch.decisions)
         start = decision.p_extracted_at
         if self.baseline and start is not None:
             self.baseline.count(start)

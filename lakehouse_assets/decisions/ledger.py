@@ -3,13 +3,14 @@
 Belongs here: folds over the append-only logs. Does not: reading them, or acting on them.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision, ExtractionRecord
+from lakehouse_assets.decisions.decision_log import DecisionLog, Sums
 
 if TYPE_CHECKING:
     from lakehouse_assets.contracts.extraction import ExtractionSpec
@@ -33,18 +34,27 @@ class Live:
     oldest first, of windows in which rows of an earlier extraction are still published.
     """
 
-    accepted: dict[Batch, Decision]
-    chains: dict[datetime, tuple[Link, ...]]
+    accepted: Mapping[Batch, Decision]
+    chains: Mapping[datetime, tuple[Link, ...]]
 
     @property
-    def publishing(self) -> dict[Batch, Decision]:
+    def publishing(self) -> Mapping[Batch, Decision]:
         """Every extraction that has rows in silver, each by the decision that accepted it last."""
         earlier = {link.decision.batch: link.decision for chain in self.chains.values() for link in chain if link.publishes}
-        return earlier | self.accepted
+        return {**earlier, **self.accepted} if earlier else self.accepted
 
 
-def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
+def _sums_of(decisions: Iterable[Decision], as_of: int | None = None) -> Sums | None:
+    """What these decisions up to ``as_of`` add up to, where a log knows it."""
+    if not isinstance(decisions, DecisionLog):
+        return None
+    return decisions.sums if as_of is None or as_of >= decisions.sums.last_number else None
+
+
+def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Mapping[Batch, Decision]:
     """The last decision of each batch among those numbered up to ``as_of`` (all, without it)."""
+    if sums := _sums_of(decisions, as_of):
+        return sums.current
     last: dict[Batch, Decision] = {}
     for decision in sorted(decisions, key=lambda d: d.number):
         if as_of is None or decision.number <= as_of:
@@ -52,27 +62,67 @@ def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -
     return last
 
 
+def of_windows(decisions: Iterable[Decision], starts: Collection[datetime]) -> dict[datetime, Sequence[Decision]]:
+    """Return all decisions on each of these windows that has one: the windows in order, the decisions by number, or as they
+    come.
+    """
+    if sums := _sums_of(decisions):
+        return {start: sums.by_window[start] for start in sorted(starts) if start in sums.by_window}
+    by_window: dict[datetime, list[Decision]] = {}
+    for decision in decisions:
+        if decision.p_extracted_at in starts and decision.p_extracted_at is not None:
+            by_window.setdefault(decision.p_extracted_at, []).append(decision)
+    return dict(sorted(by_window.items()))
+
+
+def ids_of(decisions: Iterable[Decision]) -> Set[str]:
+    """Return the ids of these decisions."""
+    sums = _sums_of(decisions)
+    return sums.ids if sums else {decision.decision_id for decision in decisions}
+
+
+def superseding_ids(decisions: Iterable[Decision]) -> Set[str]:
+    """Return the ids of decisions that superseded another one of these."""
+    sums = _sums_of(decisions)
+    return sums.superseding if sums else {d.superseded_by for d in decisions if d.superseded_by}
+
+
+def are_single(decisions: Iterable[Decision]) -> bool:
+    """Whether each decision is there once, with a number of its own. False also where that is not known without looking."""
+    sums = _sums_of(decisions)
+    return sums is not None and sums.is_single
+
+
+def has_evolution(decisions: Iterable[Decision]) -> bool:
+    """Whether one of these decisions changed the contract."""
+    sums = _sums_of(decisions)
+    return sums.evolves if sums else any(decision.evolved for decision in decisions)
+
+
 def last_number(decisions: Iterable[Decision]) -> int:
     """Return the number of the last decision; 0 before the first."""
+    if sums := _sums_of(decisions):
+        return sums.last_number
     return max((decision.number for decision in decisions), default=0)
 
 
-def accepted_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> dict[Batch, Decision]:
+def accepted_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Mapping[Batch, Decision]:
     """The batches whose clean rows make up silver: at most one extraction per window."""
+    if sums := _sums_of(decisions, as_of):
+        return sums.accepted
     return {batch: decision for batch, decision in current_decisions(decisions, as_of).items() if decision.accepted}
 
 
 def live_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Live:
     """The extractions that silver is folded from, after the decisions numbered up to ``as_of`` (all, without it)."""
-    decisions = [d for d in decisions if as_of is None or d.number <= as_of]
+    sums = _sums_of(decisions, as_of)
+    if not sums:
+        decisions = [d for d in decisions if as_of is None or d.number <= as_of]
     last = current_decisions(decisions)
-    partly = {d.p_extracted_at for d in last.values() if _partly_superseded(d)}
-    by_window: dict[datetime, list[Decision]] = {}
-    for decision in decisions:
-        if decision.p_extracted_at in partly and decision.p_extracted_at is not None:
-            by_window.setdefault(decision.p_extracted_at, []).append(decision)
+    partly = {d.p_extracted_at for d in (sums.superseded if sums else last).values() if _partly_superseded(d)}
+    by_window = of_windows(decisions, {start for start in partly if start is not None})
     chains = {start: links(of_window) for start, of_window in by_window.items()}
-    return Live({batch: d for batch, d in last.items() if d.accepted}, chains)
+    return Live({batch: d for batch, d in last.items() if d.accepted} if not sums else sums.accepted, chains)
 
 
 def links(decisions: Iterable[Decision], before: int | None = None) -> tuple[Link, ...]:
@@ -107,22 +157,29 @@ def _has_quarantined_rows(decision: Decision) -> bool:
     return bool(decision.counts.rows_quarantined or decision.counts.rows_discarded)
 
 
-def joined_decisions(decisions: Sequence[Decision], as_of: int) -> list[tuple[Decision, int]]:
-    """Return the decisions whose profiles the baseline holds at a version, in the order in which they were decided: each with
-    the number of the one by which its batch's rows joined. A discard adds none.
+def joined_decisions(decisions: Sequence[Decision], as_of: int) -> tuple[list[Decision], Mapping[Batch, int]]:
+    """Return the decisions whose profiles the baseline holds at a version, in the order in which they were decided; and the
+    numbers of those by which their batches' rows joined, where it was another one: a discard adds none.
     """
-    joined = [d for d in current_decisions(decisions, as_of).values() if d.teaches and d.accepted]
-    joined.sort(key=lambda d: d.number)
+    sums = _sums_of(decisions, as_of)
+    if sums:
+        joined = [*sums.joining.values()]
+    else:
+        joined = [d for d in current_decisions(decisions, as_of).values() if d.teaches and d.accepted]
+        joined.sort(key=lambda d: d.number)
     numbers: dict[Batch, int] = {}
-    if batches := {d.batch for d in joined if d.kind == "discarded"}:
+    discards = sums is None or sums.discards
+    if batches := {d.batch for d in joined if d.kind == "discarded"} if discards else set[Batch]():
         for d in decisions:
             if d.number <= as_of and d.kind != "discarded" and d.batch in batches:
                 numbers[d.batch] = max(d.number, numbers.get(d.batch, 0))
-    return [(d, numbers.get(d.batch, d.number)) for d in joined]
+    return joined, numbers
 
 
 def unapplied_decisions(decisions: Iterable[Decision]) -> list[Decision]:
     """Decisions that an earlier run has not finished, in order; records of supersession follow their superseder."""
+    if sums := _sums_of(decisions):
+        return [*sums.unapplied]
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)
 
 
@@ -150,7 +207,7 @@ def newest_by_window(decisions: Iterable[Decision]) -> dict[datetime, Decision]:
 
 def undecided_extractions(records: Iterable[ExtractionRecord], decisions: Iterable[Decision]) -> list[ExtractionRecord]:
     """Newest extractions that nobody has judged, oldest window first."""
-    judged = {decision.batch for decision in decisions}
+    judged = current_decisions(decisions).keys()
     newest = latest_extractions(records).values()
     return sorted((r for r in newest if r.batch not in judged), key=lambda r: r.p_extracted_at)
 
@@ -165,9 +222,12 @@ def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def earlier(decision: Decision, decisions: Iterable[Decision]) -> list[Decision]:
-    """The current decisions of earlier extractions of the same window, oldest first."""
+    """The current decisions of earlier extractions of the same window, oldest first; none without a window."""
     start, seq = decision.batch
-    before = current_decisions(d for d in decisions if d.p_extracted_at == start and d.extraction_seq < seq).values()
+    if start is None:
+        return []
+    of_window = of_windows(decisions, {start}).get(start, ())
+    before = current_decisions(d for d in of_window if d.extraction_seq < seq).values()
     return sorted(before, key=lambda d: d.extraction_seq)
 
 

@@ -8,6 +8,7 @@ first; and a column that a batch lacks keeps its value in silver, where the batc
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
@@ -44,12 +45,13 @@ def plan_merge(
         return None
     publishing, own = live.publishing, {decision.batch for decision in touched}
     others = [decision for batch, decision in publishing.items() if batch not in own]
-    newer = {decision.batch for decision in with_newer_rows(touched, others, spec)}
+    newer = dict.fromkeys(decision.batch for decision in with_newer_rows(touched, others, spec)).keys()
     plan = MergePlan(touched, _select(live, newer))
     if spec.schema_policy.missing_columns != "keep":
         return plan  # the newest row has them as NULL
     sources = {name: safe_name(spec.source_column(name)) for name in spec.columns}
-    lacking = {r.batch: r for r in records if r.rows and r.batch in publishing and {*sources.values()} - {*r.in_every_file}}
+    complete = partial(_has_all, frozenset(sources.values()))
+    lacking = {r.batch: r for r in records if r.rows and r.batch in publishing and not complete(r.columns, r.lacking)}
     if not lacking.keys() & own:
         # A row that is newer than all of theirs has a value of its own for each column that they lack.
         return None if lacking.keys() & newer else plan
@@ -61,10 +63,16 @@ def plan_merge(
     return MergePlan(touched, plan.newer, kept_columns) if not record.lacking and kept_columns <= {*columns} else None
 
 
+@lru_cache(maxsize=1024)
+def _has_all(names: frozenset[str], columns: tuple[str, ...], lacking: tuple[str, ...]) -> bool:
+    """Whether each row of an extraction has these columns. Most extractions of a table have the same ones."""
+    return names <= {*columns} - {*lacking}
+
+
 def _select(live: Live, batches: Collection[Batch]) -> Live:
     """Return what is live of these batches, and of their windows."""
     starts = {start for start, _ in batches}
     return Live(
-        {batch: decision for batch, decision in live.accepted.items() if batch in batches},
+        {batch: live.accepted[batch] for batch in batches if batch in live.accepted},
         {start: chain for start, chain in live.chains.items() if start in starts},
     )

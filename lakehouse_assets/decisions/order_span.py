@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -82,10 +83,15 @@ def span_of(decision: Decision, definition: Definition | None) -> OrderSpan | No
     """Return the span of a batch that this definition measured; None if it is not known."""
     if definition is None or decision.order_span is None:
         return None
-    measured_by, *numbers = decision.order_span.split(" ")
-    least, greatest = (None if number == "NULL" else int(number) for number in numbers)
-    span = OrderSpan(least, greatest)
+    measured_by, span = _read_span(decision.order_span)
     return span if measured_by == definition.of(span) else None
+
+
+@lru_cache(maxsize=1 << 18)  # of a long history, whose every window a MERGE looks at; beyond it as slow as without
+def _read_span(text: str) -> tuple[str, OrderSpan]:
+    measured_by, *numbers = text.split(" ")
+    least, greatest = (None if number == "NULL" else int(number) for number in numbers)
+    return measured_by, OrderSpan(least, greatest)
 
 
 def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: TableContract) -> list[Decision]:

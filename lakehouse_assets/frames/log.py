@@ -4,7 +4,7 @@ Belongs here: reading what is known, by the lake's own logs. Does not: their row
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,7 +39,7 @@ class FrameLog:
 
     settings: Settings
     rules: FrameRules
-    decisions: list[Decision]
+    decisions: Sequence[Decision]
 
     @classmethod
     def read(cls, folder: str | Path, rules: FrameRules) -> "FrameLog":

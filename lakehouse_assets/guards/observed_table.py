@@ -4,6 +4,7 @@ Belongs here: the log → the next batch. Does not: which batch that is (decisio
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -41,7 +42,7 @@ def physical_names(schema: Schema) -> dict[str, str]:
 class GuardState:
     """What is on record of a guard: its decisions and the versions that they judged, by window."""
 
-    decisions: list[Decision]
+    decisions: Sequence[Decision]
     records: dict[Any, ExtractionRecord]
 
     @classmethod

@@ -3,7 +3,7 @@
 Belongs here: finding the version, and logging the decision. Does not: its verdict (decisions/guard_decision).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -85,12 +85,12 @@ def chosen_batch(guard: GuardSpec, version: int | None, window: str | None) -> i
     raise RefusedError(f"{guard.name}: --window {window}: a window is named by its start, as 2024-05-01 or 2024-05-01-07:00")
 
 
-def _replaced(run: GuardRun, decision: Decision, decisions: list[Decision]) -> list[Decision]:
+def _replaced(run: GuardRun, decision: Decision, decisions: Sequence[Decision]) -> list[Decision]:
     """Return the records of a window's earlier extractions, which a release replaces."""
     return replaced_extractions(decision, decisions) if run.guard.windows else []
 
 
-def current_decision(guard: GuardSpec, decisions: list[Decision], version: int | datetime) -> Decision:
+def current_decision(guard: GuardSpec, decisions: Sequence[Decision], version: int | datetime) -> Decision:
     """Return the current decision on a version, or on a window's newest extraction. Raises RefusedError without one."""
     table = guard.name
     current = ledger.current_decisions(decisions).values()

@@ -187,7 +187,7 @@ def _of_window(decisions: Sequence[Decision], start: datetime) -> dict[int, Deci
     return {d.extraction_seq: d for d in ledger.current_decisions(decisions).values() if d.p_extracted_at == start}
 
 
-def _quarantined(run: Run, start: datetime, seq: int | None) -> tuple[list[Decision], Decision, ExtractionRecord]:
+def _quarantined(run: Run, start: datetime, seq: int | None) -> tuple[Sequence[Decision], Decision, ExtractionRecord]:
     """The table's decisions, the current one on the batch with its evidence, and the extraction. Raises RefusedError."""
     decisions = logs.decisions(run.settings, run.table)
     of_window = _of_window(decisions, start)

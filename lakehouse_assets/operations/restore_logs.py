@@ -3,7 +3,7 @@
 Belongs here: what can be restored, and appending it. Does not: what cannot (docs/evidence.md), or mending tables (mend).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -108,7 +108,7 @@ def _delete_decisions(path: str, ids: Collection[str]) -> None:
     open_to_change(path).delete(condition, commit_properties=guards.commit_properties(path))
 
 
-def _forget_orphans(run: Run, ids: Collection[str]) -> int:
+def _forget_orphans(run: Run, ids: Set[str]) -> int:
     """Remove profiles whose decision the log lacks: the baseline is newer than the lake. Their windows are judged again."""
     files = TableFiles(run.path("baseline"))
     if files.state.version is None or files.state.absent:

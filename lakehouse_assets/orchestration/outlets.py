@@ -78,8 +78,8 @@ def send_due(
         if not behind:
             return DeliveryReport()
         # Checks are read only now, and only of these tables: most ticks have nothing to send.
-        by_table = {table: logs.decisions(settings, table, checks=True) for table in behind}
-        waiting = {table: find_due(by_table[table], cursors[table]) for table in behind}
+        complete = {table: logs.decisions(settings, table, checks=True) for table in behind}
+        waiting = {table: find_due(complete[table], cursors[table]) for table in behind}
         report = DeliveryReport(waiting=sum(map(len, waiting.values())))
         try:
             with outlet.open_sender(settings) as sender:
@@ -90,7 +90,7 @@ def send_due(
         step("events_sent")
         for table, sent in delivered.accepted.items():
             if sent:
-                cursor = advance_cursor(by_table[table], sent, cursors[table])
+                cursor = advance_cursor(complete[table], sent, cursors[table])
                 write_cursors(instance, {f"{outlet.cursor_key}/{table}": json.dumps(asdict(cursor))})
                 report.sent += len(sent)
         report.waiting -= report.sent

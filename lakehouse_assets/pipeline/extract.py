@@ -47,7 +47,8 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
             run.spark  # noqa: B018 (the session that its fingerprints then use)
         source, settled = settled_source(run, windows)
         arrived = source.fingerprints(settled)
-        records = logs.extractions(run.settings, run.table)
+        starts = {window.start for window in windows}
+        records = [r for r in logs.extractions(run.settings, run.table) if r.p_extracted_at in starts]
         newest = ledger.latest_extractions(records)
         todo = {window: text for window, text in sorted(arrived.items()) if _is_news(run.spec, newest.get(window.start), text)}
         if todo:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from lakehouse_assets.checks.dependencies import tables_read
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.pipeline.gate import PASS, Step, measure, stage
 from lakehouse_assets.storage import delta
 
@@ -28,8 +29,8 @@ def steps_of_batches(
         return ()
     if delta.has_few_rows(bronze):
         return PASS
-    decided_windows = {decision.p_extracted_at for decision in log}
-    replaces = spec.extraction.mode == "snapshot" or any(record.p_extracted_at in decided_windows for record in records)
+    decided = ledger.of_windows(log, {record.p_extracted_at for record in records})
+    replaces = spec.extraction.mode == "snapshot" or bool(decided)
     return (stage,) if replaces else (stage, measure)
 
 

@@ -17,6 +17,7 @@ from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions.decision_log import log_of
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.verdict import add_deferred_outcomes
@@ -47,7 +48,7 @@ class Target(ABC, Generic[AnyRun]):
     """
 
     run: AnyRun
-    log: list[Decision] = field(default_factory=list)
+    log: Sequence[Decision] = ()
     again: bool = False
     staged: DataFrame = field(init=False)
     broken: Broken = field(init=False, default_factory=dict)
@@ -143,7 +144,7 @@ def measure(target: Target[Any]) -> None:
 def decide(target: Target[Any]) -> None:
     """Judge the batches, oldest first, each by the decisions before it."""
     target.decisions = target.decide()
-    target.log = [*target.log, *target.decisions]
+    target.log = log_of(target.log).followed_by(target.decisions)
     failing = any(numbers.failing or any(numbers.failed_rows.values()) for numbers in target.numbers.values())
     target.samples = collect_failing_samples(target.staged) if failing else {}
 
@@ -189,7 +190,9 @@ def deferred_checks(target: Target[Any]) -> None:
 
 def complete(target: Target[Any], later: dict[str, list[gate.Outcome]]) -> None:
     """Add these outcomes to the decisions, by their ids."""
-    completed = {d.decision_id: add_deferred_outcomes(d, later.get(d.decision_id, ())) for d in target.own}
+    completed = {d.decision_id: add_deferred_outcomes(d, later[d.decision_id]) for d in target.own if d.decision_id in later}
+    if not completed:
+        return
     target.log = [completed.get(d.decision_id, d) for d in target.log]
     target.decisions = [completed.get(d.decision_id, d) for d in target.decisions]
 

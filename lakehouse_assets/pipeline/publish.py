@@ -6,6 +6,7 @@ Belongs here: which extractions are judged together, and in what order. Does not
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
@@ -48,13 +49,14 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
             apply_declarations(run.spark, run.path("silver"), evolution.effective_table(run.spec, table.log))
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.table)
-        waiting = [record for record in ledger.undecided_extractions(records, table.log) if record.p_extracted_at in starts]
+        waiting = ledger.undecided_extractions([r for r in records if r.p_extracted_at in starts], table.log)
         new, samples = judge_and_apply(run, waiting, table.log)
         run_steps(table, (results,))
         if new:
             # Finds what another process wrote to this table at the same time, without our lock.
             refuse_damaged(run, written=True)
-        current = ledger.newest_by_window(ledger.current_decisions([*table.log, *new]).values())
+        before = ledger.of_windows(table.log, starts).values()
+        current = ledger.newest_by_window(ledger.current_decisions([*chain(*before), *new]).values())
         return Published({window: current[window.start] for window in windows if window.start in current}, new, samples)
 
 
@@ -69,7 +71,7 @@ def judge_and_apply(
         # A batch that changes the contract is published before those after it are cast by the changed contract.
         count = evolution.count_batches_together(run.spec, log, waiting) if waiting else 0
         records = waiting[:count] or [postponed.pop(0)]
-        target = SilverTarget(run, list(log), records=records, request=request or JudgementRequest())
+        target = SilverTarget(run, log, records=records, request=request or JudgementRequest())
         target.postponing = bool(waiting) and len(waiting) + len(postponed) > 1
         run_steps(target, JUDGING)
         if target.decisions:

@@ -60,15 +60,13 @@ def measure_replaced(
 def _redelivered(
     run: Run, staged: DataFrame, rows_in: Mapping[Batch, int], log: Sequence[Decision], from_bronze: bool, alone: bool
 ) -> dict[Batch, Replaced]:
-    by_window: dict[datetime | None, list[Decision]] = {start: [] for start, _ in rows_in}
-    for decision in log:
-        if decision.p_extracted_at in by_window:
-            by_window[decision.p_extracted_at].append(decision)
+    by_window = ledger.of_windows(log, {start_of(batch) for batch in rows_in})
     chains = {}
     for start, seq in rows_in:
-        if earlier := ledger.links(by_window[start], seq):
+        of_window = by_window.get(start_of((start, seq)), ())
+        if earlier := ledger.links(of_window, seq):
             # A batch that was accepted before is a part of what is published now.
-            chains[start, seq] = ledger.links(by_window[start], seq + 1), earlier
+            chains[start, seq] = ledger.links(of_window, seq + 1), earlier
     if not chains:
         return {}
     counted: dict[datetime, KeyCounts] = {}

@@ -159,8 +159,8 @@ class SilverTarget(Target[Run]):
     def measure_replaced(self, from_bronze: bool = False) -> None:
         """Compare second deliveries and snapshots with the rows that they would replace."""
         rows_in = {batch: numbers.rows_in for batch, numbers in self.numbers.items()}
-        decided_windows = {decision.p_extracted_at for decision in self.log}
-        if self.staging.spec.extraction.mode != "snapshot" and not any(start in decided_windows for start, _ in rows_in):
+        starts = {start for start, _ in rows_in if start is not None}
+        if self.staging.spec.extraction.mode != "snapshot" and not ledger.of_windows(self.log, starts):
             self.replaced_by = lambda batch, decisions: None  # first deliveries replace nothing
             return
         self.replaced_by = measure_replaced(
@@ -203,7 +203,7 @@ class SilverTarget(Target[Run]):
         """One of these extractions by itself, cast by the same contract, with a check of the rows that drift names."""
         rules = (self.rules or self.run.spec).with_drift_rows(check)
         folder = f"-rest-{record.p_extracted_at:%Y%m%dT%H%M%S%f}"
-        alone = SilverTarget(self.run, list(self.log), False, [record], self.request, rules, self.inputs, folder, divides=False)
+        alone = SilverTarget(self.run, self.log, False, [record], self.request, rules, self.inputs, folder, divides=False)
         alone.staging = self.run.with_contract(evolution.staged_table(rules, self.log, self.records))
         return alone
 
@@ -227,8 +227,8 @@ class SilverTarget(Target[Run]):
                 chosen, first = choose_history(starts, judged, checks)
                 accepted = [decision for decision in accepted if decision.p_extracted_at in chosen]
             history = History(logs.with_evidence(settings, table, accepted, ("checks",)), first)
-        columns = {column for record in logs.extractions(settings, table) for column in record.columns}
-        return Knowledge(list(log), columns, baseline, history, earlier_drift, self.run.readers)
+        columns = {column for names in {r.columns for r in logs.extractions(settings, table)} for column in names}
+        return Knowledge(log, columns, baseline, history, earlier_drift, self.run.readers)
 
     def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:
         """The rows as bronze has them, with their reasons."""

@@ -93,16 +93,18 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
     """
     run = run.with_contract(effective_table(run.spec, log))
     spec, path = run.spec, run.path("silver")
-    replacing = {d.superseded_by for d in log if d.superseded_by}
+    replacing = ledger.superseding_ids(log)
     live = ledger.live_decisions(log)
-    ids = {d.decision_id for d in live.accepted.values()}
-    accepted = [d for d in decisions if d.decision_id in ids]
+    accepted = [d for d in decisions if d.batch in live.accepted and live.accepted[d.batch].decision_id == d.decision_id]
     # An accepted snapshot of no rows empties the table; elsewhere a batch of which nothing is published changes nothing.
     empties = spec.extraction.mode == "snapshot"
     touched = [d for d in accepted if d.counts.rows_published or d.decision_id in replacing or d.kind != "judged" or empties]
     # Judged again, and quarantined this time: its rows are in silver still.
-    before = ledger.accepted_decisions(log, min(d.number for d in decisions) - 1)
-    touched += [d for d in decisions if d.decision_id not in ids and d.batch in before]
+    ids = {d.decision_id for d in accepted}
+    others = [d for d in decisions if d.decision_id not in ids]
+    batches = {d.batch for d in others}
+    before = ledger.accepted_decisions((d for d in log if d.batch in batches), min(d.number for d in decisions) - 1)
+    touched += [d for d in others if d.batch in before]
     _make_silver(run, live, decisions)
     if not touched and delta.properties(path).get(delta.MEANING, "none") != "none":
         return delta.version(path)

@@ -3,7 +3,7 @@
 Belongs here: which kinds need a record, reading and writing it. Does not: what a source is (sources), extracting (bronze).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from lakehouse_assets.contracts.source import FilesSource
@@ -41,8 +41,9 @@ def recorded_positions(spec: TableSpec, settings: Settings) -> dict[datetime, st
     return read_positions(settings, spec.name) if remembers(spec) else {}
 
 
-def _last_fingerprints(spec: TableSpec, settings: Settings) -> dict[datetime, str]:
-    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
+def _last_fingerprints(spec: TableSpec, settings: Settings, starts: Collection[datetime] | None = None) -> dict[datetime, str]:
+    records = logs.extractions(settings, spec.name)
+    newest = ledger.latest_extractions(r for r in records if starts is None or r.p_extracted_at in starts)
     return {start: record.fingerprint for start, record in newest.items()}
 
 
@@ -64,7 +65,8 @@ def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Wi
 
 def _stream_source(spec: TableSpec, settings: Settings, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
     """The source of a stream, opened for these windows, whose positions are on record; it knows no others."""
-    recorded, fingerprints = recorded_positions(spec, settings), _last_fingerprints(spec, settings)
+    recorded = recorded_positions(spec, settings)
+    fingerprints = _last_fingerprints(spec, settings, {window.start for window in windows})
     on_record = [window for window in windows if window.start in recorded]
     positions = {window.start: recorded[window.start] for window in on_record}
     return open_source(

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.drift import SLICES, DriftRules, feature_meanings
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.decision_log import count_alike
 from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
 from lakehouse_assets.decisions.drift.profiles import CountsProfile, Key, Profile
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
@@ -20,6 +22,7 @@ from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.drift.verdict import read_statistics
 from lakehouse_assets.storage.baseline import BaselineEvent, Entry
+from lakehouse_assets.storage.newest_values import NewestValues
 
 Row = Mapping[str, Any]
 Source = tuple[str, datetime]  # a decision's id, or a seed's, and the window
@@ -37,6 +40,10 @@ class BaselineWindow(NamedTuple):
     def means_the_same(self, feature: str, now: Mapping[str, str]) -> bool:
         """Whether a feature had its present meaning then."""
         return feature in now and self.meanings.get(feature) == now[feature]
+
+
+# By table: decisions, and the window of each; of so many in all.
+_decided = NewestValues[tuple[list[Decision], list[BaselineWindow]]](300_000, lambda pair: len(pair[0]))
 
 
 def group_by_source(table: pa.Table) -> dict[Source, list[Row]]:
@@ -60,7 +67,7 @@ def list_windows(
     """
     resets = [index for index, event in enumerate(events) if event.kind == "reset"]
     since = events[resets[-1]].after if resets else -1
-    windows = []
+    windows = list[BaselineWindow]()
     for event in events[resets[-1] + 1 if resets else 0 :]:
         if event.kind == "seed":
             meanings = feature_meanings(event.extra["ruleset"])
@@ -68,12 +75,32 @@ def list_windows(
             accepted |= {d.p_extracted_at for d in decisions if d.accepted and event.after < d.number <= version}
             starts = sorted(start for source, start in sources if source == event.seed_id and start not in accepted)
             windows += [BaselineWindow(event.after, True, (event.seed_id, start), meanings) for start in starts]
-    for decision, number in ledger.joined_decisions(decisions, version):
-        if number > since and (start := decision.p_extracted_at) is not None:
-            source, meanings = (decision.decision_id, start), feature_meanings(decision.ruleset)
-            windows.append(BaselineWindow(number, False, source, meanings, is_doubtful(decision)))
+    joined, numbers = ledger.joined_decisions(decisions, version)
+    own = _list_decided(joined, numbers)
+    if since >= 0:
+        own = [window for window in own if window.number > since]
+    if not windows and not numbers:
+        return own
     # A seed comes after the decision that was the last one then.
-    return sorted(windows, key=lambda window: (window.number, window.seeded))
+    return sorted([*windows, *own], key=lambda window: (window.number, window.seeded))
+
+
+def _list_decided(joined: Sequence[Decision], numbers: Mapping[Batch, int]) -> list[BaselineWindow]:
+    """The windows of these decisions, all of one table, in their order. What was asked for last is made only once: a long
+    history grows at its end.
+    """
+    table = joined[0].table if joined else ""
+    before, windows = (_decided.get(table) or ([], [])) if not numbers else ([], [])
+    alike = count_alike([*map(id, before)], [*map(id, joined)])
+    windows = windows[:alike]
+    for decision in joined[alike:]:
+        if (start := decision.p_extracted_at) is not None:
+            number, meanings = numbers.get(decision.batch, decision.number), feature_meanings(decision.ruleset)
+            source = (decision.decision_id, start)
+            windows.append(BaselineWindow(number, False, source, meanings, is_doubtful(decision)))
+    if not numbers and len(windows) == len(joined):
+        _decided.put(table, ([*joined], [*windows]))
+    return windows
 
 
 def make_entries(

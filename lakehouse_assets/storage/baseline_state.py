@@ -21,7 +21,7 @@ from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.baseline import BaselineEvent, Entry, baseline_events
-from lakehouse_assets.storage.baseline_counts import BaselineCounts, WholeRows
+from lakehouse_assets.storage.baseline_counts import BaselineCounts, Measured, WholeRows
 from lakehouse_assets.storage.baseline_rows import (
     BaselineWindow,
     Row,
@@ -33,8 +33,10 @@ from lakehouse_assets.storage.baseline_rows import (
     row_key,
 )
 from lakehouse_assets.storage.delta_dataset import read_rows
-from lakehouse_assets.storage.kept_baselines import MeasuredWindow, fold_windows
+from lakehouse_assets.storage.kept_baselines import fold_windows
 from lakehouse_assets.storage.stream_baseline import read_stream_state
+
+NOTHING: Measured = Counter()
 
 
 def read_baseline(
@@ -88,8 +90,7 @@ def _fold_rows(
     """The state by every window. ``most``: so many of the newest are read with distributions; None: ``rows`` have them."""
     windows = list_windows(decisions, events, rows.by_source, version)
 
-    def learn(state: BaselineState, measured: Sequence[MeasuredWindow]) -> None:
-        some = [window for window, _ in measured]
+    def learn(state: BaselineState, some: Sequence[BaselineWindow]) -> None:
         own = rows.rows_of([window.source for window in some])
         read, complete = (own, None) if most is None or not some else _read_distributions(path, spec, some, own, most)
         for entry in make_entries(spec, some, read, complete):
@@ -97,8 +98,10 @@ def _fold_rows(
 
     requests = [(event.kind, event.after, event.at) for event in events]
     meaning = (delta.table_id(path), drift, spec.ruleset(), most, requests)
-    measured = [(window, rows.by_source.get(window.source, Counter())) for window in windows]
-    return fold_windows((path, bool(reference)), meaning, measured, partial(BaselineState, drift, reference), learn)
+    measured = [rows.by_source.get(window.source, NOTHING) for window in windows]
+    state = fold_windows((path, bool(reference)), meaning, windows, measured, partial(BaselineState, drift), learn)
+    state.pin(reference or {})  # it follows from other windows, whose rows may be lost and come back as well
+    return state
 
 
 def read_entries(settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int) -> list[Entry]:

@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.delta_dataset import without_views
 from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.file_totals import File, Total, add_up
 from lakehouse_assets.storage.leases.guards import commit_properties
 from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets.storage.opened_tables import open_to_change
@@ -115,21 +117,32 @@ class TableFiles:
         sizes = {info.path: info.size for info in filesystem.get_file_info(selected) if info.type is fs.FileType.File}
         return {name for name, size in sizes_logged.items() if sizes.get(f"{base}/{unquote(name)}") != size}
 
-    def extractions(self, starts: Collection[datetime] | None = None) -> dict[Batch, tuple[int, datetime]]:
+    def extractions(self, starts: Collection[datetime] | None = None) -> Mapping[Batch, tuple[int, datetime]]:
         """Return each extraction's rows in bronze, and when its newest file was written.
 
         A file is read only if its statistics name several extractions, as after another program's OPTIMIZE.
         """
-        counted: dict[Batch, tuple[int, datetime]] = {}
-        wanted = None if starts is None else {delta.utc(start) for start in starts}
-        for row in self.files:
-            if row["num_records"] == 0 or not (wanted is None or may_have(row, wanted)):
+        if starts is None:
+            return add_up(self.path, "extractions", self.files, self._count_extractions).counts
+        wanted, total = {delta.utc(start) for start in starts}, Total()
+        self._count_extractions([row for row in self.files if may_have(row, wanted)], total)
+        return total.counts
+
+    def rows_by_extraction(self) -> Mapping[Batch, int]:
+        """Return each extraction's rows in bronze. Where no file has changed, this is the same mapping as before."""
+        total = add_up(self.path, "extractions", self.files, self._count_extractions)
+        if total.summary is None:
+            total.summary = {batch: rows for batch, (rows, _) in total.counts.items()}
+        return total.summary
+
+    def _count_extractions(self, files: Sequence[File], total: Total) -> None:
+        for row in files:
+            if row["num_records"] == 0:
                 continue
             written = datetime.fromtimestamp(row["modification_time"] / 1000, UTC)
             for batch, rows in self._extractions_of(row).items():
-                rows_before, last = counted.get(batch, (0, written))
-                counted[batch] = rows_before + rows, max(last, written)
-        return counted
+                rows_before, last = total.counts.get(batch, (0, written))
+                total.counts[batch] = rows_before + rows, max(last, written)
 
     def _extractions_of(self, row: Mapping[str, Any]) -> dict[Batch, int]:
         """Return rows by extraction of one file of bronze."""
@@ -154,17 +167,30 @@ class TableFiles:
             _EXTRACTIONS.put(key, by_batch)
         return by_batch
 
-    def column_counts(self, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    def column_counts(self, columns: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
         """Return rows by the values of these columns: from statistics, or by reading files with several values."""
-        counted: Counter[tuple[Any, ...]] = Counter()
-        for row in self.files:
+        return self._column_total(columns).counts
+
+    def windows_by_source(self) -> Mapping[str, int]:
+        """Return how many windows of a baseline each decision, or seed, has; the same mapping where no file has changed."""
+        total = self._column_total(["decision_id", "p_extracted_at"])
+        if total.summary is None:
+            total.summary = Counter(map(itemgetter(0), total.counts))
+            total.summary.pop(None, None)
+        return total.summary
+
+    def _column_total(self, columns: Sequence[str]) -> Total:
+        return add_up(self.path, " ".join(columns), self.files, partial(self._count_columns, columns))
+
+    def _count_columns(self, columns: Sequence[str], files: Sequence[File], total: Total) -> None:
+        for row in files:
             values = tuple(row.get(f"min.{name}") for name in columns)
             is_single = None not in values and values == tuple(row.get(f"max.{name}") for name in columns)
             if is_single and row["num_records"] is not None:
-                counted[values] += row["num_records"]
+                total.counts[values] = total.counts.get(values, 0) + row["num_records"]
             else:
-                counted.update(self._count_values(row, columns))
-        return counted
+                for each, rows in self._count_values(row, columns).items():
+                    total.counts[each] = total.counts.get(each, 0) + rows
 
     def _count_values(self, file: Mapping[str, Any], columns: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
         key = (self.path, file["path"], file["size_bytes"], *columns)

@@ -3,7 +3,6 @@
 Belongs here: counting. Does not: comparing the counts (decisions/evidence), or acting on a finding (pipeline).
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -44,7 +43,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
     if any(tables[log].absent or tables[log].unreadable for log in ("ops/decisions", "ops/extractions")):
         return LoggedEvidence(), Inventory(tables)
     extractions, doubled = view_extractions(settings, table, lambda fold: (list(fold.records), set(fold.doubled)))
-    decisions, marks = view_decisions(settings, table, lambda fold: (list(fold.decisions), fold.marks))
+    decisions, marks = view_decisions(settings, table, lambda fold: (fold.decisions, fold.marks))
     tables["ops/positions"], positions = measure_positions(settings, table, extractions)
     mark = find_last_mark(marks)
     record, inventory = LoggedEvidence(decisions=decisions), Inventory()
@@ -59,11 +58,11 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
     )
     silver = _read_history(files["silver"], mark)
     quarantine = files["quarantine"].history(COMMITS_READ)
-    bronze = files["bronze"].extractions()
+    bronze = files["bronze"].rows_by_extraction()
     inventory = replace(
         inventory,
         tables=tables,
-        bronze={batch: rows for batch, (rows, _) in bronze.items()},
+        bronze=bronze,
         unrecorded=_find_unrecorded(files["bronze"], bronze, record),
         positions=positions,
         in_silver={name for entry in silver for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]},
@@ -95,8 +94,7 @@ def _measure_baseline(
 ) -> tuple[LoggedEvidence, Inventory]:
     events = [] if log.state.absent or log.state.unreadable else baseline_events(settings, table)
     # Windows by decision or seed.
-    counted = Counter(key[0] for key in baseline.column_counts(["decision_id", "p_extracted_at"]))
-    profiles = {name: count for name, count in counted.items() if name is not None}
+    profiles = baseline.windows_by_source()
     joining = required_profiles(decisions, events)
     record = LoggedEvidence(
         decisions=decisions,
@@ -114,8 +112,10 @@ def _measure_baseline(
 def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> list[str]:
     """Return ids of applied decisions whose profiles the baseline must hold: those that join it, since the last reset."""
     since = max((event.after for event in events if event.kind == "reset"), default=-1)
-    joined = ledger.joined_decisions(decisions, ledger.last_number(decisions))
-    return [d.decision_id for d, number in joined if d.applied_at is not None and number > since]
+    joined, numbers = ledger.joined_decisions(decisions, ledger.last_number(decisions))
+    if numbers or since >= 0:
+        joined = [d for d in joined if numbers.get(d.batch, d.number) > since]
+    return [d.decision_id for d in joined if d.applied_at is not None]
 
 
 def _count_seeds(events: Sequence[BaselineEvent]) -> dict[str, int]:
@@ -151,10 +151,10 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
     return {batch: (counted[v][batch][0] if batch in counted[v] else 0, v) for batch, v in commits.items()}
 
 
-def _find_unrecorded(bronze: TableFiles, batches: Mapping[Batch, tuple[int, datetime]], record: LoggedEvidence) -> set[Batch]:
+def _find_unrecorded(bronze: TableFiles, batches: Mapping[Batch, int], record: LoggedEvidence) -> set[Batch]:
     """Return undecided extractions with other rows than on record that bronze has a newer commit of."""
-    decided = {decision.batch for decision in record.decisions}
-    others = [e for e in record.extractions if e.batch not in decided and batches.get(e.batch, (0,))[0] != e.rows]
+    decided = ledger.current_decisions(record.decisions)
+    others = [e for e in record.extractions if e.batch not in decided and batches.get(e.batch, 0) != e.rows]
     recorded = {extraction.batch: extraction.bronze_version for extraction in others}
     committed = [
         (batch, commit["version"])

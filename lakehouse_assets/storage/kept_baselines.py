@@ -10,20 +10,18 @@ from typing import Any
 
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.state_copies import copy_state, count_bytes
-from lakehouse_assets.storage.baseline_counts import Measured
 from lakehouse_assets.storage.baseline_rows import BaselineWindow
 from lakehouse_assets.storage.newest_values import NewestValues
 
 MOST_BYTES = 64 << 20  # of all together; the newest one stays, whatever its size
-# A window, and what its rows measure: lost rows may come back.
-MeasuredWindow = tuple[BaselineWindow, Measured]
-Learn = Callable[[BaselineState, Sequence[MeasuredWindow]], None]
+Learn = Callable[[BaselineState, Sequence[BaselineWindow]], None]
 
 
 @dataclass(frozen=True)
 class _Fold:
     meaning: Any
-    windows: Sequence[MeasuredWindow]
+    windows: Sequence[BaselineWindow]
+    measured: Sequence[Any]
     state: BaselineState
 
 
@@ -32,16 +30,28 @@ _lock = Lock()
 
 
 def fold_windows(
-    name: Hashable, meaning: Any, windows: Sequence[MeasuredWindow], start: Callable[[], BaselineState], learn: Learn
+    name: Hashable,
+    meaning: Any,
+    windows: Sequence[BaselineWindow],
+    measured: Sequence[Any],
+    start: Callable[[], BaselineState],
+    learn: Learn,
 ) -> BaselineState:
     """Return the state of these windows, in their order: for the caller to change. ``name``: under which it is kept.
-    ``meaning``: what it follows from besides its windows. ``start``: gives a state without a window.
+    ``meaning``: what it follows from besides its windows. ``measured``: of each window, what its rows measure: lost rows may
+    come back. ``start``: gives a state without a window.
     """
+    windows, measured = [*windows], [*measured]
     with _lock:
         past = _folds.get(name)
-        if past is None or past.meaning != meaning or [*past.windows] != [*windows[: len(past.windows)]]:
-            past = _Fold(meaning, (), start())
+        if past is None or past.meaning != meaning or not _begins_so(past, windows, measured):
+            past = _Fold(meaning, (), (), start())
         state = copy_state(past.state)
         learn(state, windows[len(past.windows) :])
-        _folds.put(name, _Fold(meaning, tuple(windows), state))
+        _folds.put(name, _Fold(meaning, windows, measured, state))
         return copy_state(state)
+
+
+def _begins_so(past: _Fold, windows: Sequence[BaselineWindow], measured: Sequence[Any]) -> bool:
+    count = len(past.windows)
+    return past.windows == windows[:count] and past.measured == measured[:count]

@@ -12,6 +12,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord, Reason
+from lakehouse_assets.decisions.decision_log import DecisionLog
 from lakehouse_assets.decisions.verdict import verdict_with
 
 Row = Mapping[str, Any]
@@ -20,12 +21,12 @@ DECIDED = ("decided", "superseded")
 
 
 class DecisionFold:
-    """``decisions``: all of a table, in order, with marks and deferred checks. ``others``: rows that are no decision, mark or
-    check. ``last_mark``: the newest mark with a version.
+    """``decisions``: all of a table, in order, with marks and deferred checks: another log each time that some are added.
+    ``others``: rows that are no decision, mark or check. ``last_mark``: the newest mark with a version.
     """
 
     def __init__(self, decode: Callable[[Rows], list[Decision]], rows: Rows, files: Sequence[str]) -> None:
-        self._decode, self.decisions = decode, list[Decision]()
+        self._decode, self.decisions = decode, DecisionLog()
         self.others: list[Row] = []
         self.last_mark: Row | None = None
         self._marked, self._checked = set[str](), set[str]()
@@ -47,11 +48,11 @@ class DecisionFold:
         return [*self.others, *([self.last_mark] if self.last_mark else [])]
 
     def _append(self, rows: Rows, files: Sequence[str]) -> None:
-        for decision in self._decode(rows):
-            index = len(self.decisions)
+        new = self._decode(rows)
+        for index, decision in enumerate(new, len(self.decisions)):
             self._by_id.setdefault(decision.decision_id, []).append(index)
             self._by_mark.setdefault(decision.superseded_by or decision.decision_id, []).append(index)
-            self.decisions.append(decision)
+        self.decisions.extend(new)
         for row, file in zip(rows, files, strict=True):
             if row["event"] in (*DECIDED, "checked"):
                 self._files[row["decision_id"]] = (*self._files.get(row["decision_id"], ()), file)
@@ -71,16 +72,17 @@ class DecisionFold:
         checked = {row["decision_id"]: row for row in rows if row["event"] == "checked"}
         if not self._are_later(new) or checked.keys() & self._checked or marks.keys() & self._marked:
             return False
+        self.decisions = self.decisions.copy()
         for decision_id, row in marks.items():
             for index in self._by_mark.get(decision_id, ()):
                 mark = {name: row[name] for name in ("silver_version", "applied_at")}
-                self.decisions[index] = replace(self.decisions[index], **mark)
+                self.decisions.exchange(index, replace(self.decisions[index], **mark))
         for decision_id, row in checked.items():
             reasons = tuple(Reason(**reason) for reason in row["reasons"] or [])
             for index in self._by_id.get(decision_id, ()):
                 before = self.decisions[index]
                 verdict = verdict_with(before.verdict, bool(reasons))
-                self.decisions[index] = replace(before, verdict=verdict, reasons=(*before.reasons, *reasons))
+                self.decisions.exchange(index, replace(before, verdict=verdict, reasons=(*before.reasons, *reasons)))
         self._append(rows, files)
         return True
 

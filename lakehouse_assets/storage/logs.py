@@ -61,7 +61,9 @@ def record_extractions(settings: Settings, records: Sequence[ExtractionRecord]) 
     return logged
 
 
-def decisions(settings: Settings, table: str | None = None, *, evidence: bool = False, checks: bool = False) -> list[Decision]:
+def decisions(
+    settings: Settings, table: str | None = None, *, evidence: bool = False, checks: bool = False
+) -> Sequence[Decision]:
     """Return every decision in order, applied ones with their mark; a supersession comes after the decision that caused it.
 
     ``checks``: with every check's result. ``evidence``: with that, profiles and drift.
@@ -70,12 +72,13 @@ def decisions(settings: Settings, table: str | None = None, *, evidence: bool = 
     if checks or evidence:
         columns = [name for name in DECISIONS.schema.names if name not in left_out]
         return decisions_from_rows(DECISIONS.read(settings, columns, [("table", "=", table)] if table else []))
-    tables = [table] if table else DECISIONS.tables(settings)
-    return [d for each in tables for d in view_decisions(settings, each, lambda fold: list(fold.decisions))]
+    if table:
+        return view_decisions(settings, table, lambda fold: fold.decisions)
+    return [d for each in DECISIONS.tables(settings) for d in view_decisions(settings, each, lambda fold: fold.decisions)]
 
 
 def view_decisions(settings: Settings, table: str, view: Callable[[DecisionFold], View]) -> View:
-    """Return ``view`` of a table's decisions without evidence; it must not share their list."""
+    """Return ``view`` of a table's decisions without evidence."""
     columns = [name for name in DECISIONS.schema.names if name not in {"profiles", "drift", "checks"}]
     return read_folded(DECISIONS.path(settings), table, columns, _fold_decisions, view)
 
@@ -105,8 +108,11 @@ def with_evidence(
 
 def read_drift(settings: Settings, table: str, first: datetime, last: datetime) -> dict[str, dict[str, Any]]:
     """Return the drift evidence of decisions on the windows from ``first`` to ``last``, by decision id."""
+    log = decisions(settings, table)
+    ids = [d.decision_id for d in log if d.p_extracted_at is not None and first <= d.p_extracted_at <= last]
+    files = view_decisions(settings, table, lambda fold: fold.files_of(ids))
     chosen = [("table", "=", table), ("p_extracted_at", ">=", first), ("p_extracted_at", "<=", last), ("event", "=", "decided")]
-    rows = DECISIONS.read(settings, ["decision_id", "drift"], chosen)
+    rows = DECISIONS.read(settings, ["decision_id", "drift"], chosen, files)
     return {row["decision_id"]: json.loads(row["drift"]) for row in rows if row["drift"]}
 
 

@@ -5,17 +5,30 @@ Belongs here: choosing them from the decisions, and reading only their rows. Doe
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import chain
 
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.contracts.drift import DriftRules
 from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline import Shape
+from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.stream_baseline import StreamBaselineState
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.baseline import BaselineEvent
-from lakehouse_assets.storage.baseline_rows import Row, Source, group_by_source, list_windows, make_entries
+from lakehouse_assets.storage.baseline_rows import (
+    BaselineWindow,
+    Row,
+    Source,
+    group_by_source,
+    list_windows,
+    make_entries,
+)
+from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.kept_baselines import fold_windows
 
 
 def read_stream_state(
@@ -27,17 +40,30 @@ def read_stream_state(
     version: int,
     reference: Mapping[Key, Shape] | None = None,
 ) -> StreamBaselineState:
-    """The state after decision number ``version``. Reads the rows of the windows that it is made of; ``path``: of all rows."""
+    """The state after decision number ``version``. Reads the rows of the windows that it is made of, but for those in a state
+    that this process keeps. ``path``: of all rows.
+    """
     seeds = _read_seeds(path, events)
     joined = _list_joined(decisions, events, seeds, version)
     decided = (d.p_extracted_at for d in decisions if d.number <= version and d.p_extracted_at)
     state = StreamBaselineState(drift, reference, joined, decided)
     chosen = set(state.choose_windows())
     # The decisions on one window say what became of it.
-    own = [decision for decision in decisions if decision.p_extracted_at in chosen]
+    own = sorted(chain(*ledger.of_windows(decisions, chosen).values()), key=lambda d: (d.number, d.superseded_by is not None))
     windows = [w for w in list_windows(own, events, seeds, version) if w.source[1] in chosen and not w.doubtful]
-    for entry in make_entries(spec, windows, _read_rows(path, {w.source for w in windows})):
-        state.restore(entry.window, entry.measured, entry.statistics)
+
+    def learn(state: BaselineState, some: Sequence[BaselineWindow]) -> None:
+        for entry in make_entries(spec, some, _read_rows(path, {window.source for window in some})):
+            state.learn(entry.window, entry.measured, entry.statistics)
+
+    rows = TableFiles(path).column_counts(["decision_id"])
+    requests = [(event.kind, event.after, event.at) for event in events]
+    meaning = (delta.table_id(path), drift, spec.ruleset(), requests)
+    measured = [rows.get((window.source[0],), 0) for window in windows]
+    folded = fold_windows((path, bool(reference)), meaning, windows, measured, partial(BaselineState, drift), learn)
+    # What was pinned follows from other windows, whose rows may be lost and come back as well.
+    folded.pin(reference or {})
+    state.hold(folded)
     return state
 
 

@@ -206,7 +206,7 @@ def test_bronze_and_quarantine_are_restored(lake, scene, spark):
 def test_profiles_are_restored_from_the_decisions(lake):
     columns = ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
     expected = rows_of(lake.path("baseline", "readings"), columns)
-    joined = {d.decision_id for d, _ in ledger.joined_decisions(logs.decisions(lake, "readings"), 99)}
+    joined = {d.decision_id for d in ledger.joined_decisions(logs.decisions(lake, "readings"), 99)[0]}
     for harm in (lambda: lose(lake, "baseline", "readings"), lambda: lose_file(lake, "baseline", "readings")):
         harm()
         run = replace(runner(None, lake, SPEC), session=no_session)
@@ -222,7 +222,7 @@ def test_doubled_profiles_in_a_file_of_several_decisions_are_restored(lake):
     path, columns = lake.path("baseline", "readings"), ["decision_id", "feature", "rows", "mean", "sketch", "statistics"]
     expected, rows = rows_of(path, columns), delta.read_arrow(path)
     assert len(set(rows["decision_id"].to_pylist())) > 1
-    decision, _ = ledger.joined_decisions(logs.decisions(lake, "readings"), 99)[0]
+    decision = ledger.joined_decisions(logs.decisions(lake, "readings"), 99)[0][0]
     doubled = rows.filter(pc.field("decision_id") == decision.decision_id)
     write_deltalake(path, pa.concat_tables([rows, doubled]), mode="overwrite")
     run = replace(runner(None, lake, SPEC), session=no_session)

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse_assets.decisions.drift.state_copies import count_bytes
-from lakehouse_assets.storage import baseline_counts, baseline_state, delta, folded_log, kept_baselines
+from lakehouse_assets.storage import baseline_counts, baseline_rows, baseline_state, delta, folded_log, kept_baselines
 from lakehouse_assets.storage.baseline import log_baseline_event, write_profiles
 from lakehouse_assets.storage.baseline_rows import group_by_source
 from lakehouse_assets.storage.baseline_state import read_baseline, read_entries
@@ -24,6 +24,7 @@ from lakehouse_assets_tests.storage.test_baseline import (
     event,
     learnt,
     long_ago,
+    measured,
 )
 
 
@@ -32,12 +33,12 @@ def folds(monkeypatch) -> list[int]:
     """How many windows were learnt, of each time that a baseline was read."""
     counts: list[int] = []
 
-    def counted(name, meaning, windows, start, learn):
+    def counted(name, meaning, windows, measured, start, learn):
         def learn_counted(state, some):
             counts.append(len(some))
             learn(state, some)
 
-        return kept_baselines.fold_windows(name, meaning, windows, start, learn_counted)
+        return kept_baselines.fold_windows(name, meaning, windows, measured, start, learn_counted)
 
     monkeypatch.setattr(baseline_state, "fold_windows", counted)
     return counts
@@ -48,6 +49,7 @@ def read_anew(settings, *arguments, **options):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(kept_baselines, "_folds", NewestValues(1 << 30, lambda _: 1))
         patched.setattr(folded_log, "_cached", OrderedDict())
+        patched.setattr(baseline_rows, "_decided", NewestValues(0, lambda _: 1))
         return read_baseline(settings, *arguments, **options)
 
 
@@ -113,7 +115,7 @@ def test_what_is_kept_is_bounded(settings, monkeypatch, folds):
     monkeypatch.setattr(kept_baselines, "_folds", NewestValues(count_bytes(state) - 1, lambda fold: count_bytes(fold.state)))
     for _ in range(2):  # the newest stays, however large
         read_baseline(settings, SPEC, decisions, 9)
-    kept_baselines.fold_windows("another", None, [], lambda: state, lambda state, windows: None)
+    kept_baselines.fold_windows("another", None, [], [], lambda: state, lambda state, windows: None)
     read_baseline(settings, SPEC, decisions, 9)
     assert [count for count in folds if count] == [9, 9, 9]
 
@@ -160,3 +162,18 @@ def test_the_counts_of_some_windows_are_their_rows(settings):
     assert counts.by_source == {source: baseline_counts.count_measurements(own) for source, own in rows.items()}
     for some in (sources[:1], sources[3:5], sources, [("strange", sources[0][1])], []):
         assert counts.rows_of(some) == {source: rows[source] for source in some if source in rows}
+
+
+def test_what_was_pinned_is_read_again_when_its_rows_are_back(settings):
+    """Of a window that was extracted again since: its first rows are in the reference alone."""
+    decisions = learnt(settings, *range(1, 6))
+    log_baseline_event(settings, event("pin", 5, 1))
+    again = replace(decided(2), number=6, extraction_seq=2, profiles=tuple(m.to_dict() for m in measured(77)))
+    log = [*decisions, again, replace(decisions[1], number=6, superseded_by=again.decision_id)]
+    write_profiles(settings, "readings", [again])
+    pinned = contents(read_baseline(settings, SPEC, log, 6))["pinned"]
+    table = DeltaTable(settings.path("baseline", "readings"))
+    table.delete(f"decision_id = '{decisions[1].decision_id}'")
+    assert contents(read_baseline(settings, SPEC, log, 6))["pinned"] != pinned
+    table.restore(table.version() - 1)
+    assert contents(read_baseline(settings, SPEC, log, 6))["pinned"] == pinned

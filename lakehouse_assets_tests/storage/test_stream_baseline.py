@@ -3,19 +3,22 @@
 Belongs here: log and rows → state, without a JVM. Does not: the slots (decisions/drift), or judging.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from deltalake import DeltaTable
 
 from lakehouse_assets.decisions.decide import BatchEvidence, DecidedBatch, Knowledge, drift_verdict, make_decision
 from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.decisions.drift.relations import compute_relations, read_measurement
 from lakehouse_assets.decisions.gate import drift_outcome
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, kept_baselines, stream_baseline
 from lakehouse_assets.storage.baseline import log_baseline_event, write_profiles
 from lakehouse_assets.storage.baseline_state import read_baseline
+from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.storage.test_baseline import contents, event, vectors
 from lakehouse_assets_tests.support import lake_settings, readings
@@ -106,8 +109,60 @@ def test_only_the_rows_of_chosen_windows_are_read(stream, monkeypatch):
         return table
 
     monkeypatch.setattr(delta, "read_arrow", count)
+    monkeypatch.setattr(kept_baselines, "_folds", NewestValues(1 << 30, lambda _: 1))
     read_baseline(settings, SPEC, decisions, len(decisions))
     assert 28 <= max(sizes) <= 60
+
+
+def test_a_process_learns_what_is_new_alone(stream, tmp_path, monkeypatch):
+    """And folds the past anew where a window's rows are lost, or back."""
+    settings = lake_settings(tmp_path)
+    _, decisions, *_ = stream
+    decisions = [replace(d, number=number) for number, d in enumerate([d for d in decisions if d.accepted][:50], 1)]
+    for decision in logbook.write(settings, decisions):
+        write_profiles(settings, "readings", [decision])
+    reads = []
+
+    def counted(path, sources):
+        reads.append(len(sources))
+        return read_rows(path, sources)
+
+    read_rows = stream_baseline._read_rows
+    monkeypatch.setattr(stream_baseline, "_read_rows", counted)
+    first = read_baseline(settings, SPEC, decisions[:45], 45)
+    contents_then = contents(first)
+    first.forget(first.history.windows[0])  # its own, and not the kept one's
+    assert contents(read_baseline(settings, SPEC, decisions[:45], 45)) == contents_then
+    for number in range(46, 51):
+        read_baseline(settings, SPEC, decisions[:number], number)
+    assert reads[0] > 20
+    assert max(reads[1:]) <= 1
+    path = settings.path("baseline", "readings")
+    table = DeltaTable(path)
+    table.delete(f"decision_id = '{decisions[3].decision_id}'")
+    lost = contents(read_baseline(settings, SPEC, decisions, 50))
+    assert reads[-1] > 20
+    table.restore(table.version() - 1)
+    contents_now = contents(read_baseline(settings, SPEC, decisions, 50))
+    assert contents_now != lost
+    monkeypatch.setattr(kept_baselines, "_folds", NewestValues(1 << 30, lambda _: 1))
+    assert contents(read_baseline(settings, SPEC, decisions, 50)) == contents_now
+
+
+def test_what_was_pinned_is_read_again_when_its_rows_are_back(stream, tmp_path):
+    settings = lake_settings(tmp_path)
+    _, decisions, *_ = stream
+    decisions = [replace(d, number=number) for number, d in enumerate([d for d in decisions if d.accepted], 1)]
+    write_profiles(settings, "readings", logbook.write(settings, decisions))
+    log_baseline_event(settings, event("pin", 40, 1))
+    pinned = contents(read_baseline(settings, SPEC, decisions, len(decisions)))["pinned"]
+    path, now = settings.path("baseline", "readings"), set(read_baseline(settings, SPEC, decisions, 400).choose_windows())
+    lost_ids = [d.decision_id for d in decisions[:40] if d.p_extracted_at not in now]
+    table = DeltaTable(path)
+    table.delete(f"decision_id IN ({', '.join(map(repr, lost_ids))})")
+    assert contents(read_baseline(settings, SPEC, decisions, len(decisions)))["pinned"] != pinned
+    table.restore(table.version() - 1)
+    assert contents(read_baseline(settings, SPEC, decisions, len(decisions)))["pinned"] == pinned
 
 
 def test_a_pin_a_reset_and_an_earlier_version(stream, tmp_path):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from lakehouse_assets.decisions.drift.categories import Categories, Floats, align
 from lakehouse_assets.decisions.drift.distances import Ecdf, tail_weight
 from lakehouse_assets.decisions.drift.profiles import Key
-from lakehouse_assets.decisions.drift.relations import compare_relations, compute_relations
+from lakehouse_assets.decisions.drift.relations import compare_relations, compute_relations, upper_triangle
 from lakehouse_assets.decisions.drift.statistic_history import row_maxima, standardize
 
 DRAWS = 499
@@ -94,7 +94,7 @@ def relations_p_value(batch: Floats, baseline: Floats, names: Sequence[str]) -> 
     rng = np.random.default_rng(0)
     rows = baseline[np.isfinite(baseline).all(axis=1)]
     pool = rows if len(rows) <= POOL else rows[rng.choice(len(rows), POOL, replace=False)]
-    mean, upper = pool.mean(axis=0), np.triu_indices(len(names))
+    mean, upper = pool.mean(axis=0), upper_triangle(len(names))
     centred = pool - mean
     squares = (centred[:, :, None] * centred[:, None, :])[:, upper[0], upper[1]]
     reference = compute_relations(dict(zip(names, pool.T, strict=True)))

@@ -61,7 +61,7 @@ class Relations:
         """(p, p): the covariance, of the rows (not of a population that they are drawn from)."""
         p = len(self.features)
         comoments = np.zeros((p, p))
-        comoments[np.triu_indices(p)] = self.comoments
+        comoments[upper_triangle(p)] = self.comoments
         return (comoments + np.triu(comoments, 1).T) / max(self.rows, 1)
 
     def plus(self, other: "Relations") -> "Relations":
@@ -85,7 +85,7 @@ class Relations:
         return self._with(rows, mean, np.array(self.comoments) - np.array(part.comoments) - between)
 
     def _between(self, step: Floats) -> Floats:
-        return np.outer(step, step)[np.triu_indices(len(self.features))]
+        return np.outer(step, step)[upper_triangle(len(self.features))]
 
     def _with(self, rows: int, mean: Floats, comoments: Floats) -> "Relations":
         return replace(self, rows=rows, mean=tuple(mean.tolist()), comoments=tuple(comoments.tolist()))
@@ -94,7 +94,7 @@ class Relations:
         """Two of the features alone. Raises ValueError for one that is not among them."""
         indices = [self.features.index(one), self.features.index(other)]
         square = self.matrix()[np.ix_(indices, indices)] * self.rows
-        moments, mean = square[np.triu_indices(2)], np.array(self.mean)[indices]
+        moments, mean = square[upper_triangle(2)], np.array(self.mean)[indices]
         return replace(self, features=(one, other))._with(self.rows, mean, moments)
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +105,14 @@ class Relations:
     def from_dict(cls, data: Mapping[str, Any]) -> "Relations":
         """The inverse of `to_dict`. Raises TypeError for another shape."""
         return cls(**{**data, **{name: tuple(data[name]) for name in ("features", "mean", "comoments")}})
+
+
+@cache
+def upper_triangle(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the upper triangle of a square matrix, with its diagonal. Read-only."""
+    rows, columns = np.triu_indices(size)
+    rows.flags.writeable = columns.flags.writeable = False
+    return rows, columns
 
 
 Measurement = Profile | Relations | Slices
@@ -140,7 +148,7 @@ def compute_relations(columns: Mapping[str, Floats], by: str | None = None, stra
     with np.errstate(over="ignore", invalid="ignore"):  # reported by `too_large`
         mean = rows.mean(axis=0) if len(rows) else np.zeros(len(names))
         moments = (rows - mean).T @ (rows - mean)
-    upper = moments[np.triu_indices(len(names))]
+    upper = moments[upper_triangle(len(names))]
     return Relations(by, stratum, names, len(rows), tuple(mean.tolist()), tuple(upper.tolist()))
 
 

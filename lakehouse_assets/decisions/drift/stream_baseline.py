@@ -65,16 +65,18 @@ class StreamBaselineState(BaselineState):
         if window in chosen:
             super().learn(window, measurements, statistics)
 
-    def restore(self, window: Any, measurements: Sequence[Measurement], statistics: Statistics) -> None:
-        """Add a window of ``joined``, in the order of the decisions that are current."""
-        super().learn(window, measurements, statistics)
+    def hold(self, state: BaselineState) -> None:
+        """Be made of what a state of the chosen windows is, which has learnt them in the order of the decisions that are
+        current; it is not used by itself any more.
+        """
+        vars(self).update(vars(state))
 
     def _keep(self, windows: set[datetime]) -> None:
         state = BaselineState(self.spec, self.baseline.reference)
         for entry in self._entries:
             if entry.window in windows:
                 state.learn(entry.window, entry.measurements, entry.statistics)
-        self.__dict__.update(vars(state))
+        self.hold(state)
 
 
 def make_state(

@@ -6,6 +6,7 @@ Belongs here: those records. Does not: how they are reached (judge), or the mess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import nlargest
 from typing import Any, Literal, NamedTuple
 
 from lakehouse_assets.contracts.decision import Decision
@@ -88,7 +89,7 @@ def find_drift_start(
     """The first of the windows right before ``start`` that all drifted, with this feature and stratum the farthest off, to the
     same side; None where the window before did not. ``earlier``: drift verdicts by id of decisions that were read without.
     """
-    latest = latest_before(decisions, start)
+    latest = _latest_before(decisions, start, start)
     since = None
     for window in sorted(latest, reverse=True)[:LOOK_BACK]:
         drift = latest[window].drift or earlier.get(latest[window].decision_id) or {}
@@ -104,13 +105,16 @@ def find_drift_start(
 
 def windows_compared(decisions: Iterable[Decision], starts: Sequence[datetime]) -> tuple[datetime, datetime] | None:
     """The first and the last decided window that `find_drift_start` may compare with one of ``starts``; None for none."""
-    windows = sorted(latest_before(decisions, max(starts)))
-    first = max(0, sum(window < min(starts) for window in windows) - LOOK_BACK)
-    return (windows[first], windows[-1]) if windows else None
+    windows = _latest_before(decisions, min(starts), max(starts))
+    return (min(windows), max(windows)) if windows else None
 
 
-def latest_before(decisions: Iterable[Decision], start: datetime) -> dict[datetime, Decision]:
-    """The current decision of each window before one, on its last extraction."""
+def _latest_before(decisions: Iterable[Decision], first: datetime, end: datetime) -> dict[datetime, Decision]:
+    """The current decision of each window, on its last extraction: of the windows from ``first`` to before ``end``, and of
+    `LOOK_BACK` before them.
+    """
     current = ledger.current_decisions(decisions).values()
-    before = (d for d in current if d.p_extracted_at and d.p_extracted_at < start and d.superseded_by is None)
-    return ledger.newest_by_window(before)
+    before = [d for d in current if d.p_extracted_at and d.p_extracted_at < end and d.superseded_by is None]
+    earlier = nlargest(LOOK_BACK, {start for d in before if (start := d.p_extracted_at) and start < first})
+    oldest = min(earlier, default=first)
+    return ledger.newest_by_window(d for d in before if d.p_extracted_at and d.p_extracted_at >= oldest)

@@ -6,11 +6,12 @@ what was compared (pipeline/evidence).
 A table with 100,000 windows is compared several times in a run that adds one window: in full that takes seconds each time.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.decision_log import count_alike
 from lakehouse_assets.decisions.evidence.comparison import (
     compare_evidence,
     find_double_entries,
@@ -29,8 +30,9 @@ def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
     record, inventory = now
     if any(state.unreadable or state.absent for state in inventory.tables.values()) or any(find_double_entries(table, record)):
         return False
-    ids = {decision.decision_id for decision in record.decisions}
-    if find_unknown_decisions(record, inventory) or find_orphaned_profiles(inventory.profiles, {*ids, *record.given_up}):
+    ids = ledger.ids_of(record.decisions)
+    ids = ids | set(record.given_up) if record.given_up else ids
+    if find_unknown_decisions(record, inventory) or find_orphaned_profiles(inventory.profiles, ids):
         return False
     if any(decision.decision_id in inventory.in_silver for decision in ledger.lost_marks(record.decisions)):
         return False
@@ -43,11 +45,12 @@ def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
     ids = {
         *_find_other_keys(old_inventory, inventory, "quarantine"),
         *_find_other_keys(old_inventory, inventory, "profiles"),
-        *(set(old.teaching) ^ set(new.teaching)),
+        *_find_others(old.teaching, new.teaching),
         *(set(old.unmeasured) ^ set(new.unmeasured)),
         *inventory.doubled,
     }
-    decisions = [*_find_other_entries(old, new, "decisions"), *(d for d in new.decisions if d.decision_id in ids)]
+    decisions = _find_other_entries(old, new, "decisions")
+    decisions += [decision for decision in new.decisions if decision.decision_id in ids] if ids else []
     starts = {
         *(decision.p_extracted_at for decision in decisions),
         *(record.p_extracted_at for record in _find_other_entries(old, new, "extractions")),
@@ -55,7 +58,8 @@ def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
         *(start for start, _ in {*old_inventory.unrecorded, *inventory.unrecorded}),
         *(set(old_inventory.positions) - set(inventory.positions)),
     }
-    of_windows = [decision for decision in new.decisions if decision.p_extracted_at in starts]
+    by_window = ledger.of_windows(new.decisions, {start for start in starts if start is not None})
+    of_windows = sorted((d for own in by_window.values() for d in own), key=lambda d: d.number)
     ids |= {decision.decision_id for decision in (*decisions, *of_windows)}
     record = replace(
         new,
@@ -73,16 +77,26 @@ def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
     )
 
 
+def _find_others(before: Sequence[str], now: Sequence[str]) -> set[str]:
+    """Return what one of the two has, and the other has not."""
+    alike = count_alike(before, now)
+    return set(before[alike:]) ^ set(now[alike:])
+
+
 def _find_other_entries(old: LoggedEvidence, new: LoggedEvidence, log: Literal["decisions", "extractions"]) -> list[Any]:
     """Return the entries of a log that one of the two has, and the other has not: by their identity."""
     before, now = getattr(old, log), getattr(new, log)
-    ids_before, ids_now = set(map(id, before)), set(map(id, now))
-    return [*(each for each in before if id(each) not in ids_now), *(each for each in now if id(each) not in ids_before)]
+    ids_before, ids_now = [*map(id, before)], [*map(id, now)]
+    alike = count_alike(ids_before, ids_now)
+    lost, added = set(ids_before[alike:]) - set(ids_now[alike:]), set(ids_now[alike:]) - set(ids_before[alike:])
+    return [*(each for each in before[alike:] if id(each) in lost), *(each for each in now[alike:] if id(each) in added)]
 
 
 def _find_other_keys(old: Inventory, new: Inventory, counts: Literal["bronze", "quarantine", "profiles"]) -> set[Any]:
     """Return the keys whose numbers differ, or that only one of the two has."""
     before, now = getattr(old, counts), getattr(new, counts)
+    if before is now:
+        return set()
     return {*(key for key, rows in now.items() if before.get(key) != rows), *(key for key in before if key not in now)}
 
 

@@ -5,7 +5,7 @@ finding (pipeline, operations).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.decisions import ledger
@@ -43,7 +43,8 @@ def compare_evidence(table: str, record: LoggedEvidence, inventory: Inventory) -
 
 def _find_lost_entries(table: str, record: LoggedEvidence, inventory: Inventory) -> Iterator[Finding]:
     """Yield lost entries. A decision is logged before anything names it, an extraction is recorded before its decision."""
-    ids = {decision.decision_id for decision in record.decisions} | set(record.given_up)
+    ids = ledger.ids_of(record.decisions)
+    ids = ids | set(record.given_up) if record.given_up else ids
     kind: Kind = "older" if record.decisions else "lost"
     mend = findings.describe_mend(table, "ops/decisions")
     if missing := find_unknown_decisions(record, inventory):
@@ -70,15 +71,15 @@ def find_unknown_decisions(record: LoggedEvidence, inventory: Inventory) -> set[
     """Return ids that commits of silver and quarantine, or quarantined rows, name, and that are neither logged nor given up.
     `UNNAMED` alone if nothing names any, and silver is there without a decision: each write of silver is logged before.
     """
-    ids = {decision.decision_id for decision in record.decisions} | set(record.given_up)
-    unknown = {*inventory.named, *inventory.quarantine} - ids
-    unlogged = not ids and record.silver is None and state_of(inventory, "silver").version is not None
+    ids = ledger.ids_of(record.decisions)
+    unknown = {*inventory.named, *inventory.quarantine} - ids - set(record.given_up)
+    unlogged = not ids and not record.given_up and record.silver is None and state_of(inventory, "silver").version is not None
     return unknown or ({UNNAMED} if unlogged else set())
 
 
-def find_orphaned_profiles(profiles: Iterable[str], decisions: Collection[str]) -> set[str]:
+def find_orphaned_profiles(profiles: Iterable[str], decisions: Set[str]) -> set[str]:
     """Return ids of profiles that are no logged decision. Seeds are no decisions."""
-    return {name for name in profiles if not name.startswith("seed-")} - set(decisions)
+    return {name for name in profiles if name not in decisions and not name.startswith("seed-")}
 
 
 def find_executed(
@@ -112,7 +113,7 @@ def find_double_entries(table: str, record: LoggedEvidence) -> Iterator[Finding]
         "let one process alone write this lake; then put the table and ops/ back from a backup of before, or remove"
         f" {table} from bronze/, silver/, quarantine/, baseline/ and (table={table}) from each table of ops/, and run again"
     )
-    own = [d for d in record.decisions if d.superseded_by is None]
+    own = [] if ledger.are_single(record.decisions) else [d for d in record.decisions if d.superseded_by is None]
     if min(len({d.decision_id for d in own}), len({d.number for d in own})) < len(own):
         times = Counter(d.decision_id for d in own)
         numbers = Counter(number for number, _ in {(d.number, d.decision_id) for d in own})

@@ -41,9 +41,9 @@ def effective_table(spec: TableSpec, decisions: Iterable[Decision]) -> Effective
     """The contract with the additions of the accepted decisions among these, in their order. Declarations win: a column that is
     declared by now, or a type that the recorded one does not widen.
     """
-    decisions = list(decisions)
+    decisions = decisions if isinstance(decisions, Sequence) else list(decisions)
     table = EffectiveTable.of(spec)
-    if not any(decision.evolved for decision in decisions):
+    if not ledger.has_evolution(decisions):
         return table
     added: dict[str, SparkType | None] = {}
     for decision in sorted(ledger.live_decisions(decisions).publishing.values(), key=lambda d: d.number):

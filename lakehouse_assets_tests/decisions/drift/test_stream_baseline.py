@@ -139,10 +139,11 @@ def test_the_state_is_the_fold_of_the_windows_that_have_a_slot(steps, seed):
             current[window] = (profiles, verdict.statistics)
             joined.append(window)
     again = StreamBaselineState(SMALL, None, dict.fromkeys(joined), [])
-    chosen = set(again.choose_windows())
+    chosen, fold = set(again.choose_windows()), BaselineState(SMALL)
     for window, (profiles, statistics) in current.items():
         if window in chosen:
-            again.restore(window, profiles, statistics)
+            fold.learn(window, profiles, statistics)
+    again.hold(fold)
     assert again.history.windows == state.history.windows
     columns = [(("f", None), name) for name in ("ks", "tail", "location", "size")]
     assert np.array_equal(again.history.matrix(columns), state.history.matrix(columns), equal_nan=True)
