@@ -9,7 +9,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,54 +28,86 @@ from lakehouse_assets.pages.site import make_site
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import publish
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.stream import publish_next
 from lakehouse_assets.reports.decision_rows import verdict_rows
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import open_feed
+from lakehouse_assets.sources.feed import Feed
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS, find_lagging_tables, project_check_results
 from lakehouse_assets.storage.log_rows import DECISIONS, EXTRACTIONS
+from lakehouse_assets.storage.source_positions import POSITIONS
 
 NAME, START, ROWS = "sensors", datetime(2026, 1, 1, tzinfo=UTC), 20
+SOURCE = {"kind": "files", "path": NAME + "/{window:%Y-%m-%dT%H-%M}.csv", "format": "csv"}
+STREAM_SOURCE = {"kind": "files", "path": NAME + "/*.csv", "format": "csv", "settled": "rename"}
 
 
-def spec() -> TableSpec:
-    """Return a table of a window a minute: ten checks, three drift features."""
-    checks = [{"check": "in_range", "column": name, "min": -100, "max": 100} for name in ("a", "b", "c")]
-    checks += [{"check": "not_null", "column": name} for name in ("a", "b", "c")]
-    checks += [{"check": "row_count", "min": 1}]
-    return TableSpec.model_validate(
-        {
-            "name": NAME,
-            "source": {"kind": "files", "path": NAME + "/{window:%Y-%m-%dT%H-%M}.csv", "format": "csv"},
-            "extraction": {"cadence": "1min", "start": START},
-            "key": ["id"],
-            "last_modified": "at",
-            "columns": {"id": "string", "at": "timestamp", "a": "double", "b": "double", "c": "double"},
-            "checks": checks,
-            "drift": {"features": [{"name": name} for name in ("a", "b", "c")]},
-        }
-    )
+@dataclass
+class Windows:
+    """The windows of a table, by their numbers from 0: one a minute; or of a ``stream``, one in five seconds."""
 
+    stream: bool = False
+    feed: Feed | None = None
 
-def window_of(number: int) -> Window:
-    """Return the table's window of this number, from 0."""
-    start = START + timedelta(minutes=number)
-    return spec().extraction.window_at(start)
+    @property
+    def step(self) -> timedelta:
+        """Between two windows."""
+        return timedelta(seconds=5) if self.stream else timedelta(minutes=1)
 
+    @cached_property
+    def spec(self) -> TableSpec:
+        """The table: ten checks, three drift features."""
+        checks = [{"check": "in_range", "column": name, "min": -100, "max": 100} for name in ("a", "b", "c")]
+        checks += [{"check": "not_null", "column": name} for name in ("a", "b", "c")]
+        checks += [{"check": "row_count", "min": 1}]
+        cadence = {"cadence": "daily", "stream": {}} if self.stream else {"cadence": "1min"}
+        return TableSpec.model_validate(
+            {
+                "name": NAME,
+                "source": STREAM_SOURCE if self.stream else SOURCE,
+                "extraction": {"start": START, **cadence},
+                "key": ["id"],
+                "last_modified": "at",
+                "columns": {"id": "string", "at": "timestamp", "a": "double", "b": "double", "c": "double"},
+                "checks": checks,
+                "drift": {"features": [{"name": name} for name in ("a", "b", "c")]},
+            }
+        )
 
-def land(settings: Settings, number: int) -> None:
-    """Write the file of a window."""
-    window = window_of(number)
-    folder = Path(settings.landing, NAME)
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"{number}-{i},{window.start:%Y-%m-%d %H:%M:%S},{i % 7},{i % 5 + 0.5},{i % 11}" for i in range(ROWS)]
-    (folder / f"{window.start:%Y-%m-%dT%H-%M}.csv").write_text("\n".join(["id,at,a,b,c", *lines, ""]))
+    def window(self, number: int) -> Window:
+        """Return a window."""
+        return self.spec.extraction.window_at(START + number * self.step)
+
+    def land(self, settings: Settings, number: int) -> None:
+        """Write the file of a window."""
+        window = self.window(number)
+        folder = Path(settings.landing, NAME)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{number}-{i},{window.start:%Y-%m-%d %H:%M:%S},{i % 7},{i % 5 + 0.5},{i % 11}" for i in range(ROWS)]
+        name = f"{number}.csv" if self.stream else f"{window.start:%Y-%m-%dT%H-%M}.csv"
+        (folder / name).write_text("\n".join(["id,at,a,b,c", *lines, ""]))
+
+    def run(self, lab: Lab, settings: Settings, number: int) -> Run:
+        """Return the run of a window. A stream's is named by the clock."""
+        run = lab.run(settings, self.spec)
+        return replace(run, clock=lambda: self.window(number).start) if self.stream else run
+
+    def steps(self, lab: Lab, settings: Settings, number: int) -> dict[str, Callable[[], Any]]:
+        """Return what brings a window into silver, by name."""
+        run, windows = self.run(lab, settings, number), [self.window(number)]
+        if not self.stream:
+            return {"extract": lambda: extract(run, windows), "publish": lambda: publish(run, windows)}
+        self.feed = self.feed or open_feed(self.spec, settings)
+        return {"publish": partial(publish_next, run, self.feed)}
 
 
 class History:
-    """Windows 1 to ``count`` of a lake whose window 0 a real run has made, as copies of that one's rows."""
+    """Windows of a lake whose window 0 a real run has made, as copies of that one's rows."""
 
-    def __init__(self, settings: Settings, count: int) -> None:
-        self.settings, self.count = settings, count
+    def __init__(self, settings: Settings, windows: Windows) -> None:
+        self.settings, self.windows = settings, windows
         first = next(each for each in logs.decisions(settings, NAME) if each.applied_at)
         self.rules = first.ruleset_hash
         self.tables = {
@@ -85,13 +119,15 @@ class History:
                 EXTRACTIONS.path(settings): [("table", "=", NAME)],
                 DECISIONS.path(settings): [("table", "=", NAME)],
                 CHECK_RESULTS.path(settings): [("table", "=", NAME)],
+                POSITIONS.path(settings): [("table", "=", NAME)],
             }.items()
+            if delta.exists(path)
         }
         self.silver_rows = self.tables[settings.path("silver", NAME)].num_rows
 
     def decision_id(self, number: int) -> str:
         """Return the id of a copied decision, as `Decision.decision_id` makes it."""
-        start = (START + timedelta(minutes=number)).isoformat()
+        start = (START + number * self.windows.step).isoformat()
         return hashlib.sha256(f"{NAME}|{start}|1|{number + 1}|{self.rules}|".encode()).hexdigest()[:20]
 
     def write(self, first: int, last: int) -> None:
@@ -109,7 +145,7 @@ class History:
         rows = template.take(pa.array(list(range(size)) * count)).combine_chunks()
         numbers = range(first, last + 1)
         bronze, silver = (versions[self.settings.path(layer, NAME)] for layer in ("bronze", "silver"))
-        shift = {n: timedelta(minutes=n) for n in numbers}
+        shift = {n: n * self.windows.step for n in numbers}
         makers: dict[str, Callable[[int, Any], Any]] = {
             "decision_id": lambda n, _: self.decision_id(n),
             "_decision_id": lambda n, _: self.decision_id(n),
@@ -136,13 +172,12 @@ class History:
         return rows
 
 
-def make_lake(lab: Lab, settings: Settings, count: int, tail: int) -> None:
+def make_lake(lab: Lab, settings: Settings, windows: Windows, count: int, tail: int) -> None:
     """Make a lake of so many windows, the last ``tail`` of which have commits of their own."""
-    land(settings, 0)
-    run = lab.run(settings, spec())
-    extract(run, [window_of(0)])
-    publish(run, [window_of(0)])
-    history = History(settings, count)
+    windows.land(settings, 0)
+    for work in windows.steps(lab, settings, 0).values():
+        work()
+    history = History(settings, windows)
     at = 1
     while at < count - tail:
         history.write(at, min(at + 10_000, count - tail) - 1)
@@ -186,25 +221,25 @@ class SparkSeconds:
                 kind.send_command = original  # type: ignore[method-assign]
 
 
-def one_window(lab: Lab, settings: Settings, number: int) -> dict[str, float]:
-    """Return the seconds of one more window: in all, and of that beside Spark, of both steps."""
-    land(settings, number)
+def one_window(lab: Lab, settings: Settings, windows: Windows, number: int) -> dict[str, float]:
+    """Return the seconds of one more window: in all, and of that beside Spark, of each step."""
+    windows.land(settings, number)
     seconds: dict[str, float] = {}
-    for name, work in (("extract", extract), ("publish", publish)):
+    for name, work in windows.steps(lab, settings, number).items():
         spark = SparkSeconds()
         began = time.perf_counter()
         with spark.measured():
-            work(lab.run(settings, spec()), [window_of(number)])
+            work()
         spent = time.perf_counter() - began
         seconds |= {name: round(spent, 2), f"{name} beside Spark": round(spent - spark.seconds, 2)}
     return seconds
 
 
-def readers(settings: Settings, now: datetime) -> dict[str, Callable[[], Any]]:
+def readers(settings: Settings, spec: TableSpec, now: datetime) -> dict[str, Callable[[], Any]]:
     """Return what reads the logs without Spark."""
     return {
-        "facts of a tick": lambda: read_facts(dg.DagsterInstance.ephemeral(), settings, spec(), now),
-        "findings": lambda: findings_of(settings, spec()),
+        "facts of a tick": lambda: read_facts(dg.DagsterInstance.ephemeral(), settings, spec, now),
+        "findings": lambda: findings_of(settings, spec),
         "verdicts": lambda: verdict_rows(logs.decisions(settings, NAME), full=False),
         "lagging": lambda: find_lagging_tables(settings),
         "check results": lambda: project_check_results(settings, NAME),
@@ -217,26 +252,27 @@ def main(
     tail: Annotated[int, typer.Option(help="Windows with commits of their own.")] = 300,
     profile: Annotated[Path | None, typer.Option(help="A file for the profile of the last window.")] = None,
     maintained: Annotated[bool, typer.Option(help="Whether `maintain` runs, too.")] = False,
+    stream: Annotated[bool, typer.Option(help="Whether the table is a stream.")] = False,
 ) -> None:
     """Seconds by number of windows: of two windows in a warm session, and of each reader, first and again after a window."""
     for count in map(int, counts.split(",")):
         with tempfile.TemporaryDirectory(prefix="lakehouse-long-") as folder:
             lab = Lab(Path(folder), memory="2g")
-            settings = lab.settings("long")
+            settings, windows = lab.settings("long"), Windows(stream)
             began = time.perf_counter()
-            make_lake(lab, settings, count, min(tail, count - 2))
+            make_lake(lab, settings, windows, count, min(tail, count - 2))
             figures: dict[str, Any] = {"windows": count, "lake made": round(time.perf_counter() - began, 1)}
             for index in range(2):
-                figures |= {f"{k} {index}": v for k, v in one_window(lab, settings, count + index).items()}
+                figures |= {f"{k} {index}": v for k, v in one_window(lab, settings, windows, count + index).items()}
             for again in ("", " again"):
-                for name, work in readers(settings, window_of(count).start).items():
+                for name, work in readers(settings, windows.spec, windows.window(count).start).items():
                     figures[name + again] = timed(work)
                 if not again:
-                    one_window(lab, settings, count + 2)
+                    one_window(lab, settings, windows, count + 2)
             if maintained:
-                figures["maintain"] = timed(lambda: maintain(lab.run(settings, spec())))  # noqa: B023
-                figures["maintain again"] = timed(lambda: maintain(lab.run(settings, spec())))  # noqa: B023
-            figures |= {f"{k} last": v for k, v in _profiled(lab, settings, count + 3, profile).items()}
+                figures["maintain"] = timed(lambda: maintain(lab.run(settings, windows.spec)))  # noqa: B023
+                figures["maintain again"] = timed(lambda: maintain(lab.run(settings, windows.spec)))  # noqa: B023
+            figures |= {f"{k} last": v for k, v in _profiled(lab, settings, windows, count + 3, profile).items()}
             lab.close()  # the next lake has a session of its own: this one's files are gone with the folder
             print(json.dumps(figures), flush=True)  # noqa: T201
 
@@ -252,13 +288,13 @@ def timed(work: Callable[[], Any]) -> float:
     return sign * round(time.perf_counter() - began, 2)
 
 
-def _profiled(lab: Lab, settings: Settings, number: int, path: Path | None) -> dict[str, float]:
+def _profiled(lab: Lab, settings: Settings, windows: Windows, number: int, path: Path | None) -> dict[str, float]:
     if path is None:
-        return one_window(lab, settings, number)
+        return one_window(lab, settings, windows, number)
     import cProfile  # noqa: PLC0415 (only where asked for)
 
     with cProfile.Profile() as profiler:
-        figures = one_window(lab, settings, number)
+        figures = one_window(lab, settings, windows, number)
     profiler.dump_stats(path)
     return figures
 
