@@ -6,14 +6,14 @@ Belongs here: arguments → call → exit code. Does not: anything that another 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
 from lakehouse_assets.cli import common, terminal
-from lakehouse_assets.errors import RefusedError, RunFailedError, SourceError
+from lakehouse_assets.errors import EvidenceError, LakehouseError, RefusedError, RunFailedError, SourceError
 from lakehouse_assets.settings import Settings
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -56,9 +56,14 @@ def stream(
         if available_now and not service.stopping.is_set():
             _rewrite_gold(settings, instance, names)
     if service.failures:
-        kinds = {type(error) for error in service.failures.values()}
-        kind = SourceError if kinds == {SourceError} else RunFailedError
-        raise kind("\n".join(f"{name}: {error}" for name, error in sorted(service.failures.items())))
+        raise joined_error(service.failures)
+
+
+def joined_error(failures: Mapping[str, Exception]) -> LakehouseError:
+    """Return one error for the tables that failed: a source's, or of damaged evidence, where all are that."""
+    kinds = {type(error) for error in failures.values()}
+    kind = SourceError if kinds == {SourceError} else EvidenceError if kinds == {EvidenceError} else RunFailedError
+    return kind("\n".join(f"{name}: {error}" for name, error in sorted(failures.items())))
 
 
 @contextmanager

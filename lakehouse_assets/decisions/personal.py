@@ -11,7 +11,7 @@ _CONDITION = re.compile(r"\[[A-Z][A-Z_.0-9]{5,}\]")
 _CLASS = re.compile(r"\w*(Error|Exception): ")
 # The one text about an error of a scan that quotes nothing, and stays (`absent_file_message`).
 _ABSENT_FILE = re.compile(
-    r"(bronze|silver|gold|quarantine)/(\S+) lacks a data file that its log names: "
+    r"(bronze|silver|gold|quarantine|baseline|ops)/(\S+) lacks a data file that its log names: "
     r"(`lakehouse rebuild \2` writes it anew|see `lakehouse verify`)"
 )
 # A row that fails one of these may have any column's value in any other column: its cells are not where they belong.

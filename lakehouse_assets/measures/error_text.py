@@ -26,8 +26,8 @@ WITHOUT_ROWS = re.compile(
 
 
 # How Spark and Delta name a data file that their table's log has and the folder has not.
-ABSENT_FILE = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|FileNotFoundException")
-DATA_FILE = re.compile(r"/(silver|gold|bronze|quarantine)/([^/\s]+)/(?!_delta_log)[^\s]*\.parquet")
+ABSENT_FILE = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|FileNotFoundException|FileNotFoundError")
+DATA_FILE = re.compile(r"/(silver|gold|bronze|quarantine|baseline|ops)/([^/\s]+)/(?!_delta_log)[^\s]*\.parquet")
 
 
 def plain_text(error: BaseException) -> str:
@@ -69,14 +69,14 @@ def error_text(error: BaseException, personal: bool) -> str:
 
 
 def as_evidence_error(error: BaseException) -> EvidenceError | None:
-    """Return the error that names the way out where Spark stopped at a data file that is gone; None for any other error."""
+    """Return the error that names the way out where a data file is gone; None for any other error."""
     text = _absent_file_text(error)
     return EvidenceError(text) if text else None
 
 
 def _absent_file_text(error: BaseException) -> str:
     """Return the text for a table that lacks a data file, with the way out; empty for any other error. It quotes no row."""
-    for text in [str(error), *[f"{name}: {message}" for name, message in _causes(error)]]:
+    for text in [f"{type(error).__name__}: {error}", *[f"{name}: {message}" for name, message in _causes(error)]]:
         if ABSENT_FILE.search(text) and (match := DATA_FILE.search(text)):
             return absent_file_message(*match.groups())
     return ""

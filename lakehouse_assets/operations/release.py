@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.decide import JudgementRequest
+from lakehouse_assets.decisions.naming import name_start
 from lakehouse_assets.decisions.operation import Operation
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.supersession import CHECK as SUPERSEDE
@@ -191,7 +192,7 @@ def _quarantined(run: Run, start: datetime, seq: int | None) -> tuple[Sequence[D
     """The table's decisions, the current one on the batch with its evidence, and the extraction. Raises RefusedError."""
     decisions = logs.decisions(run.settings, run.table)
     of_window = _of_window(decisions, start)
-    name = f"{run.table} {start:%Y-%m-%d %H:%M}"
+    name = f"{run.table} {name_start(start)}"
     if not of_window:
         raise RefusedError(f"{name} has never been judged; see `lakehouse verdicts`")
     chosen = of_window.get(seq if seq is not None else max(of_window))

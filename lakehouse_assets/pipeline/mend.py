@@ -30,8 +30,11 @@ MEND = ("bronze_mended", "quarantine_mended", "silver_rebuilt", "silver_mended")
 
 @dataclass(frozen=True)
 class Mended:
-    """What was written again: numbers of extractions and of decisions with quarantined rows, and whether silver was."""
+    """What was mended: the number of findings; of what was written again, the numbers of extractions and of decisions with
+    quarantined rows, and whether silver was.
+    """
 
+    findings: int
     extractions: int
     decisions: int
     silver: bool
@@ -40,6 +43,7 @@ class Mended:
 def mend(run: Run) -> Mended:
     """Mend each damaged table. Raises EvidenceError if a log is: `lakehouse verify --restore-logs` restores it first."""
     with table_lock(run.settings, run.table):
+        before = findings_of(run.settings, run.spec)
         refuse_damaged(run, mending=TABLES)
         extractions = mend_bronze(run)
         decisions = mend_quarantine(run)
@@ -47,9 +51,10 @@ def mend(run: Run) -> Mended:
             restore_profiles(run)
         findings = findings_of(run.settings, run.spec)
         silver = not any(f.stops and f.layer != "silver" for f in findings) and mend_silver(run)
-        if not (findings_of(run.settings, run.spec) if silver else findings):
+        after = findings_of(run.settings, run.spec) if silver else findings
+        if not after:
             run.alarm([])
-        return Mended(extractions, decisions, silver)
+        return Mended(len({*before} - {*after}), extractions, decisions, silver)
 
 
 def mend_silver(run: Run) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision, Reason
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.naming import shorten
 
 BATCH_FIELDS = ("table", "p_extracted_at", "extraction_seq", "decision_id", "kind", "verdict")
 DECISION_FIELDS = (
@@ -34,7 +35,7 @@ def check_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
             "severity": check["severity"],
             "status": f"{check['status']} (waived)" if check.get("waived") else check["status"],
             "failed": check["failed_rows"],
-            "why": (check["message"] or "")[:160],
+            "why": shorten(check["message"] or "", 160),
         }
         for d in _sorted(decisions)
         for check in d.checks or (no_check,)
@@ -53,7 +54,7 @@ def quarantine_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
         gold = table.startswith("gold_")
         quarantined = [d for d in current_batches(of_table) if d.counts.rows_quarantined] if gold else None
         for d in ledger.quarantined_decisions(of_table) if quarantined is None else quarantined:
-            why = _why(r for r in d.reasons if r.effect in ("batch", "rows"))[:300]
+            why = shorten(_why(r for r in d.reasons if r.effect in ("batch", "rows")), 300)
             counts = {"quarantined": d.counts.rows_quarantined, "rows": d.counts.rows_in}
             rows.append({**_batch_columns(d), **counts, "why": why})
     return rows
@@ -99,7 +100,7 @@ def _short_row(d: Decision) -> dict[str, Any]:
         "quarantined": d.counts.rows_quarantined,
         "discarded": d.counts.rows_discarded,
         "p": None if d.drift_p_value is None else f"{d.drift_p_value:.2g}",
-        "why": _why(d.reasons)[:160],
+        "why": shorten(_why(d.reasons), 160),
     }
 
 

@@ -6,9 +6,11 @@ Belongs here: sentences and columns. Does not: choosing the step (decisions), or
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lakehouse_assets.contracts.windows import LENGTHS
 from lakehouse_assets.decisions.healing import WindowStatus
 
 TIME_FORMAT = "%Y-%m-%d %H:%M UTC"
+DAEMON = "at the daemon's next poll"
 
 
 def describe_next_step(status: WindowStatus, table: str) -> str:
@@ -16,14 +18,17 @@ def describe_next_step(status: WindowStatus, table: str) -> str:
     key, tries = status.window.key, status.failed_tries
     command = f"lakehouse run --table {table} --window {key}"
     failed = f"try {tries} of {status.max_tries} failed"
+    # What arrives later is in a later window of a stream.
+    is_of_stream = status.window.end - status.window.start == LENGTHS["moment"]
+    or_new = "" if is_of_stream else ", or a new file"
     return {
         "nothing": "nothing: the window is done",
         "source": "ingested when it arrives at the source",
-        "daemon": "ingested at the daemon's next poll, or by `lakehouse run`",
+        "daemon": f"ingested {'by `lakehouse stream`' if is_of_stream else DAEMON}, or by `lakehouse run`",
         "running": "a run is ingesting it",
         "retry": f"{failed}; next try {status.due_at:{TIME_FORMAT}}" if status.due_at else failed,
         "stopped": f"nothing: stopped after {tries} tries; correct the source, or `{command}`",
-        "person": f"waits for you: `lakehouse quarantine release|discard {table} --window {key}`, or a new file",
+        "person": f"waits for you: `lakehouse quarantine release|discard {table} --window {key}`" + or_new,
         "lookback": f"nothing: it is older than `lookback`; `{command}`",
     }[status.next_step]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, due_ranges, plan_ranges, window_statuses
 from lakehouse_assets.decisions.retry_policy import retry_delay, stream_retry_delay
 from lakehouse_assets.reports.healing_status import describe_next_step, status_rows
@@ -72,6 +73,16 @@ def test_each_state_has_its_next_step(case):
     rows = status_rows({"readings": [status]}, full=True)
     assert [row["next"] for row in rows] == ([next_] if next_ != "nothing" else [])
     assert describe_next_step(status, "readings")
+
+
+def test_a_window_of_a_stream_is_finished_by_the_stream_and_no_new_file_replaces_it():
+    start = datetime(2024, 5, 1, 13, 0, 5, 123_000, tzinfo=UTC)
+    for next_step, text in (("daemon", "ingested by `lakehouse stream`"), ("person", "--window 2024-05-01-13:00:05.123`")):
+        of_stream = WindowStatus(window_at(start, "moment"), ("missing",), next_step)
+        of_calendar = WindowStatus(window_at(start.replace(hour=0, minute=0, second=0, microsecond=0), "daily"), (), next_step)
+        assert text in describe_next_step(of_stream, "readings")
+        assert "new file" not in describe_next_step(of_stream, "readings")
+        assert ("daemon" if next_step == "daemon" else "or a new file") in describe_next_step(of_calendar, "readings")
 
 
 def test_overtaken_or_slow_windows_are_late():

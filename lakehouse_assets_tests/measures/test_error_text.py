@@ -146,5 +146,19 @@ def test_of_a_data_file_that_is_gone_the_table_and_the_way_out_are_named(persona
     assert (ended.value.code, "lakehouse rebuild t" in capsys.readouterr().err) == (EvidenceError.exit_code, True)
 
 
+@pytest.mark.parametrize("layer", ["baseline/sales", "quarantine/sales", "ops/decisions"])
+def test_a_lost_file_ends_a_command_with_one_line(layer, monkeypatch, capsys):
+    text = f"[Errno 2] Failed to open local file '/lake/{layer}/part-0.parquet'. Detail: [errno 2] No such file or directory"
+    monkeypatch.setattr(cli, "app", lambda **_: raise_error(FileNotFoundError(text)))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == EvidenceError.exit_code
+    error = f"error: {layer} lacks a data file that its log names: see `lakehouse verify`"
+    assert capsys.readouterr().err.split() == error.split()
+    monkeypatch.setattr(cli, "app", lambda **_: raise_error(FileNotFoundError("no such file: /somewhere/else.parquet")))
+    with pytest.raises(FileNotFoundError):
+        cli.main()
+
+
 def raise_error(error: Exception) -> None:
     raise error

@@ -12,8 +12,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lakehouse_assets.cli.stream import joined_error
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import ConfigError
+from lakehouse_assets.errors import ConfigError, EvidenceError, RunFailedError, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.streams import service as stream_service
 from lakehouse_assets.orchestration.streams.report import report_windows
@@ -87,3 +88,18 @@ def test_a_silent_source_is_observed_only_while_something_waits(tmp_path, instan
     (folder / "a.csv").write_text("id,at,value\n")
     assert report_windows(instance, service.settings, stream, START) == 0
     assert observations(instance, stream.spec) == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [
+        ([SourceError("no answer")], SourceError.exit_code),
+        ([EvidenceError("a file is gone"), EvidenceError("another")], EvidenceError.exit_code),
+        ([EvidenceError("a file is gone"), SourceError("no answer")], RunFailedError.exit_code),
+        ([ValueError("a mistake of ours")], RunFailedError.exit_code),
+    ],
+)
+def test_how_the_command_ends_where_streams_fail(errors, code):
+    error = joined_error({f"t{index}": each for index, each in enumerate(errors)})
+    assert error.exit_code == code
+    assert all(str(each) in str(error) for each in errors)

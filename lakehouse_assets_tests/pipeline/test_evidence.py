@@ -186,7 +186,8 @@ def test_bronze_and_quarantine_are_restored(lake, scene, spark):
     DAMAGE["a file of bronze"][0](lake, scene[1]["older"])
     lose(lake, "bronze", "readings")
     lose(lake, "quarantine", "readings")
-    mend(runner(spark, lake, SPEC))
+    damage = findings_of(lake, SPEC)
+    assert mend(runner(spark, lake, SPEC)).findings == len(damage) > 0
     # The first delivery of day 1 is replaced: its source is gone, and nothing needs it.
     assert findings_of(lake, SPEC) == []
     other_rows = [row for row in bronze if (row["p_extracted_at"], row["extraction_seq"]) != (window(1).start, 1)]
@@ -216,6 +217,15 @@ def test_profiles_are_restored_from_the_decisions(lake):
             r for r in expected if r["decision_id"] in joined
         ]
         assert hold_without_baseline(run, logs.decisions(lake, "readings"), {}) == {}
+
+
+def test_mended_profiles_are_counted(lake, spark):
+    lose_file(lake, "baseline", "readings")
+    damage = findings_of(lake, SPEC)
+    assert all("lakehouse verify --table readings --mend" in finding.mend for finding in damage)
+    mended = mend(runner(spark, lake, SPEC))
+    assert (mended.findings, mended.extractions, findings_of(lake, SPEC)) == (len(damage), 0, [])
+    assert mend(runner(spark, lake, SPEC)).findings == 0
 
 
 def test_doubled_profiles_in_a_file_of_several_decisions_are_restored(lake):

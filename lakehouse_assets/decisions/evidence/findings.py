@@ -10,6 +10,7 @@ from typing import Literal
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.decisions.naming import name_start
 
 Layer = Literal[
     "bronze", "silver", "quarantine", "baseline", "ops/decisions", "ops/extractions", "ops/positions", "ops/baselines"
@@ -112,7 +113,7 @@ class Finding:
     def where(self) -> str:
         """The layer or log, with the window if the finding belongs to one."""
         name = self.layer if self.layer in LOGS else f"{self.layer}/{self.table}"
-        return f"{name} {self.window:%Y-%m-%d %H:%M} #{self.seq}" if self.window else name
+        return f"{name} {name_start(self.window)} #{self.seq}" if self.window else name
 
     def as_row(self) -> dict[str, object]:
         """Return a row of a listing."""
@@ -123,13 +124,15 @@ class Finding:
 def describe_mend(table: str, layer: Layer) -> str:
     """Return the step that mends a layer of a table, for a person."""
     backup = f"put {layer if layer in LOGS else f'{layer}/{table}'} back from a backup"
+    again = f"`lakehouse verify --table {table} --mend`"
     restore = f"{backup}; or `lakehouse verify --table {table} --restore-logs`"
     reset = f'`lakehouse baseline reset {table} --because "…"`'
     return {
-        "bronze": f"{backup}; or `lakehouse verify --table {table} --mend`, which reads again what the source still has",
+        "bronze": f"{backup}; or {again}, which reads again what the source still has",
         "silver": f"`lakehouse rebuild {table}`",
-        "quarantine": f"`lakehouse verify --table {table} --mend`, which writes the rows again from bronze and the decisions",
-        "baseline": f"{backup}; or {reset}, after which it learns anew",
+        "quarantine": f"{again}, which writes the rows again from bronze and the decisions",
+        "baseline": f"{again}, which writes the profiles again from the decisions; what they lack: {backup}, or {reset}, after"
+        " which it learns anew",
         "ops/decisions": restore,
         "ops/extractions": restore,
         "ops/positions": restore,

@@ -196,8 +196,10 @@ def order_by_reference(tables: Sequence[WrittenTable]) -> list[WrittenTable]:
 
 def _joined_error(failures: Sequence[tuple[str, Exception]], unreachable: Sequence[str]) -> LakehouseError:
     """Return one error for all failures: of the steps' own type where that is one (Java is missing, a table is locked)."""
-    # A Dagster failure of ours is shown in full: it has a line for each difference.
-    lines = [f"{name}: {error if isinstance(error, dg.Failure) else plain_text(error)}" for name, error in failures]
+    # A Dagster failure of ours is shown in full, and damage: they have a line for each difference, or for each finding.
+    lines = [
+        f"{name}: {error if isinstance(error, dg.Failure | EvidenceError) else plain_text(error)}" for name, error in failures
+    ]
     types = {type(error) for _, error in failures}
     if len(types) == 1 and isinstance(failures[0][1], FATAL):
         return type(failures[0][1])("\n".join([*lines, *unreachable]))

@@ -106,3 +106,7 @@ def test_a_run_of_many_tables_ends_with_nine_where_nothing_else_failed():
     failed = [("readings 2024-01-01", EvidenceError("readings stops"))]
     assert _joined_error(failed, []).exit_code == 9
     assert _joined_error([*failed, ("other", ValueError("no"))], []).exit_code == 7
+    damage = [
+        ("readings", EvidenceError("readings stops\nsilver/readings: 1 file is gone\nMend: `lakehouse rebuild readings`"))
+    ]
+    assert "Mend: `lakehouse rebuild readings`" in str(_joined_error(damage, []))
