@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.audit import AuditPack, AuditRule, AuditSetting
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.delta_source import DeltaSource
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
-from lakehouse_assets.contracts.extraction import ExtractionSpec
+from lakehouse_assets.contracts.extraction import ExtractionSpec, StreamSpec
 from lakehouse_assets.contracts.fixed_width import FixedField
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSchema, GoldSpec, GrainSpec, ReadTable
@@ -40,7 +40,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "source` of kind `files": FilesSource, "source.fields.*": FixedField,
     "source` of kind `jdbc": JdbcSource, "source` of kind `kafka": KafkaSource, "source` of kind `delta": DeltaSource,
     "source` of kind `table": SparkTableSource,
-    "extraction": ExtractionSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
+    "extraction": ExtractionSpec, "extraction.stream": StreamSpec, "columns.*": Column, "surrogate_key": SurrogateKeySpec,
     "layout": LayoutSpec, "layout.derived.*": DerivedColumn, "schema": SchemaPolicy, "supersede": SupersedeSpec,
     "drift": DriftSpec, "drift.features.*": FeatureSpec, "gold.*": GoldSpec, "gold.*.grain": GrainSpec,
     "gold.*.reads.*": ReadTable, "gold.*.schema": GoldSchema, "alerts": AlertSpec,

@@ -102,10 +102,10 @@ class FilesSource(SourceKind):
     """The control file of a window, for `control_total`: one file per window, named as in `path` but without globs. It is one
     JSON object of numbers, such as `{"rows": 24, "amount": 1523.5}`. When it changes, the window changes."""
     settled: Settled | None = Field(default=None, exclude_if=lambda settled: settled is None)
-    """How the source shows that a window's files are whole. Then one poll is enough; without it, two polls must agree.
-    `rename`: a file has its name once it is whole; names such as `….part` or `….tmp` are ignored. `{marker: _SUCCESS}`: this
-    file comes last, into each folder of a window; or its path, such as `orders/{window:%Y-%m-%d}.done`. `{seconds: 5}`: no file
-    has changed for so long."""
+    """How the source shows that a window's files are whole. Then one poll is enough; without it, two polls must agree, and a
+    stream takes a file that has not changed for a second. `rename`: a file has its name once it is whole; names such as
+    `….part` or `….tmp` are ignored. `{marker: _SUCCESS}`: this file comes last, into each folder of a window; or its path, such
+    as `orders/{window:%Y-%m-%d}.done`. `{seconds: 5}`: no file has changed for so long."""
 
     @field_validator("path", "control")
     @classmethod
