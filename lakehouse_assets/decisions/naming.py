@@ -36,7 +36,10 @@ def name_start(start: datetime) -> str:
 def shorten(text: str, most: int) -> str:
     """Return a text of at most ``most`` characters, which says so where something is left out.
 
-    >>> shorten("between 0 and 100", 17), shorten("between 0 and 100", 16)
-    ('between 0 and 100', 'between 0 and …')
+    >>> shorten("between 0 and 100", 17), shorten("between 0 and 100", 16), shorten("abcdef", 4)
+    ('between 0 and 100', 'between 0 and …', 'abc…')
     """
-    return text if len(text) <= most else f"{text[: most - 1].rsplit(' ', 1)[0]} …"[:most]
+    if len(text) <= most:
+        return text
+    words, space, _ = text[: most - 1].rpartition(" ")
+    return f"{words}{space}…" if space else f"{text[: most - 1]}…"

@@ -27,7 +27,8 @@ WITHOUT_ROWS = re.compile(
 
 # How Spark and Delta name a data file that their table's log has and the folder has not.
 ABSENT_FILE = re.compile(r"FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|FileNotFoundException|FileNotFoundError")
-DATA_FILE = re.compile(r"/(silver|gold|bronze|quarantine|baseline|ops)/([^/\s]+)/(?!_delta_log)[^\s]*\.parquet")
+LOGS = r"ops(?=/(?:decisions|extractions|positions|baselines|check_results)/)"
+DATA_FILE = re.compile(rf"/(silver|gold|bronze|quarantine|baseline|{LOGS})/([^/\s]+)/(?!_delta_log)[^\s]*\.parquet")
 
 
 def plain_text(error: BaseException) -> str:

@@ -155,7 +155,7 @@ def test_a_lost_file_ends_a_command_with_one_line(layer, monkeypatch, capsys):
     assert ended.value.code == EvidenceError.exit_code
     error = f"error: {layer} lacks a data file that its log names: see `lakehouse verify`"
     assert capsys.readouterr().err.split() == error.split()
-    monkeypatch.setattr(cli, "app", lambda **_: raise_error(FileNotFoundError("no such file: /somewhere/else.parquet")))
+    monkeypatch.setattr(cli, "app", lambda **_: raise_error(FileNotFoundError("no such file: /somewhere/ops/else/a.parquet")))
     with pytest.raises(FileNotFoundError):
         cli.main()
 
