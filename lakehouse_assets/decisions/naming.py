@@ -41,5 +41,5 @@ def shorten(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    words, space, _ = text[: most - 1].rpartition(" ")
-    return f"{words}{space}…" if space else f"{text[: most - 1]}…"
+    beginning, space, _ = text[: most - 1].rpartition(" ")
+    return f"{beginning}{space}…" if space else f"{text[: most - 1]}…"
