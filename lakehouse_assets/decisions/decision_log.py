@@ -60,7 +60,10 @@ class Sums:
         comes_back = decision.accepted and batch in self.current and batch not in self.accepted
         self.is_single &= not own or (decision.number > self.last_own_number and decision.decision_id not in self.ids)
         self.current[batch] = decision
-        self.accepted.pop(batch, None) if not decision.accepted else self.accepted.update({batch: decision})
+        if not decision.accepted:
+            self.accepted.pop(batch, None)
+        else:
+            self.accepted[batch] = decision
         for part in (self.joining, self.superseded):
             part.pop(batch, None)
         if decision.accepted and decision.teaches:

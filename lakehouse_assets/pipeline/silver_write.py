@@ -7,6 +7,7 @@ rows (silver_merge), or the fold itself.
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -102,8 +103,8 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
     # Judged again, and quarantined this time: its rows are in silver still.
     ids = {d.decision_id for d in accepted}
     others = [d for d in decisions if d.decision_id not in ids]
-    batches = {d.batch for d in others}
-    before = ledger.accepted_decisions((d for d in log if d.batch in batches), min(d.number for d in decisions) - 1)
+    of_windows = ledger.of_windows(log, {d.p_extracted_at for d in others if d.p_extracted_at}).values()
+    before = ledger.accepted_decisions(chain(*of_windows), min(d.number for d in decisions) - 1)
     touched += [d for d in others if d.batch in before]
     _make_silver(run, live, decisions)
     if not touched and delta.properties(path).get(delta.MEANING, "none") != "none":
