@@ -25,6 +25,7 @@ from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
+from lakehouse_assets.sources.base import ReadsInOnePass
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.evidence import count_extracted_rows
@@ -132,6 +133,8 @@ def _extract_settled(
 def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction | None:
     """Read and commit these windows; unreadable parts become corrupt rows. None if their files changed meanwhile."""
     windows, unreadable = sorted(todo), {}
+    if (extraction := _commit_one_pass(run, source, todo, seqs)) is not None:
+        return extraction
     try:
         try:
             return _commit(run, source.read(run.spark, windows), todo, seqs)
@@ -157,6 +160,20 @@ def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs
         if read_windows.changed_meanwhile(run, source, todo):
             return None
         raise
+
+
+def _commit_one_pass(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction | None:
+    """Read and commit a single window that has the columns of the newest one. None if that is not so, or the scan fails: then
+    it is read as any other, which names what fails.
+    """
+    last_columns = logs.view_extractions(run.settings, run.table, lambda fold: fold.records[-1].columns if fold.records else ())
+    if len(todo) != 1 or not last_columns or not isinstance(source, ReadsInOnePass):
+        return None
+    extraction = source.read_in_one_pass(run.spark, min(todo), last_columns)
+    try:
+        return None if extraction is None else _commit(run, extraction, todo, seqs)
+    except SCAN_ERRORS:
+        return None
 
 
 def _commit(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction:

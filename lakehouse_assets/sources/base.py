@@ -4,9 +4,9 @@ Belongs here: the protocol, the extraction, column names, and conversions that s
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -111,6 +111,17 @@ def innermost_message(error: Exception) -> str:
     """Return the message of a Java error's innermost cause, or the text of any other error. It may name addresses."""
     causes = list(java_causes(error))
     return str(causes[-1].getMessage() or causes[-1].getClass().getSimpleName()) if causes else str(error)
+
+
+@runtime_checkable
+class ReadsInOnePass(Protocol):
+    """A source that can read a window without looking for its columns first, where they are those of an earlier window."""
+
+    def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
+        """Return the window as `Source.read`, with these columns, if some of its rows have them; else None. The scan fails with
+        one of SCAN_ERRORS at a row that has others: only a scan that computes ``_columns`` shows that all rows are in it.
+        """
+        ...
 
 
 def first_line(error: Exception) -> str:

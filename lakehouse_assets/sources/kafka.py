@@ -1,34 +1,34 @@
 """The source kind `kafka`: a topic's messages by recorded ranges of offsets, read by Spark in batch.
 
-Belongs here: from windows to one lazy frame of their messages. Does not: assigning offsets to windows (kafka_ranges), requests
-to brokers (kafka_client), or parsing values (json_files, avro_messages).
+Belongs here: from windows to one lazy scan of their messages. Does not: its rows (kafka_rows), assigning offsets to windows
+(kafka_ranges), requests to brokers (kafka_client), or parsing values (json_files, avro_messages).
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import reduce
 
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_assets.contracts.kafka_source import OF_THE_MESSAGE, KafkaSource
+from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import base
-from lakehouse_assets.sources.avro_messages import parse_avro
 from lakehouse_assets.sources.base import Extraction
-from lakehouse_assets.sources.json_files import field_text, parse_objects, sorted_keys
+from lakehouse_assets.sources.json_shape import find_shape
 from lakehouse_assets.sources.kafka_client import Topic, open_topic, spark_options
 from lakehouse_assets.sources.kafka_lost import Gap, find_gaps, gaps_error, with_gap_rows, without_gaps
-from lakehouse_assets.sources.kafka_messages import message_column, select_usable
 from lakehouse_assets.sources.kafka_ranges import Range, assign_ranges, group_contiguous, range_from_text, range_to_text
+from lakehouse_assets.sources.kafka_rows import MessageRows, select_message
 
 # Messages of one read that Spark holds until they are stored.
 MOST_HELD = 1_000_000
+# Longer messages, in bytes, are not looked at to find a shape.
+LONGEST_LINE = 10_000
 
 
 class KafkaReader:
@@ -48,8 +48,8 @@ class KafkaReader:
         *,
         passes_lost: bool = False,
     ) -> None:
-        self._passes_lost = passes_lost
-        self._source, self._settings, self._calendar, self._declared = source, settings, calendar, tuple(declared)
+        self._rows = MessageRows(source, settings, declared)
+        self._source, self._settings, self._calendar, self._passes_lost = source, settings, calendar, passes_lost
         self._recorded = {start: range_from_text(text) for start, text in (recorded or {}).items()}
         self._fingerprints = dict(fingerprints or {})
 
@@ -75,17 +75,28 @@ class KafkaReader:
         if gaps and not self._passes_lost:
             raise gaps_error(self._source.location, gaps)
         ranges = without_gaps(ranges, gaps)
-        options = spark_options(self._settings)
+        messages = sum(high - low for offsets in ranges.values() for low, high in offsets.values())
         try:
-            scans = [self._scan(spark, group, ranges, options) for group in group_contiguous(list(ranges), ranges)]
-            rows = reduce(DataFrame.union, scans)
-            messages = sum(high - low for offsets in ranges.values() for low, high in offsets.values())
-            return with_gap_rows(spark, self._extraction(rows, list(ranges), messages), self._source.topic, gaps)
+            extraction = self._rows.find_keys_and_read(self._scan(spark, ranges), list(ranges), may_hold=messages <= MOST_HELD)
+            return with_gap_rows(spark, extraction, self._source.topic, gaps)
         except base.SCAN_ERRORS as error:
             if "Failed to find" in str(error) and "kafka" in str(error):
                 text = f"Spark lacks Kafka's jars: `{base.FETCH_JARS}` fetches them, in this same environment"
                 raise EnvironmentMissing(text) from None
             raise self._as_source_error(error, ranges) from None
+
+    def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
+        """As `ReadsInOnePass`: where most of the first messages are JSON of one shape. Raises as `fingerprints`."""
+        ranges = self._ranges([window])
+        if self._source.registry is not None or window not in ranges:
+            return None
+        with open_topic(self._settings, self._source.topic) as client:
+            gaps = find_gaps(ranges, client.bounds()[0])
+            shape = None if gaps else find_shape(_first_lines(client, ranges[window]))
+        try:
+            return self._rows.read_shape(self._scan(spark, ranges), window, shape, last_columns) if shape else None
+        except base.SCAN_ERRORS:
+            return None
 
     def probe(self, spark: SparkSession, windows: Sequence[Window]) -> dict[str, str]:
         """Return nothing: a topic has no parts. Raises SourceError if reading fails."""
@@ -141,9 +152,12 @@ class KafkaReader:
         with open_topic(self._settings, self._source.topic) as client:
             return find_gaps(ranges, client.bounds()[0])
 
-    def _scan(
-        self, spark: SparkSession, group: Sequence[Window], ranges: Mapping[Window, Range], options: Mapping[str, str]
-    ) -> DataFrame:
+    def _scan(self, spark: SparkSession, ranges: Mapping[Window, Range]) -> DataFrame:
+        """Return the messages of these ranges, lazily: one scan of each group of ranges that adjoin."""
+        groups = group_contiguous(list(ranges), ranges)
+        return reduce(DataFrame.union, [select_message(self._scan_group(spark, group, ranges)) for group in groups])
+
+    def _scan_group(self, spark: SparkSession, group: Sequence[Window], ranges: Mapping[Window, Range]) -> DataFrame:
         name = self._source.topic
         last = ranges[group[-1]]
         first: dict[int, int] = {}
@@ -154,87 +168,30 @@ class KafkaReader:
             "startingOffsets": {name: {str(p): first[p] for p in sorted(last)}},
             "endingOffsets": {name: {str(p): last[p][1] for p in sorted(last)}},
         }
-        settings = {**options, **{key: json.dumps(value) for key, value in bounds.items()}, "failOnDataLoss": "true"}
-        raw = spark.read.format("kafka").options(**settings).load()
+        options = {**spark_options(self._settings), **{key: json.dumps(value) for key, value in bounds.items()}}
+        raw = spark.read.format("kafka").options(**options, failOnDataLoss="true").load()
+        if len(group) == 1:
+            # A literal would be part of the code that Spark generates, which it would compile anew for each window.
+            starts = F.create_map(F.lit(name), F.lit(group[0].start))
+            return raw.withColumn("p_extracted_at", F.element_at(starts, F.col("topic")))
         windows = _windows_frame(spark, group, ranges)
         within = (raw["offset"] >= windows["_from"]) & (raw["offset"] < windows["_to"])
         return raw.join(F.broadcast(windows), (raw["partition"] == windows["_partition"]) & within)
 
-    def _extraction(self, rows: DataFrame, windows: Sequence[Window], messages: int) -> Extraction:
-        text = F.col("key").cast("string")
-        key = F.when(F.expr("is_valid_utf8(CAST(key AS STRING))"), text).otherwise(base.one_line_base64(F.col("key")))
-        rows = self._parse(rows.select("p_extracted_at", "partition", "offset", "timestamp", "value", key.alias("_key")))
-        own = [name for name in OF_THE_MESSAGE if name in self._declared]
-        rows = select_usable(rows, own)
-        # Read once for the keys and the rows. More than some would fill disks: those are asked for twice.
-        held_frames = (rows.persist(StorageLevel.MEMORY_AND_DISK),) if messages <= MOST_HELD else ()
-        try:
-            by_window = self._find_keys(rows)
-        except BaseException:
-            for frame in held_frames:
-                frame.unpersist()
-            raise
-        bronze_names = base.ColumnNames(self._declared)
-        keys_by_name: dict[str, list[str]] = {}
-        for names in by_window.values():
-            for name in names:
-                keys_by_name.setdefault(bronze_names.bind(name), []).append(name)
-        cells = {name: field_text(keys) for name, keys in keys_by_name.items()}
-        cells |= {name: message_column(name) for name in own}
-        keyed = self._key_columns(bronze_names)
-        lacking_key = reduce(lambda a, b: a | b, [value.isNull() for value in keyed.values()], F.lit(not keyed))
-        description = F.concat(F.lit("a tombstone of the key "), F.coalesce("_key", F.lit("(none)")))
-        corrupt = F.when(F.col("_tombstone"), F.when(lacking_key, description)).otherwise(F.col("_bad_text"))
-        for name, value in keyed.items():
-            cells[name] = F.coalesce(cells[name], value) if name in cells else value
-        columns = {
-            window: tuple(dict.fromkeys([*(bronze_names.bind(n) for n in by_window.get(window.start, ())), *keyed, *own]))
-            for window in windows
-        }
-        columns_by_start = [
-            cell for w in windows for cell in (F.lit(w.start), F.array(*[F.lit(n) for n in columns[w]]).cast("array<string>"))
-        ]
-        location = F.concat(F.lit(f"{self._source.topic}/"), F.col("partition"), F.lit("@"), F.col("offset"))
-        good = corrupt.isNull()
-        frame = rows.select(
-            "p_extracted_at",
-            location.alias("_source_file"),
-            F.element_at(F.create_map(*columns_by_start), F.col("p_extracted_at")).alias("_columns"),
-            corrupt.alias("_corrupt_record"),
-            *[F.when(good, value).alias(name) for name, value in cells.items()],
-        )
-        respelled = {window: bronze_names.respelled_columns(by_window.get(window.start, ())) for window in windows}
-        return Extraction(frame, {}, columns, respelled=respelled, held_frames=held_frames)
-
-    def _parse(self, rows: DataFrame) -> DataFrame:
-        if self._source.registry is None:
-            return parse_objects(rows.withColumn("_line", F.col("value").cast("string")).drop("value"))
-        try:
-            return parse_avro(rows, self._source.registry, self._settings)
-        except SourceError as error:
-            raise SourceError(f"{self._source.location}: {error}") from None
-
-    def _key_columns(self, bronze_names: base.ColumnNames) -> dict[str, Column]:
-        """Return the message key's columns by their bronze names: a JSON object's fields, or one column of its text."""
-        names = self._source.message_key
-        key = F.expr("try_cast(try_parse_json(CASE WHEN is_valid_utf8(_key) THEN _key END) AS MAP<STRING, VARIANT>)")
-        fields = {bronze_names.bind(name): F.element_at(key, F.lit(name)).cast("string") for name in names}
-        return {name: F.coalesce(value, F.col("_key")) for name, value in fields.items()} if len(names) == 1 else fields
-
-    def _find_keys(self, rows: DataFrame) -> dict[datetime, tuple[str, ...]]:
-        """Return the sorted keys of each window's messages. One job. Raises SourceError for more keys than a table can have."""
-        by_start = sorted_keys(rows, "p_extracted_at")
-        rows_by_start = by_start.select(F.unix_millis("p_extracted_at").alias("at"), "keys").collect()
-        epoch = datetime.fromtimestamp(0, UTC)
-        by_window = {epoch + timedelta(milliseconds=row["at"]): tuple(row["keys"]) for row in rows_by_start}
-        for start, names in by_window.items():
-            if len(names) > base.MAX_COLUMNS:
-                moment = f"{start:%Y-%m-%d %H:%M}"
-                raise SourceError(f"{self._source.location}: messages of {moment} have over {base.MAX_COLUMNS:,} keys")
-        return by_window
-
     def _fingerprint(self, offsets: Range) -> str:
         return base.hash_parts(self._source.topic, range_to_text(offsets))
+
+
+def _first_lines(client: Topic, offsets: Range) -> list[str]:
+    """Return some messages of the partition that has most of them, as text, without long ones. None if they do not come: they
+    are a hint only.
+    """
+    partition, (first, end) = max(offsets.items(), key=lambda item: item[1][1] - item[1][0])
+    try:
+        values = client.first_values(partition, first, end) if first < end else []
+    except SourceError:
+        return []
+    return [value.decode("utf-8", "replace") for value in values if len(value) <= LONGEST_LINE]
 
 
 def _windows_frame(spark: SparkSession, group: Sequence[Window], ranges: Mapping[Window, Range]) -> DataFrame:

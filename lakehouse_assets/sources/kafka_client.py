@@ -4,6 +4,7 @@ Belongs here: addresses and secrets of the environment, for both clients; no err
 """
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,6 +24,9 @@ MODULES = {
 }
 # The security properties that both clients take; any other is refused, not left out.
 TRANSLATED = {"security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
+# Of a sample of messages.
+MOST_VALUES, SAMPLE_SECONDS = 50, 0.2
+_thread = threading.local()
 # The library's own log messages name addresses.
 _silent = logging.getLogger(f"{__name__}.client")
 _silent.addHandler(logging.NullHandler())
@@ -65,12 +69,56 @@ class Topic:
             offsets = self._offsets_by_time[moment] = {each.partition: each.offset for each in answers if each.offset >= 0}
         return offsets
 
+    def first_values(self, partition: int, first: int, end: int) -> list[bytes]:
+        """Return the values of some messages of a partition between these offsets. It takes no longer than SAMPLE_SECONDS, and
+        less if every second offset has a message: compaction and transactions leave offsets without one.
+        """
+        with _source_errors(self._name):
+            self._consumer.assign([TopicPartition(self._name, partition, first)])
+            try:
+                messages = self._consumer.consume(min(MOST_VALUES, (end - first + 1) // 2), timeout=SAMPLE_SECONDS)
+            finally:
+                self._consumer.unassign()
+        good = [message for message in messages if not message.error() and message.partition() == partition]
+        within = [message for message in good if first <= (message.offset() or 0) < end]
+        return [value for message in within if isinstance(value := message.value(), bytes)]
+
+
+@contextmanager
+def share_topic(settings: Settings, name: str) -> Iterator[Topic]:
+    """Connect to a topic for the block, in which `open_topic` uses this connection if the thread has no other. Raises as it."""
+    topics, key = _topics_of_thread(), (settings.kafka_bootstrap, settings.kafka_conf, name)
+    with _connect(settings, name) as topic:
+        shared = topics.setdefault(key, topic)
+        try:
+            yield topic
+        finally:
+            if shared is topic:
+                del topics[key]
+
 
 @contextmanager
 def open_topic(settings: Settings, name: str) -> Iterator[Topic]:
     """Open a topic for the block. Raises SourceError; EnvironmentMissing and ConfigError for wrong settings."""
+    topic = _topics_of_thread().get((settings.kafka_bootstrap, settings.kafka_conf, name))
+    if topic is None:
+        with _connect(settings, name) as topic:
+            yield topic
+    else:
+        topic.find_partitions()
+        yield topic
+
+
+def _topics_of_thread() -> dict[tuple[object, ...], Topic]:
+    """The topics that this thread shares: to connect anew takes longer than to ask."""
+    return _thread.__dict__.setdefault("topics", {})
+
+
+@contextmanager
+def _connect(settings: Settings, name: str) -> Iterator[Topic]:
     properties: dict[str, object] = {**settings.kafka_properties(OURS), "bootstrap.servers": _brokers(settings)}
     properties |= {"group.id": "lakehouse", "enable.auto.commit": False, "logger": _silent}
+    properties |= {"isolation.level": "read_committed"}  # as Spark reads
     try:
         consumer = Consumer(properties)
     except (KafkaException, TypeError, ValueError):

@@ -12,7 +12,7 @@ from lakehouse_assets.contracts.kafka_source import KafkaSource
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.feed import Waiting
-from lakehouse_assets.sources.kafka_client import Topic, open_topic
+from lakehouse_assets.sources.kafka_client import Topic, share_topic
 from lakehouse_assets.sources.kafka_lost import refuse_unread_gaps
 from lakehouse_assets.sources.kafka_ranges import Offsets, Range, next_range, range_from_text, range_to_text
 
@@ -55,7 +55,7 @@ class KafkaFeed:
         try:
             if self._topic is None:
                 self._opened = ExitStack()
-                self._topic = self._opened.enter_context(open_topic(self._settings, self._source.topic))
+                self._topic = self._opened.enter_context(share_topic(self._settings, self._source.topic))
             self._topic.find_partitions()
             return last, *self._topic.bounds()
         except SourceError:

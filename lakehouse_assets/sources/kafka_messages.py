@@ -3,12 +3,15 @@
 Belongs here: these columns. Does not: reading a topic (kafka), or parsing values (json_files, avro_messages).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.sources import base
+from lakehouse_assets.sources.json_shape import TEXTS
 
 # Keys that cannot be columns, each message by itself: empty, broken, too many, or two that differ in letter case only.
 UNUSABLE = f"""exists(_names, n -> n = '' OR contains(n, '\\u0000') OR contains(n, '\\ufffd'))
@@ -19,15 +22,21 @@ MAY_BE_UNUSABLE = f"""array_contains(_names, '') OR size(_names) > {base.MAX_COL
  OR contains(_joined, '\\u0000') OR contains(_joined, '\\ufffd')"""
 
 
-def select_usable(rows: DataFrame, own: Collection[str]) -> DataFrame:
-    """Return what is needed of parsed messages (``_line`` and ``_object``), which Spark then holds. ``own``: columns of the
-    messages themselves. ``_object`` is NULL if its keys cannot be columns. ``_bad_text`` is the text of a bad message: to hold
-    that of good ones, too, takes a third more processor time.
+def with_line(rows: DataFrame) -> DataFrame:
+    """Return messages with ``_line``, their value as text, in place of ``value``."""
+    return rows.withColumn("_line", F.col("value").cast("string")).drop("value")
+
+
+def select_usable(rows: DataFrame, more: Collection[str]) -> DataFrame:
+    """Return what is needed of parsed messages (``_line`` and ``_object``), which Spark then holds. ``more``: columns of the
+    messages themselves, and TEXTS if lines were split. ``_object`` is NULL if its keys cannot be columns. ``_bad_text`` is the
+    text of a bad message: to hold that of good ones, too, takes a third more processor time.
     """
     rows = _without_unusable(rows)
-    moment = ["timestamp"] if "kafka_timestamp" in own else []
+    moment = ["timestamp"] if "kafka_timestamp" in more else []
     bad_text = F.when(F.col("_object").isNull(), F.make_valid_utf8("_line"))
-    needed = [F.col("_line").isNull().alias("_tombstone"), bad_text.alias("_bad_text")]
+    texts = [TEXTS] if TEXTS in more else []
+    needed = ["_tombstone", bad_text.alias("_bad_text"), *texts]
     return rows.select("p_extracted_at", "partition", "offset", *moment, "_key", "_object", *needed)
 
 
@@ -37,6 +46,22 @@ def _without_unusable(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("_is_suspect", F.expr(MAY_BE_UNUSABLE))
     usable = F.when(~F.col("_is_suspect"), F.col("_object")).when(~F.expr(UNUSABLE), F.col("_object"))
     return rows.withColumn("_object", usable).drop("_names", "_joined", "_is_suspect")
+
+
+def has_only(keys: Sequence[str]) -> Column:
+    """Return whether a message has no other keys than these; one without an object has none."""
+    names = F.array(*[F.lit(key) for key in keys])
+    return F.col("_object").isNull() | (F.size(F.array_except(F.map_keys("_object"), names)) == 0)
+
+
+def columns_of_rows(columns: Mapping[datetime, Sequence[str]]) -> Column:
+    """Return the columns of a row's window. ``columns``: by window."""
+    lists = {start: F.array(*[F.lit(name) for name in names]).cast("array<string>") for start, names in columns.items()}
+    if len(lists) == 1:
+        return next(iter(lists.values()))
+    return F.element_at(
+        F.create_map(*[cell for start, names in lists.items() for cell in (F.lit(start), names)]), F.col(WINDOW)
+    )
 
 
 def message_column(name: str) -> Column:

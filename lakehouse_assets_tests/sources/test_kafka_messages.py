@@ -20,7 +20,7 @@ NAMES = ["", "a", "A", "b c", *GREEK, "\u0130", "i\u0307", "I", "\u0131", "x\u00
 
 def parsed(spark: SparkSession, lines: Iterable[str | None]) -> DataFrame:
     rows = [(0, offset, AT, AT, None, line) for offset, line in enumerate(lines)]
-    return parse_objects(spark.createDataFrame(rows, LINES))
+    return parse_objects(spark.createDataFrame(rows, LINES).withColumn("_tombstone", F.col("_line").isNull()))
 
 
 def line_of(names):
