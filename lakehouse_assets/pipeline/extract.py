@@ -28,7 +28,9 @@ from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
 from lakehouse_assets.sources.base import ReadsInOnePass
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.evidence import count_extracted_rows
+from lakehouse_assets.storage.leases.guards import is_fenced
 from lakehouse_assets.storage.lock import table_lock
 
 # Whose values files of bronze are looked up by. Statistics of the source's own columns would take as long as writing them.
@@ -163,16 +165,19 @@ def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs
 
 
 def _commit_one_pass(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction | None:
-    """Read and commit a single window that has the columns of the newest one. None if that is not so, or the scan fails: then
-    it is read as any other, which names what fails.
+    """Read and commit a single window in one pass. Return None if its columns are not those of the newest window, or the scan
+    fails: the caller then reads it in two passes, which reports the error.
     """
-    last_columns = logs.view_extractions(run.settings, run.table, lambda fold: fold.records[-1].columns if fold.records else ())
-    if len(todo) != 1 or not last_columns or not isinstance(source, ReadsInOnePass):
+    # Where bronze may have the only copy, a window that is in it is not scanned, and its columns are not seen.
+    if len(todo) != 1 or not isinstance(source, ReadsInOnePass) or only_in_bronze(run.spec):
         return None
-    extraction = source.read_in_one_pass(run.spark, min(todo), last_columns)
+    last_columns = logs.view_extractions(run.settings, run.table, lambda fold: fold.records[-1].columns if fold.records else ())
+    extraction = source.read_in_one_pass(run.spark, min(todo), last_columns) if last_columns else None
     try:
         return None if extraction is None else _commit(run, extraction, todo, seqs)
-    except SCAN_ERRORS:
+    except SCAN_ERRORS as error:
+        if is_fenced(error) or find_disk_fault(error):
+            raise
         return None
 
 

@@ -118,8 +118,8 @@ class ReadsInOnePass(Protocol):
     """A source that can read a window without looking for its columns first, where they are those of an earlier window."""
 
     def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
-        """Return the window as `Source.read`, with these columns, if some of its rows have them; else None. The scan fails with
-        one of SCAN_ERRORS at a row that has others: only a scan that computes ``_columns`` shows that all rows are in it.
+        """Return the window as `Source.read`, if its first rows have these columns, else None. The scan fails with one of
+        SCAN_ERRORS at a row that has others. Write ``_columns``: computing it is what looks at each row's.
         """
         ...
 

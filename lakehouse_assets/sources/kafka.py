@@ -77,7 +77,7 @@ class KafkaReader:
         ranges = without_gaps(ranges, gaps)
         messages = sum(high - low for offsets in ranges.values() for low, high in offsets.values())
         try:
-            extraction = self._rows.find_keys_and_read(self._scan(spark, ranges), list(ranges), may_hold=messages <= MOST_HELD)
+            extraction = self._rows.find_keys_and_read(self._scan(spark, ranges), list(ranges), may_cache=messages <= MOST_HELD)
             return with_gap_rows(spark, extraction, self._source.topic, gaps)
         except base.SCAN_ERRORS as error:
             if "Failed to find" in str(error) and "kafka" in str(error):
@@ -183,12 +183,12 @@ class KafkaReader:
 
 
 def _first_lines(client: Topic, offsets: Range) -> list[str]:
-    """Return some messages of the partition that has most of them, as text, without long ones. None if they do not come: they
-    are a hint only.
+    """Return the first messages of the partition that has most of them, as text, without long ones. Empty if none arrive in
+    time: they are only a hint.
     """
     partition, (first, end) = max(offsets.items(), key=lambda item: item[1][1] - item[1][0])
     try:
-        values = client.first_values(partition, first, end) if first < end else []
+        values = client.sample_values(partition, first, end) if first < end else []
     except SourceError:
         return []
     return [value.decode("utf-8", "replace") for value in values if len(value) <= LONGEST_LINE]

@@ -24,8 +24,10 @@ MODULES = {
 }
 # The security properties that both clients take; any other is refused, not left out.
 TRANSLATED = {"security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
-# Of a sample of messages.
+# Limits of a sample of messages.
 MOST_VALUES, SAMPLE_SECONDS = 50, 0.2
+# A sample is small: no more is fetched ahead, and a fetch at the end of the topic, for which later requests wait, is short.
+SAMPLING = {"queued.min.messages": MOST_VALUES, "fetch.wait.max.ms": 20}
 _thread = threading.local()
 # The library's own log messages name addresses.
 _silent = logging.getLogger(f"{__name__}.client")
@@ -34,7 +36,10 @@ _silent.propagate = False
 
 
 class Topic:
-    """One topic while `open_topic` holds it open. Every method raises SourceError where the brokers do not answer."""
+    """One topic, connected while `open_topic` or `share_topic` has it open.
+
+    Every method but `is_answering` raises SourceError where the brokers do not answer.
+    """
 
     def __init__(self, consumer: Consumer, name: str) -> None:
         self._consumer, self._name = consumer, name
@@ -49,6 +54,15 @@ class Topic:
         if metadata.error is not None:
             raise SourceError(f"topic {self._name}: {metadata.error.str()}")
         self.partitions = sorted(metadata.partitions)
+
+    def is_answering(self) -> bool:
+        """Forget what was asked before, and return whether the brokers still answer."""
+        self._offsets_by_time.clear()
+        try:
+            self.find_partitions()
+        except SourceError:
+            return False
+        return True
 
     def bounds(self) -> tuple[Offsets, Offsets]:
         """Return each partition's first offset that still exists, and the offset after its last committed message."""
@@ -69,9 +83,9 @@ class Topic:
             offsets = self._offsets_by_time[moment] = {each.partition: each.offset for each in answers if each.offset >= 0}
         return offsets
 
-    def first_values(self, partition: int, first: int, end: int) -> list[bytes]:
-        """Return the values of some messages of a partition between these offsets. It takes no longer than SAMPLE_SECONDS, and
-        less if every second offset has a message: compaction and transactions leave offsets without one.
+    def sample_values(self, partition: int, first: int, end: int) -> list[bytes]:
+        """Return the values of the first messages of a partition between these offsets, at most MOST_VALUES. Waits for them at
+        most SAMPLE_SECONDS, and for half of the offsets: compaction and transactions leave some without a message.
         """
         with _source_errors(self._name):
             self._consumer.assign([TopicPartition(self._name, partition, first)])
@@ -86,31 +100,34 @@ class Topic:
 
 @contextmanager
 def share_topic(settings: Settings, name: str) -> Iterator[Topic]:
-    """Connect to a topic for the block, in which `open_topic` uses this connection if the thread has no other. Raises as it."""
+    """Connect to a topic for the block, within which `open_topic` reuses this connection in the same thread: to connect takes
+    longer than to ask. Raises the errors of `open_topic`.
+    """
     topics, key = _topics_of_thread(), (settings.kafka_bootstrap, settings.kafka_conf, name)
     with _connect(settings, name) as topic:
-        shared = topics.setdefault(key, topic)
+        shared_topic = topics.setdefault(key, topic)
         try:
             yield topic
         finally:
-            if shared is topic:
+            if shared_topic is topic:
                 del topics[key]
 
 
 @contextmanager
 def open_topic(settings: Settings, name: str) -> Iterator[Topic]:
-    """Open a topic for the block. Raises SourceError; EnvironmentMissing and ConfigError for wrong settings."""
+    """Open a topic for the block, over a connection that the thread shares if there is one. Raises SourceError;
+    EnvironmentMissing and ConfigError for wrong settings.
+    """
     topic = _topics_of_thread().get((settings.kafka_bootstrap, settings.kafka_conf, name))
-    if topic is None:
-        with _connect(settings, name) as topic:
-            yield topic
-    else:
-        topic.find_partitions()
+    if topic is not None and topic.is_answering():
         yield topic
+        return
+    with _connect(settings, name) as own_topic:
+        yield own_topic
 
 
 def _topics_of_thread() -> dict[tuple[object, ...], Topic]:
-    """The topics that this thread shares: to connect anew takes longer than to ask."""
+    """Return the topics that this thread shares."""
     return _thread.__dict__.setdefault("topics", {})
 
 
@@ -118,7 +135,7 @@ def _topics_of_thread() -> dict[tuple[object, ...], Topic]:
 def _connect(settings: Settings, name: str) -> Iterator[Topic]:
     properties: dict[str, object] = {**settings.kafka_properties(OURS), "bootstrap.servers": _brokers(settings)}
     properties |= {"group.id": "lakehouse", "enable.auto.commit": False, "logger": _silent}
-    properties |= {"isolation.level": "read_committed"}  # as Spark reads
+    properties |= {"isolation.level": "read_committed", **SAMPLING}  # committed messages, as Spark reads
     try:
         consumer = Consumer(properties)
     except (KafkaException, TypeError, ValueError):

@@ -27,15 +27,16 @@ def with_line(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_line", F.col("value").cast("string")).drop("value")
 
 
-def select_usable(rows: DataFrame, more: Collection[str]) -> DataFrame:
-    """Return what is needed of parsed messages (``_line`` and ``_object``), which Spark then holds. ``more``: columns of the
-    messages themselves, and TEXTS if lines were split. ``_object`` is NULL if its keys cannot be columns. ``_bad_text`` is the
-    text of a bad message: to hold that of good ones, too, takes a third more processor time.
+def select_usable(rows: DataFrame, extra_columns: Collection[str]) -> DataFrame:
+    """Return what is needed of parsed messages (``_line`` and ``_object``), which Spark then holds.
+
+    ``extra_columns``: columns of the messages themselves, and TEXTS if lines were split. ``_object`` is NULL if its keys cannot
+    be columns. ``_bad_text`` is the text of a bad message: to hold that of good ones, too, takes a third more processor time.
     """
     rows = _without_unusable(rows)
-    moment = ["timestamp"] if "kafka_timestamp" in more else []
+    moment = ["timestamp"] if "kafka_timestamp" in extra_columns else []
     bad_text = F.when(F.col("_object").isNull(), F.make_valid_utf8("_line"))
-    texts = [TEXTS] if TEXTS in more else []
+    texts = [TEXTS] if TEXTS in extra_columns else []
     needed = ["_tombstone", bad_text.alias("_bad_text"), *texts]
     return rows.select("p_extracted_at", "partition", "offset", *moment, "_key", "_object", *needed)
 
@@ -48,19 +49,21 @@ def _without_unusable(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_object", usable).drop("_names", "_joined", "_is_suspect")
 
 
-def has_only(keys: Sequence[str]) -> Column:
+def has_only_keys(keys: Sequence[str]) -> Column:
     """Return whether a message has no other keys than these; one without an object has none."""
     names = F.array(*[F.lit(key) for key in keys])
     return F.col("_object").isNull() | (F.size(F.array_except(F.map_keys("_object"), names)) == 0)
 
 
-def columns_of_rows(columns: Mapping[datetime, Sequence[str]]) -> Column:
+def list_columns(columns: Mapping[datetime, Sequence[str]]) -> Column:
     """Return the columns of a row's window. ``columns``: by window."""
-    lists = {start: F.array(*[F.lit(name) for name in names]).cast("array<string>") for start, names in columns.items()}
-    if len(lists) == 1:
-        return next(iter(lists.values()))
+    lists_by_start = {
+        start: F.array(*[F.lit(name) for name in names]).cast("array<string>") for start, names in columns.items()
+    }
+    if len(lists_by_start) == 1:
+        return next(iter(lists_by_start.values()))
     return F.element_at(
-        F.create_map(*[cell for start, names in lists.items() for cell in (F.lit(start), names)]), F.col(WINDOW)
+        F.create_map(*[cell for start, names in lists_by_start.items() for cell in (F.lit(start), names)]), F.col(WINDOW)
     )
 
 

@@ -22,7 +22,7 @@ from lakehouse_assets.sources.avro_messages import parse_avro
 from lakehouse_assets.sources.base import Extraction
 from lakehouse_assets.sources.json_files import field_text, parse_objects, sorted_keys
 from lakehouse_assets.sources.json_shape import TEXTS, LineShape
-from lakehouse_assets.sources.kafka_messages import columns_of_rows, has_only, message_column, select_usable, with_line
+from lakehouse_assets.sources.kafka_messages import has_only_keys, list_columns, message_column, select_usable, with_line
 
 OTHER_KEYS = "a message has keys that the first messages of its window do not have"
 
@@ -45,13 +45,13 @@ class MessageRows:
         extraction = self._extraction(parsed, [window], {window.start: tuple(sorted(shape.keys))}, shape)
         return extraction if {*last_columns} == {*extraction.columns[window]} else None
 
-    def find_keys_and_read(self, rows: DataFrame, windows: Sequence[Window], *, may_hold: bool) -> Extraction:
-        """Return the messages with the columns of their keys, after a job that finds them. ``may_hold``: whether Spark may hold
+    def find_keys_and_read(self, rows: DataFrame, windows: Sequence[Window], *, may_cache: bool) -> Extraction:
+        """Return the messages with the columns of their keys, after a job that finds them. ``may_cache``: whether Spark caches
         the messages between the two. Raises SourceError for more keys than a table can have.
         """
         parsed = select_usable(self._parse(rows), self._own)
         # Read once for the keys and the rows. More than some would fill disks: those are asked for twice.
-        held_frames = (parsed.persist(StorageLevel.MEMORY_AND_DISK),) if may_hold else ()
+        held_frames = (parsed.persist(StorageLevel.MEMORY_AND_DISK),) if may_cache else ()
         try:
             return replace(self._extraction(parsed, windows, self._find_keys(parsed)), held_frames=held_frames)
         except BaseException:
@@ -91,9 +91,9 @@ class MessageRows:
             window: tuple(dict.fromkeys([*(bronze_names.bind(n) for n in by_window.get(window.start, ())), *keyed, *own]))
             for window in windows
         }
-        column_lists = columns_of_rows({window.start: names for window, names in columns.items()})
+        column_lists = list_columns({window.start: names for window, names in columns.items()})
         if shape:
-            column_lists = F.when(has_only(shape.keys), column_lists).otherwise(F.raise_error(F.lit(OTHER_KEYS)))
+            column_lists = F.when(has_only_keys(shape.keys), column_lists).otherwise(F.raise_error(F.lit(OTHER_KEYS)))
         location = F.concat(F.lit(f"{self._source.topic}/"), F.col("partition"), F.lit("@"), F.col("offset"))
         good = corrupt.isNull()
         frame = parsed.select(

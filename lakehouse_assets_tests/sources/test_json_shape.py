@@ -138,13 +138,16 @@ def test_plain_values_are_split_and_no_others(spark, texts, is_split):
     assert (unlike, rows[-1]["is_split"]) == ([], False)
 
 
-def test_many_keys_in_order(spark):
+@pytest.mark.parametrize("value", ["x", -123456789.123456789, True, None])
+def test_many_keys_in_order(spark, value):
     keys = [f"k{number}" for number in range(MOST_KEYS)]
-    shape = find_shape([json.dumps(dict.fromkeys(keys, 1)), json.dumps({key: key for key in keys})])
+    line = json.dumps(dict.fromkeys(keys, value))
+    shape = find_shape([line, json.dumps({key: key for key in keys})])
     assert shape is not None and shape.keys == tuple(keys)
-    frame = spark.createDataFrame([(json.dumps({key: key.upper() for key in keys}),)], "_line string")
-    [row] = shape.split_lines(frame).select(*[shape.value_of(key).alias(key) for key in keys]).collect()
-    assert row.asDict() == {key: key.upper() for key in keys}
+    frame = spark.createDataFrame([(line,), (line[:-1],)], "_line string")
+    rows = shape.split_lines(frame).select(*[shape.value_of(key).alias(key) for key in keys]).collect()
+    text = {True: "true", None: None}.get(value, str(value))
+    assert [row.asDict() for row in rows] == [dict.fromkeys(keys, text), dict.fromkeys(keys)]
 
 
 @pytest.mark.parametrize(
