@@ -96,6 +96,17 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsInOnePass(Protocol):
+    """A source that can read a window without looking for its columns first, where they are those of an earlier window."""
+
+    def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
+        """Return the window as `Source.read`, if its first rows have these columns, else None. The scan fails with one of
+        SCAN_ERRORS at a row that has others. Write ``_columns``: computing it is what looks at each row's.
+        """
+        ...
+
+
 def small_frame(spark: SparkSession, types: Mapping[str, pa.DataType], rows: Sequence[Sequence[Any]]) -> DataFrame:
     """Return a frame of these rows without a job or a Python worker. ``types``: of the columns, in order."""
     arrays = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(types.values())]
@@ -111,17 +122,6 @@ def innermost_message(error: Exception) -> str:
     """Return the message of a Java error's innermost cause, or the text of any other error. It may name addresses."""
     causes = list(java_causes(error))
     return str(causes[-1].getMessage() or causes[-1].getClass().getSimpleName()) if causes else str(error)
-
-
-@runtime_checkable
-class ReadsInOnePass(Protocol):
-    """A source that can read a window without looking for its columns first, where they are those of an earlier window."""
-
-    def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
-        """Return the window as `Source.read`, if its first rows have these columns, else None. The scan fails with one of
-        SCAN_ERRORS at a row that has others. Write ``_columns``: computing it is what looks at each row's.
-        """
-        ...
 
 
 def first_line(error: Exception) -> str:

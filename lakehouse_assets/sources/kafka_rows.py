@@ -69,7 +69,6 @@ class MessageRows:
         """Return these messages as bronze has them. ``by_window``: the keys of each window. ``shape``: of the messages that
         were split; the scan then fails at a message with other keys.
         """
-        own = self._own
         bronze_names = base.ColumnNames(self._declared)
         keys_by_name: dict[str, list[str]] = {}
         for names in by_window.values():
@@ -80,7 +79,7 @@ class MessageRows:
             name: F.coalesce(*[texts[key] for key in keys if key in texts], field_text(keys))
             for name, keys in keys_by_name.items()
         }
-        cells |= {name: message_column(name) for name in own}
+        cells |= {name: message_column(name) for name in self._own}
         keyed = self._key_columns(bronze_names)
         lacking_key = reduce(lambda a, b: a | b, [value.isNull() for value in keyed.values()], F.lit(not keyed))
         description = F.concat(F.lit("a tombstone of the key "), F.coalesce("_key", F.lit("(none)")))
@@ -88,7 +87,7 @@ class MessageRows:
         for name, value in keyed.items():
             cells[name] = F.coalesce(cells[name], value) if name in cells else value
         columns = {
-            window: tuple(dict.fromkeys([*(bronze_names.bind(n) for n in by_window.get(window.start, ())), *keyed, *own]))
+            window: tuple(dict.fromkeys([*(bronze_names.bind(n) for n in by_window.get(window.start, ())), *keyed, *self._own]))
             for window in windows
         }
         column_lists = list_columns({window.start: names for window, names in columns.items()})

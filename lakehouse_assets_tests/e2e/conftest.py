@@ -13,3 +13,9 @@ def broker(tmp_path_factory):
         pytest.skip(str(error))
     with Broker(tmp_path_factory.mktemp("kafka")).up() as broker:
         yield broker
+
+
+@pytest.fixture
+def on(settings, broker):
+    """The settings of a lake whose topics the broker has."""
+    return settings.model_copy(update={"kafka_bootstrap": broker.address})

@@ -35,11 +35,6 @@ def topic(broker) -> str:
     return streamed.make_topic(broker)
 
 
-@pytest.fixture
-def on(settings, broker) -> Settings:
-    return settings.model_copy(update={"kafka_bootstrap": broker.address})
-
-
 def produce(broker: Any, topic: str, values: Sequence[bytes | None]) -> None:
     """To the first partition, in order, each with the key of its number."""
     producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 5})

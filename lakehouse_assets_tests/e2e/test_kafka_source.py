@@ -129,11 +129,6 @@ def test_from_the_topic_to_silver(spark, broker, topic, tmp_path):
     ]
 
 
-@pytest.fixture
-def on(settings, broker, tmp_path) -> Settings:
-    return settings.model_copy(update={"kafka_bootstrap": broker.address})
-
-
 def bronze(settings: Settings, *columns: str) -> list[tuple]:
     rows = rows_of(settings.path("bronze", "orders"), ["p_extracted_at", "_source_file", *columns])
     return sorted(

@@ -20,7 +20,6 @@ from lakehouse_assets.orchestration.streams.table_stream import POLL, TableStrea
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.stream import unfinished_windows
-from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.source_positions import read_positions
@@ -32,11 +31,6 @@ from lakehouse_assets_tests.support import heal_windows, lake_settings, rows_of,
 @pytest.fixture
 def topic(broker) -> str:
     return streamed.make_topic(broker)
-
-
-@pytest.fixture
-def on(settings, broker) -> Settings:
-    return settings.model_copy(update={"kafka_bootstrap": broker.address})
 
 
 def some(count: int, seed: int = 1) -> list[streamed.Reading]:
