@@ -4,6 +4,7 @@ Belongs here: which windows need extracting, their sequence numbers, the append 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
@@ -32,6 +33,7 @@ from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.leases.guards import is_fenced
 from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.session_properties import write_unsorted
 
 # Whose values files of bronze are looked up by. Statistics of the source's own columns would take as long as writing them.
 LOOKED_UP = ("p_extracted_at", "extraction_seq", "_corrupt_record")
@@ -165,14 +167,14 @@ def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs
 
 
 def _commit_one_pass(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction | None:
-    """Read and commit a single window in one pass. Return None if its columns are not those of the newest window, or the scan
-    fails: the caller then reads it in two passes, which reports the error.
+    """Read and commit a single window in one pass. Return None if its columns are not those of the newest window, if there is
+    one, or the scan fails: the caller then reads it in two passes, which reports the error.
     """
     # Where bronze may have the only copy, a window that is in it is not scanned, and its columns are not seen.
     if len(todo) != 1 or not isinstance(source, ReadsInOnePass) or only_in_bronze(run.spec):
         return None
     last_columns = logs.view_extractions(run.settings, run.table, lambda fold: fold.records[-1].columns if fold.records else ())
-    extraction = source.read_in_one_pass(run.spark, min(todo), last_columns) if last_columns else None
+    extraction = source.read_in_one_pass(run.spark, min(todo), last_columns)
     try:
         return None if extraction is None else _commit(run, extraction, todo, seqs)
     except SCAN_ERRORS as error:
@@ -288,7 +290,8 @@ def write_bronze(
     exists = delta.exists(path)
     partitions = [] if run.spec.extraction.shares_partitions or exists else ["p_extracted_at"]
     properties = {} if exists else bronze_properties(partitions)
-    delta_writes.append(rows, path, partition_by=partitions, user_metadata=metadata, replacing=where, properties=properties)
+    with write_unsorted(run.spark) if len(seqs) == 1 else nullcontext():
+        delta_writes.append(rows, path, partition_by=partitions, user_metadata=metadata, replacing=where, properties=properties)
 
 
 def bronze_properties(partitions: Collection[str]) -> dict[str, str]:

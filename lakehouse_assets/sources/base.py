@@ -98,11 +98,12 @@ class Source(Protocol):
 
 @runtime_checkable
 class ReadsInOnePass(Protocol):
-    """A source that can read a window without looking for its columns first, where they are those of an earlier window."""
+    """A source that can read a window without looking for its columns first, where its first rows have all of them."""
 
     def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
-        """Return the window as `Source.read`, if its first rows have these columns, else None. The scan fails with one of
-        SCAN_ERRORS at a row that has others. Write ``_columns``: computing it is what looks at each row's.
+        """Return the window as `Source.read`, if its first rows have these columns, else None. ``last_columns``: those of the
+        window before; without one, empty: any columns. The scan fails with one of SCAN_ERRORS at a row that has others. Write
+        ``_columns``: computing it is what looks at each row's.
         """
         ...
 

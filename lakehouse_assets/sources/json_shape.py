@@ -55,20 +55,22 @@ class LineShape:
 
 
 def find_shape(lines: Sequence[str]) -> LineShape | None:
-    """Return the shape that most of these lines have; None if they have none.
+    """Return the shape that most of these lines have; None if they have none, or if one has other keys.
 
     >>> find_shape(['{"a": 1, "b": "x"}', '{"a":2.5,"b":null}', '{"b": 1}'])
     LineShape(keys=('a', 'b'))
     >>> find_shape(['{"a": [1]}']), find_shape([]), find_shape(['{"a": 1}', '{"b": 1}'])
     (None, None, None)
+    >>> find_shape(['{"a": 1}', '{"a": 2}', '{"a": 3, "b": 1}'])
     """
     for line in lines[:3]:
         shape = LineShape(_keys_of(line))
         if not _are_plain(shape.keys):
             continue
         pattern = re.compile(shape.pattern)
-        if 2 * sum(pattern.fullmatch(line) is not None for line in lines) > len(lines):
-            return shape
+        others = [line for line in lines if pattern.fullmatch(line) is None]
+        if 2 * len(others) < len(lines):
+            return shape if all({*_keys_of(line)} <= {*shape.keys} for line in others) else None
     return None
 
 

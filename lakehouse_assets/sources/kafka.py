@@ -86,7 +86,9 @@ class KafkaReader:
             raise self._as_source_error(error, ranges) from None
 
     def read_in_one_pass(self, spark: SparkSession, window: Window, last_columns: Collection[str]) -> Extraction | None:
-        """As `ReadsInOnePass`: where most of the first messages are JSON of one shape. Raises as `fingerprints`."""
+        """As `ReadsInOnePass`: where most of the first messages are JSON of one shape, and all have its keys. Raises as
+        `fingerprints`.
+        """
         ranges = self._ranges([window])
         if self._source.registry is not None or window not in ranges:
             return None

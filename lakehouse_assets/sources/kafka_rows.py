@@ -35,15 +35,15 @@ class MessageRows:
         self._own = [name for name in OF_THE_MESSAGE if name in self._declared]
 
     def read_shape(self, rows: DataFrame, window: Window, shape: LineShape, last_columns: Collection[str]) -> Extraction | None:
-        """Return one window's messages, of which some have this shape; None if their columns are not ``last_columns``. The scan
-        fails at a message with other keys.
+        """Return one window's messages, of which some have this shape; None if their columns are not ``last_columns``, those of
+        the window before, where there is one. The scan fails at a message with other keys.
         """
         split_rows = shape.split_lines(with_line(rows))
         # What has the shape is not parsed.
         others = split_rows.withColumn("_line", F.when(F.col(TEXTS).isNull(), F.col("_line")))
         parsed = select_usable(parse_objects(others), [*self._own, TEXTS])
         extraction = self._extraction(parsed, [window], {window.start: tuple(sorted(shape.keys))}, shape)
-        return extraction if {*last_columns} == {*extraction.columns[window]} else None
+        return extraction if not last_columns or {*last_columns} == {*extraction.columns[window]} else None
 
     def find_keys_and_read(self, rows: DataFrame, windows: Sequence[Window], *, may_cache: bool) -> Extraction:
         """Return the messages with the columns of their keys, after a job that finds them. ``may_cache``: whether Spark caches

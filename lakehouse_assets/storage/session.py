@@ -49,6 +49,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.sql.csv.parser.columnPruning.enabled": "false",
         # Spark's default, INT96, takes longer to write and keeps no statistics.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Nearly every row has another one: a dictionary of them would be filled and thrown away.
+        "spark.hadoop.parquet.enable.dictionary#_content_hash": "false",
         # Times to the nanosecond, of which Spark has none, come as numbers; sources/parquet_files makes times of them.
         "spark.sql.legacy.parquet.nanosAsLong": "true",
         # Which line of Python made each column, for errors: ours name the check and the column, and to note it is a twelfth of
@@ -56,6 +58,8 @@ def spark_properties(settings: Settings) -> dict[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.ui.enabled": "false",
+        # Spark makes a text of each query's plan for its pages, whether there are pages or not: this one is the shortest.
+        "spark.sql.ui.explainMode": "simple",
         # Spark keeps what its own pages would show of the last thousand queries and jobs, pages or not: in a run of many
         # windows that is most of what lives in Java, and nobody reads it.
         "spark.ui.retainedJobs": "50",

@@ -32,6 +32,15 @@ def plan_for_few_rows(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
+def write_unsorted(spark: SparkSession) -> Iterator[None]:
+    """Within the block, a task that writes into two folders has a file open in each, and does not sort its rows by folder. Each
+    open file takes memory.
+    """
+    with set_session_property(spark, "spark.sql.maxConcurrentOutputFileWriters", "2"):
+        yield
+
+
+@contextmanager
 def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
     """Turn off whole-stage code generation within the block if there are many checks: the method for some hundreds of them
     takes more memory to compile than a run has.
