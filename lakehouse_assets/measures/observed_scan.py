@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyarrow import parquet
+from pyarrow import fs, parquet
 from pyspark.sql import DataFrame, Observation
 
 from lakehouse_assets.checks.sql.filters import without_filters
@@ -80,5 +80,6 @@ def _row_of(observation: Observation) -> dict[str, Any] | None:
 def _count_stored_rows(path: str) -> int:
     """Return the rows of the Parquet files in a folder, by their footers."""
     filesystem, base = open_filesystem(path)
-    files = parquet.ParquetDataset(base, filesystem=filesystem).fragments
-    return sum(file.count_rows() for file in files)
+    infos = filesystem.get_file_info(fs.FileSelector(base, recursive=True))
+    files = [info.path for info in infos if info.path.endswith(".parquet")]
+    return sum(parquet.read_metadata(file, filesystem=filesystem).num_rows for file in files)

@@ -45,6 +45,7 @@ from lakehouse_assets.pipeline.named_rows import divide
 from lakehouse_assets.pipeline.redelivery import ReplacedBy, measure_replaced
 from lakehouse_assets.pipeline.reference_tables import current_reference_tables, reference_tables_at
 from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.silver_merge import may_append_staged
 from lakehouse_assets.pipeline.silver_write import quarantined_rows, write_silver
 from lakehouse_assets.pipeline.staging import Store, all_readable, stage_batches, write_once
 from lakehouse_assets.storage import delta, logs
@@ -136,7 +137,8 @@ class SilverTarget(Target[Run]):
         folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else f"{run.run_id}{self.folder}"
         count = sum(record.rows for record in self.records)
         path = staging_path(run.settings, run.table, folder)
-        store: Store = partial(write_once, run.spark, path=path, few=count <= FEW)
+        apart = len(self.records) == 1 and may_append_staged(run)
+        store: Store = partial(write_once, run.spark, path=path, few=count <= FEW, apart=apart)
         scan = ObservedScan(self.batches[0], self.plan) if len(self.records) == 1 and not self.decisions else None
         if scan is not None:
             store = partial(scan.store, store, path=path)

@@ -24,8 +24,10 @@ from lakehouse_assets.pipeline.few_rows import FEW
 from lakehouse_assets.pipeline.fold import clean_rows, order, with_deletions
 from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, extents_of, has_none_of, skipping_extents
 from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.staging import files_to_publish
 from lakehouse_assets.pipeline.stored_extents import stored_extents
 from lakehouse_assets.storage import delta, delta_writes
+from lakehouse_assets.storage.adopted_files import adopt_files, is_adoptable_at
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_writes import write_few
 
@@ -42,18 +44,20 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     rows = _without_deleted(run, newest, plan.newer, deletes) if deletes else newest
     alive = rows.where(~F.col("_gone")).drop("_gone", "_begins") if deletes else rows
     count = sum(decision.counts.rows_published for decision in plan.touched)
+    # Of several batches, staged rows are not yet the newest of their keys.
+    files = files_to_publish(staged) if may_adopt(run) and len(plan.touched) == 1 else []
     if delta.snapshot(path).rows == 0 or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        _append(alive, path, count)
+        _append(alive, path, count, files)
         return
     kinds = bounded_columns(newest, spec)
     stored = stored_extents(staged, plan.touched, kinds)
     extents = extents_of(newest, kinds) if stored is None else stored
-    files = delta.row_counts(path)
-    if spec.key and has_none_of(files, extents, spec):
-        _append(alive, path, count)
+    in_silver = delta.row_counts(path)
+    if spec.key and has_none_of(in_silver, extents, spec):
+        _append(alive, path, count, files)
         return
-    bounds = bounds_of(newest, spec, skipping_extents(files, extents))
+    bounds = bounds_of(newest, spec, skipping_extents(in_silver, extents))
     is_staged = rows is newest and len(plan.touched) == 1
     with _read_twice(rows) if is_staged else nullcontext():
         _merge(run, plan, rows, bounds)
@@ -87,10 +91,29 @@ def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: S
     merge.whenNotMatchedInsert(condition="NOT s._gone" if deletes else "true", values=cells).execute()
 
 
-def _append(rows: DataFrame, path: str, count: int) -> None:
-    """Append these rows, at most so many, with the columns that silver lacks."""
+def may_adopt(run: Run) -> bool:
+    """Whether staged files may become silver's own: silver has what is staged, in one folder. With deletions, a row to publish
+    may be one that deletes.
+    """
+    spec = run.spec
+    plain = spec.layout is None and not spec.computed_columns and not spec.extraction.delete_when
+    return plain and is_adoptable_at(run.path("silver"))
+
+
+def may_append_staged(run: Run) -> bool:
+    """Whether the rows of a batch that is about to be staged may be appended as they are: the last batch's were not merged."""
+    path = run.path("silver")
+    if not may_adopt(run):
+        return False
+    last = delta.read_commit(path, delta.version(path)) if delta.exists(path) else None
+    return last is None or last.operation != "MERGE"
+
+
+def _append(rows: DataFrame, path: str, count: int, files: Sequence[str]) -> None:
+    """Append these rows, so many, with the columns that silver lacks. ``files``: of staged rows, if they are the same ones."""
     tag = rows.sparkSession.conf.get(delta_writes.USER_METADATA, None)
-    if not write_few(rows, path, count, "append", tag):
+    columns = rows.schema.jsonValue()["fields"]
+    if not adopt_files(files, columns, path, count, tag) and not write_few(rows, path, count, "append", tag):
         delta_writes.append(rows, path)
 
 

@@ -5,6 +5,7 @@ Belongs here: how often rows are read, and how few are sorted. Does not: what a 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,7 +31,7 @@ from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
-from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics
+from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics, write_unsorted
 from lakehouse_assets.storage.window_files import select_files
 
 FEW_REPEATED = 10_000  # repeated keys up to which the others are spared the sort
@@ -40,17 +41,33 @@ Store = Callable[[DataFrame], DataFrame]
 Flag = Callable[[DataFrame, Sequence[Check], Broken], DataFrame]
 
 
-def write_once(spark: SparkSession, frame: DataFrame, path: str, few: bool = False) -> DataFrame:
+def write_once(spark: SparkSession, frame: DataFrame, path: str, few: bool = False, apart: bool = False) -> DataFrame:
     """Materialize a frame as Parquet under a scratch path of this run; reading it back takes no job.
 
-    Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself. Without dictionaries:
-    for what is read a few times and deleted, looking each value up costs more than it saves. ``few``: one task reads them, so
-    that no aggregation exchanges rows.
+    Without `_absent`: it takes long to compute, and only the fold needs it, which reads bronze itself. ``few``: one task reads
+    them, so that no aggregation exchanges rows. ``apart``: the rows to publish are in files of their own (`files_to_publish`).
     """
     frame = frame.drop("_absent")
-    frame.write.mode("overwrite").option("parquet.enable.dictionary", "false").parquet(path)
+    if apart:
+        with write_unsorted(spark):
+            # Two files are open in each task: together they take the memory of one with Parquet's default.
+            options = {"parquet.block.size": str(64 << 20), "partitionOverwriteMode": "static"}
+            frame.write.mode("overwrite").partitionBy("_newest").options(**options).parquet(path)
+    else:
+        # For what is read a few times and deleted, looking each value up in a dictionary costs more than it saves.
+        frame.write.mode("overwrite").option("parquet.enable.dictionary", "false").parquet(path)
     stored = spark.read.schema(frame.schema).parquet(path)
     return stored.coalesce(1) if few else stored
+
+
+def files_to_publish(staged: DataFrame) -> list[str]:
+    """Return the local files that have the newest clean rows of a staged batch, and no others; none where its rows, or those of
+    batches beside it, are not staged apart.
+    """
+    files = list(staged.inputFiles())
+    if not all("/_newest=" in file for file in files):
+        return []
+    return [unquote(file).removeprefix("file://") for file in files if "/_newest=true/" in file]
 
 
 def stage_batches(

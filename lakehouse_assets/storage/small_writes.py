@@ -4,7 +4,7 @@ Belongs here: which tables and rows may be written so, and the commit. Does not:
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -35,8 +35,7 @@ def write_few(
     if rows is None or rows > MOST_ROWS or guards.number_of(path) is not None or not delta.exists(path):
         return False
     table = open_to_change(path)
-    fields = json.loads(table.schema().to_json())["fields"]
-    if not _is_plain(table) or not _are_plain(fields) or not _leaves_columns(mode, frame.schema.jsonValue()["fields"], fields):
+    if not takes_columns(table, mode, frame.schema.jsonValue()["fields"]):
         return False
     collected = frame.toArrow()
     if not all(_has_true_bounds(column) for column in collected.columns):
@@ -45,6 +44,13 @@ def write_few(
     options = ObjectStore.from_environment().options(path)
     write_deltalake(table, collected, mode=mode, storage_options=options, commit_properties=properties)
     return True
+
+
+def takes_columns(table: DeltaTable, mode: Literal["append", "overwrite"], columns: Any) -> bool:
+    """Whether a table is plain, and a write of these columns, as `StructType.jsonValue` has them, leaves the table's as they
+    are.
+    """
+    return is_plain(table) and _leaves_columns(mode, columns, json.loads(table.schema().to_json())["fields"])
 
 
 def _has_true_bounds(column: pa.ChunkedArray) -> bool:
@@ -59,18 +65,25 @@ def _has_true_bounds(column: pa.ChunkedArray) -> bool:
     return not (pa.types.is_floating(kind) and any(column.is_nan().to_pylist()))
 
 
-def _is_plain(table: DeltaTable) -> bool:
-    """Whether the table has one folder and no feature that the two writers may read otherwise."""
+def is_plain(table: DeltaTable) -> bool:
+    """Whether the table has one folder, and nothing that the two writers may read otherwise."""
     protocol, metadata = table.protocol(), table.metadata()
     is_known = protocol.min_writer_version <= PLAIN_VERSION
     if protocol.min_writer_version == NAMED_FEATURES:
         is_known = set(protocol.writer_features or ()) <= FEATURES
     constrained = any(name.startswith("delta.constraints.") for name in metadata.configuration)
-    return protocol.min_reader_version == 1 and is_known and not constrained and not metadata.partition_columns
+    return (
+        protocol.min_reader_version == 1
+        and is_known
+        and not constrained
+        and not metadata.partition_columns
+        and _has_plain_columns(table)
+    )
 
 
-def _are_plain(fields: Sequence[Mapping[str, Any]]) -> bool:
+def _has_plain_columns(table: DeltaTable) -> bool:
     """Whether nothing but comments is said of the columns: not a text's most characters, or how a value is made."""
+    fields = json.loads(table.schema().to_json())["fields"]
     return all((field.get("metadata") or {}).keys() <= {"comment"} for field in fields)
 
 
