@@ -15,6 +15,7 @@ from pyspark.sql.window import Window as W
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.table import EffectiveTable
+from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.ledger import Live
 from lakehouse_assets.decisions.merge_plan import MergePlan
 from lakehouse_assets.measures.batches import select_batches
@@ -43,21 +44,18 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     newest = _newest_rows(run, plan, staged)
     rows = _without_deleted(run, newest, plan.newer, deletes) if deletes else newest
     alive = rows.where(~F.col("_gone")).drop("_gone", "_begins") if deletes else rows
-    count = sum(decision.counts.rows_published for decision in plan.touched)
-    # Of several batches, staged rows are not yet the newest of their keys.
-    files = files_to_publish(staged) if may_adopt(run) and len(plan.touched) == 1 else []
     if delta.snapshot(path).rows == 0 or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        _append(alive, path, count, files)
+        _append(run, plan, alive, staged)
         return
     kinds = bounded_columns(newest, spec)
     stored = stored_extents(staged, plan.touched, kinds)
     extents = extents_of(newest, kinds) if stored is None else stored
-    in_silver = delta.row_counts(path)
-    if spec.key and has_none_of(in_silver, extents, spec):
-        _append(alive, path, count, files)
+    files = delta.row_counts(path)
+    if spec.key and has_none_of(files, extents, spec):
+        _append(run, plan, alive, staged)
         return
-    bounds = bounds_of(newest, spec, skipping_extents(in_silver, extents))
+    bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_staged = rows is newest and len(plan.touched) == 1
     with _read_twice(rows) if is_staged else nullcontext():
         _merge(run, plan, rows, bounds)
@@ -91,27 +89,26 @@ def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: S
     merge.whenNotMatchedInsert(condition="NOT s._gone" if deletes else "true", values=cells).execute()
 
 
-def may_adopt(run: Run) -> bool:
-    """Whether staged files may become silver's own: silver has what is staged, in one folder. With deletions, a row to publish
-    may be one that deletes.
-    """
-    spec = run.spec
-    plain = spec.layout is None and not spec.computed_columns and not spec.extraction.delete_when
-    return plain and is_adoptable_at(run.path("silver"))
-
-
 def may_append_staged(run: Run) -> bool:
     """Whether the rows of a batch that is about to be staged may be appended as they are: the last batch's were not merged."""
     path = run.path("silver")
-    if not may_adopt(run):
+    if not _has_staged_rows(run.spec) or not is_adoptable_at(path):
         return False
     last = delta.read_commit(path, delta.version(path)) if delta.exists(path) else None
     return last is None or last.operation != "MERGE"
 
 
-def _append(rows: DataFrame, path: str, count: int, files: Sequence[str]) -> None:
-    """Append these rows, so many, with the columns that silver lacks. ``files``: of staged rows, if they are the same ones."""
-    tag = rows.sparkSession.conf.get(delta_writes.USER_METADATA, None)
+def _has_staged_rows(spec: TableContract) -> bool:
+    """Whether silver has rows as they are staged, in one folder. With deletions, a row to publish may be one that deletes."""
+    return spec.layout is None and not spec.computed_columns and not spec.extraction.delete_when
+
+
+def _append(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, staged: DataFrame) -> None:
+    """Append these rows of staged batches, with the columns that silver lacks."""
+    path, tag = run.path("silver"), run.spark.conf.get(delta_writes.USER_METADATA, None)
+    count = sum(decision.counts.rows_published for decision in plan.touched)
+    # Of several batches, staged rows are not yet the newest of their keys.
+    files = files_to_publish(staged) if len(plan.touched) == 1 and _has_staged_rows(run.spec) else []
     columns = rows.schema.jsonValue()["fields"]
     if not adopt_files(files, columns, path, count, tag) and not write_few(rows, path, count, "append", tag):
         delta_writes.append(rows, path)

@@ -5,7 +5,6 @@ Belongs here: how often rows are read, and how few are sorted. Does not: what a 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +30,7 @@ from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.footers import path_of
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics, write_unsorted
 from lakehouse_assets.storage.window_files import select_files
 
@@ -67,7 +67,7 @@ def files_to_publish(staged: DataFrame) -> list[str]:
     files = list(staged.inputFiles())
     if not all("/_newest=" in file for file in files):
         return []
-    return [unquote(file).removeprefix("file://") for file in files if "/_newest=true/" in file]
+    return [path_of(file) for file in files if "/_newest=true/" in file]
 
 
 def stage_batches(

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from urllib.parse import unquote
 
 from pyarrow import ArrowException, parquet
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.pipeline.merge_bounds import COMPARABLE, Extent
-from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.footers import find_bounds, path_of, read_footer
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -28,40 +27,20 @@ def stored_extents(staged: DataFrame, decisions: Sequence[Decision], kinds: Mapp
     if not {*kinds.values()} <= {*COMPARABLE} or any(each.rows_quarantined or each.rows_discarded for each in counts):
         return None
     with suppress(ArrowException, OSError, ValueError, OverflowError):
-        footers = [_footer(file) for file in staged.inputFiles()]
+        footers = [read_footer(path_of(file)) for file in staged.inputFiles()]
         if sum(footer.num_rows for footer in footers) == sum(each.rows_in for each in counts):
             extents = [_extent(name, kind, footers) for name, kind in kinds.items()]
             return [extent for extent in extents if extent] if all(extents) else None
     return None
 
 
-def _footer(file: str) -> parquet.FileMetaData:
-    filesystem, path = open_filesystem(unquote(file).removeprefix("file://"))
-    return parquet.ParquetFile(path, filesystem=filesystem).metadata
-
-
 def _extent(name: str, kind: str, footers: Sequence[parquet.FileMetaData]) -> Extent | None:
     """Return the extent of a column; None if a part of a file has no statistics of it."""
-    least, greatest, nulls = [], [], 0
-    for footer in footers:
-        # Leaves of nested columns are columns of a file as well.
-        leaves = [index for index in range(footer.num_columns) if footer.schema.column(index).path == name]
-        if len(leaves) != 1:
-            return None
-        for number in range(footer.num_row_groups):
-            column = footer.row_group(number).column(leaves[0])
-            statistics = column.statistics
-            if statistics is None or not statistics.has_null_count:
-                return None
-            nulls += statistics.null_count
-            if statistics.null_count == column.num_values:
-                continue
-            if not statistics.has_min_max:
-                return None
-            least.append(statistics.min)
-            greatest.append(statistics.max)
-    ends = (_text(min(least), kind), _text(max(greatest), kind)) if least else (None, None)
-    return Extent(name, kind, *ends, nulls > 0)
+    bounds = find_bounds(footers, name)
+    if bounds is None or not bounds.are_complete:
+        return None
+    ends = (None, None) if bounds.ends is None else (_text(bounds.ends[0], kind), _text(bounds.ends[1], kind))
+    return Extent(name, kind, *ends, bounds.nulls > 0)
 
 
 def _text(value: Any, kind: str) -> str:

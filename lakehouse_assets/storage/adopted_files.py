@@ -23,6 +23,7 @@ from pyarrow import ArrowException, parquet
 
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.footers import find_bounds, read_footer
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.small_writes import EXACT_DIGITS, is_plain, takes_columns
@@ -60,7 +61,7 @@ def adopt_files(files: Sequence[str], columns: Any, path: str, rows: int, user_m
     kinds = _indexed_columns(table)
     properties, names = guards.commit_properties(path, user_metadata), dict[str, str]()
     try:
-        footers = {file: footer for file in files if (footer := parquet.read_metadata(file)).num_rows}
+        footers = {file: footer for file in files if (footer := read_footer(file)).num_rows}
         if not footers or sum(footer.num_rows for footer in footers.values()) != rows:
             return False
         own_names = {column["name"] for column in columns}
@@ -128,27 +129,22 @@ def statistics_of(footer: parquet.FileMetaData, kinds: Mapping[str, str]) -> str
     """Return a file's statistics as Delta's log has them, from its footer: rows, and of each of these columns (name → Delta's
     type) the number of NULLs and, where a footer tells them right, the least and the greatest value.
     """
-    paths = [footer.schema.column(index).path for index in range(footer.num_columns)]
-    # A dot may also be in the path of a leaf of a nested column.
-    leaves = {path: index for index, path in enumerate(paths) if "." not in path}
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for name, kind in kinds.items():
-        chunks = [footer.row_group(number).column(leaves[name]) for number in range(footer.num_row_groups) if name in leaves]
-        if not chunks or any(chunk.statistics is None or not chunk.statistics.has_null_count for chunk in chunks):
+        # A dot may also be in the path of a leaf of a nested column.
+        bounds = None if "." in name else find_bounds([footer], name)
+        if bounds is None:
             continue
-        nulls[name] = sum(chunk.statistics.null_count for chunk in chunks)
-        with_values = [chunk.statistics for chunk in chunks if chunk.statistics.null_count < chunk.num_values]
-        if with_values and all(each.has_min_max for each in with_values):
-            ends = min(each.min for each in with_values), max(each.max for each in with_values)
-            if (bounds := _bounds(*ends, kind)) is not None:
-                least[name], greatest[name] = bounds
+        nulls[name] = bounds.nulls
+        if bounds.ends and bounds.are_complete and (ends := _as_logged(*bounds.ends, kind)):
+            least[name], greatest[name] = ends
     statistics = {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
     return json.dumps(statistics, ensure_ascii=False)  # deltalake misreads escaped characters beyond U+FFFF
 
 
-def _bounds(least: Any, greatest: Any, kind: str) -> tuple[Any, Any] | None:
+def _as_logged(least: Any, greatest: Any, kind: str) -> tuple[Any, Any] | None:
     """Return these values as Delta's log has them; None where they are no bounds. Parquet leaves NaN out, which Spark has as
     the largest number, so there are none of floating-point columns.
     """

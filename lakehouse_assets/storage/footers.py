@@ -1,0 +1,59 @@
+"""What the footers of Parquet files tell of a column: its extremes, and how many values are NULL.
+
+Belongs here: reading footers. Does not: what the extremes are for (pipeline/stored_extents, adopted_files).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from pyarrow import parquet
+
+from lakehouse_assets.storage.file_systems import open_filesystem
+
+
+@dataclass(frozen=True)
+class ColumnBounds:
+    """``ends``: the least and the greatest value; None for no value but NULL. ``are_complete``: False if a part with values has
+    no extremes.
+    """
+
+    nulls: int
+    ends: tuple[Any, Any] | None
+    are_complete: bool
+
+
+def path_of(file: str) -> str:
+    """Return the path of a file as Spark names it; an address in an object store stays one."""
+    return unquote(file).removeprefix("file://")
+
+
+def read_footer(file: str) -> parquet.FileMetaData:
+    """Return a file's footer. Raises ArrowException or OSError if it cannot be read."""
+    filesystem, path = open_filesystem(file)
+    return parquet.read_metadata(path, filesystem=filesystem)
+
+
+def find_bounds(footers: Sequence[parquet.FileMetaData], name: str) -> ColumnBounds | None:
+    """Return the bounds of a column that is not nested; None if a part of a file does not count its NULLs, or a leaf of a
+    nested column may be meant.
+    """
+    least, greatest, nulls, are_complete = [], [], 0, True
+    for footer in footers:
+        leaves = [index for index in range(footer.num_columns) if footer.schema.column(index).path == name]
+        if len(leaves) != 1:
+            return None
+        for number in range(footer.num_row_groups):
+            column = footer.row_group(number).column(leaves[0])
+            statistics = column.statistics
+            if statistics is None or not statistics.has_null_count:
+                return None
+            nulls += statistics.null_count
+            if statistics.null_count == column.num_values:
+                continue
+            if statistics.has_min_max:
+                least.append(statistics.min)
+                greatest.append(statistics.max)
+            are_complete = are_complete and statistics.has_min_max
+    return ColumnBounds(nulls, (min(least), max(greatest)) if least else None, are_complete)
