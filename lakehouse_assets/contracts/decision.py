@@ -79,7 +79,8 @@ class Counts:
 @dataclass(frozen=True)
 class Decision:
     """``number``: counts a table's decisions. ``inputs``: of gold, its inputs' Delta versions; of silver, the last decisions of
-    the tables that its checks read. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
+    the tables that its checks read. ``input_tables``: of gold, what tells its inputs from other tables at their paths; empty:
+    not known. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
     ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``: the number
     of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an earlier
     one. ``operation``: the id of a person's request (`decisions.operation`). ``order_span``: where its rows lie in the total
@@ -116,6 +117,7 @@ class Decision:
     silver_version: int | None = None
     applied_at: datetime | None = None
     order_span: str | None = None
+    input_tables: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def batch(self) -> Batch:

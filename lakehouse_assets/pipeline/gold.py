@@ -4,7 +4,7 @@ Belongs here: the rows, the versions of the inputs, and how gold is written. Doe
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -22,14 +22,14 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset, ruleset_hash
 from lakehouse_assets.decisions.decide import BatchEvidence, gold_outcomes, make_decision
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
 from lakehouse_assets.pipeline.few_rows import steps_over
 from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Step, Target, locked, recover, results, run_steps
-from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, input_path, selects, shape_of, yielded
+from lakehouse_assets.pipeline.gold_inputs import GoldInputs, input_path, inputs_now, require_inputs
+from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, selects, shape_of, yielded
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -56,7 +56,7 @@ class GoldTarget(Target[GoldRun]):
     ``parts``: the values of its grain that are derived anew; None: the whole table.
     """
 
-    inputs: Mapping[str, int] = field(default_factory=dict)
+    inputs: GoldInputs = field(default_factory=GoldInputs)
     at: datetime = field(kw_only=True)
     number: int = field(kw_only=True)
     parts: Values | None = None
@@ -66,7 +66,7 @@ class GoldTarget(Target[GoldRun]):
     def of_decision(cls, run: GoldRun, decision: Decision, log: Sequence[Decision]) -> "GoldTarget":
         """The batch of an earlier run's decision: the same inputs at the same versions, by the same rules."""
         target = cls(
-            _run_as_judged(run, decision), list(log), True, decision.inputs,
+            _run_as_judged(run, decision), list(log), True, GoldInputs(decision.inputs, decision.input_tables),
             at=decision.decided_at, number=decision.number, parts=decision.recomputed,
         )  # fmt: skip
         target.decisions = [decision]
@@ -85,7 +85,7 @@ class GoldTarget(Target[GoldRun]):
     @cached_property
     def few_rows(self) -> Collection[Step]:
         """All steps, if the inputs have few."""
-        paths = {input_path(self.run.settings, self.run.spec, name): version for name, version in self.inputs.items()}
+        paths = {input_path(self.run.settings, self.run.spec, name): version for name, version in self.inputs.versions.items()}
         return steps_over(paths)
 
     @property
@@ -97,12 +97,18 @@ class GoldTarget(Target[GoldRun]):
         return MeasurePlan(awaited_checks(checks, context), context, rules, self.run.personal, deferred)
 
     def complete_earlier_runs(self) -> None:
-        """Apply decisions that an earlier run left. If the versions of their inputs are gone, gold is decided anew."""
+        """Apply decisions that an earlier run left. Gold is decided anew if the versions of their inputs are gone, or are those
+        of other tables.
+        """
         self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
         last = max(self.log, key=lambda d: d.number, default=None)
         if last is None or last.applied_at is not None:
             return
         target = GoldTarget.of_decision(self.run, last, self.log)
+        there = all(delta.exists(input_path(self.run.settings, self.run.spec, name)) for name in last.inputs)
+        if not there or not inputs_now(self.run.settings, self.run.spec, last.inputs).are_tables_of(self.run.settings, last):
+            self.run.step("inputs_of_an_unapplied_decision_are_gone")
+            return
         try:
             run_steps(target, RECOVERING)
             self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
@@ -123,7 +129,7 @@ class GoldTarget(Target[GoldRun]):
     def _stage(self) -> tuple[DataFrame, Broken]:
         spark, by = self.run.spark, self.run.spec.grain
         others: dict[str, DataFrame] = {}
-        for name, version in self.inputs.items():
+        for name, version in self.inputs.versions.items():
             table = read_version(spark, input_path(self.run.settings, self.run.spec, name), version)
             some = by and self.parts is not None and name in by.inputs
             rows = table.where(selects(by.inputs[name], self.parts)) if by and some and self.parts is not None else table
@@ -145,7 +151,7 @@ class GoldTarget(Target[GoldRun]):
             outcomes = gold_outcomes(self.run.spec, self.context, numbers, self.run.pii, self._rows_outside()) + outcomes
         decision = make_decision(
             outcomes,
-            BatchEvidence(numbers, inputs=self.inputs),
+            BatchEvidence(numbers, inputs=self.inputs.versions),
             None,
             table=self.run.table,
             p_extracted_at=None,
@@ -156,6 +162,7 @@ class GoldTarget(Target[GoldRun]):
             run_id=self.run.run_id,
             decided_at=self.at,
             recomputed=self.parts,
+            input_tables=dict(self.inputs.tables),
         )
         return [decision]
 
@@ -222,8 +229,8 @@ def publish_gold(run: GoldRun) -> GoldPublished:
         run_steps(table, (recover,))
         log = table.log
         last = max(log, key=lambda d: d.number, default=None)
-        inputs = _input_versions(run)
-        same = last is not None and (last.inputs, last.ruleset_hash) == (inputs, ruleset_hash(run.spec, run.query))
+        inputs, rules = require_inputs(run), ruleset_hash(run.spec, run.query)
+        same = last is not None and last.ruleset_hash == rules and inputs.were_read_by(run.settings, last)
         if is_whole and last is not None and last.applied_at and same:
             published = GoldPublished(last, False, {}, _judged(last, log))
         else:
@@ -240,18 +247,3 @@ def _judged(decision: Decision, log: Sequence[Decision]) -> Decision:
     if decision.recomputed != ():
         return decision
     return max((d for d in log if d.applied_at and d.recomputed != ()), key=lambda d: d.number, default=decision)
-
-
-def _input_versions(run: GoldRun) -> dict[str, int]:
-    versions = {}
-    for name in inputs_of(run.spec, run.query):
-        path = input_path(run.settings, run.spec, name)
-        asset = run.spec.reads[name].asset if name in run.spec.reads else name
-        if not delta.exists(path):
-            raise RefusedError(f"{run.table} reads {name}, which has never been published; materialize {asset} first")
-        if name in run.spec.reads:
-            there = {column.lower() for column, _ in delta.schema_types(path)}
-            if missing := [column for column in run.spec.reads[name].columns if column.lower() not in there]:
-                raise RefusedError(f"{run.table} reads {', '.join(missing)} of {name}, which {path} does not have")
-        versions[name] = delta.version(path)
-    return versions

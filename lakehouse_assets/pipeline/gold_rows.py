@@ -6,7 +6,6 @@ Belongs here: changed parts of the grain, and types against the table's. Does no
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,19 +13,16 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import ruleset_hash
 from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct, parse_type, sql_type, type_of_json
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.schema.comparison import Comparison, compare
 from lakehouse_assets.decisions.schema.gate import NAMED, schema_outcome
 from lakehouse_assets.measures.typed import inside_calendar
-from lakehouse_assets.object_store import is_url
+from lakehouse_assets.pipeline.gold_inputs import GoldInputs, input_path
 from lakehouse_assets.pipeline.run import GoldRun
-from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.version_marks import was_rebuilt_since
 
 CHECK = "schema_matches_contract"
 Values = tuple[str | None, ...]
@@ -34,35 +30,25 @@ Values = tuple[str | None, ...]
 MOST = 1000
 
 
-def input_path(settings: Settings, spec: GoldSpec, name: str) -> str:
-    """Return where an input lies, by its name in SQL."""
-    if name in spec.reads:
-        path = spec.reads[name].path
-        return path if is_url(path) or Path(path).is_absolute() else settings.path(path)
-    layer, _, table = name.partition("_")
-    return settings.path(layer, table)
-
-
-def changed_parts(run: GoldRun, log: Sequence[Decision], inputs: Mapping[str, int]) -> Values | None:
+def changed_parts(run: GoldRun, log: Sequence[Decision], inputs: GoldInputs) -> Values | None:
     """Values of the grain, as text, of every row of the inputs that was added, changed or removed since gold was last rewritten
-    by the same rules; None: derive the whole table. ``inputs``: their Delta versions. Collects at most `MOST` values.
+    by the same rules; None: derive the whole table. ``inputs``: as they are now. Collects at most `MOST` values.
     """
     rules, grain = ruleset_hash(run.spec, run.query), run.spec.grain
     published = [d for d in log if d.accepted and d.applied_at and d.ruleset_hash == rules]
     if grain is None or not published or not delta.exists(run.published_path):
         return None
     base = max(published, key=lambda d: d.number)
-    before = base.inputs
-    tables = [name.removeprefix("silver_") for name in inputs if name.startswith("silver_")]
-    if before.keys() != inputs.keys() or any(was_rebuilt_since(run.settings, table, base.decided_at) for table in tables):
+    before, now = base.inputs, inputs.versions
+    if before.keys() != now.keys() or not inputs.are_tables_of(run.settings, base):
         return None
-    changed = [name for name in inputs if before[name] != inputs[name]]
-    if any(name not in grain.inputs or before[name] > inputs[name] for name in changed):
+    changed = [name for name in now if before[name] != now[name]]
+    if any(name not in grain.inputs or before[name] > now[name] for name in changed):
         return None
     values: set[str | None] = set()
     for name in changed:
         feed = run.spark.read.format("delta").option("readChangeFeed", "true")
-        feed = feed.option("startingVersion", before[name] + 1).option("endingVersion", inputs[name])
+        feed = feed.option("startingVersion", before[name] + 1).option("endingVersion", now[name])
         try:
             # Old images of updated rows are among them: a row may have moved from one part to another.
             rows = feed.load(input_path(run.settings, run.spec, name))

@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.decision import Counts, Decision, Reason
 _REASON = ("check", "severity", "status", "effect", "rows")
 # Fields with an encoding of their own; and what a commit does not store: evidence, profiles, marks of later commits.
 _ENCODED = {"table", "p_extracted_at", "counts", "reasons", "ruleset", "decided_at", "waived", "inputs", "evolved"}
-_NOT_STORED = {"recomputed", "checks", "drift", "profiles", "silver_version", "applied_at"}
+_NOT_STORED = {"recomputed", "input_tables", "checks", "drift", "profiles", "silver_version", "applied_at"}
 _PLAIN = tuple(name for name in Decision.__dataclass_fields__ if name not in _ENCODED | _NOT_STORED)
 WITHOUT_MESSAGE = "the message was lost with ops/decisions"
 

@@ -89,7 +89,8 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 def _inputs_of(decision: Decision) -> dict[str, Any]:
     """What a decision was made from. A column of its own could not be read from the logs of earlier versions."""
     inputs = {"versions": decision.inputs, "recomputed": decision.recomputed}
-    return inputs | ({"order_span": decision.order_span} if decision.order_span else {})
+    more = {"order_span": decision.order_span, "tables": decision.input_tables}
+    return inputs | {name: value for name, value in more.items() if value}
 
 
 def decisions_from_rows(rows: Iterable[Mapping[str, Any]]) -> list[Decision]:
@@ -149,6 +150,7 @@ def _decision(row: Mapping[str, Any], mark: Mapping[str, Any], deferred: Mapping
         "inputs": inputs["versions"],
         "recomputed": None if inputs["recomputed"] is None else tuple(inputs["recomputed"]),
         "order_span": inputs.get("order_span"),
+        "input_tables": inputs.get("tables", {}),
         "evolved": _parsed(row["evolved"]),
         "silver_version": mark.get("silver_version"),
         "applied_at": mark.get("applied_at"),

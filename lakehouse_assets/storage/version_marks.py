@@ -54,6 +54,12 @@ def was_rebuilt_since(settings: Settings, table: str, moment: datetime) -> bool:
     return any(row["event"] == REBUILT and row["applied_at"] >= moment for row in rows)
 
 
+def count_rebuilds(settings: Settings, table: str) -> int:
+    """Return how many rebuilds of silver are on record."""
+    rows = view_decisions(settings, table, lambda fold: fold.marks)
+    return sum(row["event"] == REBUILT for row in rows)
+
+
 def abandoned_decisions(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return ids of lost decisions that a person has given up. ``rows``: of the log, all of one table."""
     return {row["decision_id"] for row in rows if row["event"] == ABANDONED}

@@ -27,6 +27,7 @@ from lakehouse_assets.measures.frames import micros
 from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.pipeline.gate import Target, complete, deferred_outcomes, measure, run_steps, stage
+from lakehouse_assets.pipeline.gold_inputs import GoldInputs
 from lakehouse_assets.pipeline.run import GoldRun, Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -211,8 +212,8 @@ def _gold_differences(
     specs = list(declared.others.values())
     pii, is_personal = personal_columns(query, specs), reads_personal(query, specs)
     values = {"settings": run.settings, "session": run.session, "run_id": run.run_id, "pii": pii, "reads_personal": is_personal}
-    inputs = dict.fromkeys(inputs_of(gold, query), 1)
-    frames = {table: frame for table, frame in silver.items() if f"silver_{table}" in inputs}
+    inputs = GoldInputs(dict.fromkeys(inputs_of(gold, query), 1))
+    frames = {table: frame for table, frame in silver.items() if f"silver_{table}" in inputs.versions}
     target = GivenGold(GoldRun(spec=gold, query=query, **values), inputs=inputs, at=run.clock(), number=1, frames=frames)
     try:
         _judge(target)

@@ -3,6 +3,7 @@
 Belongs here: that every part uses the same keys. Does not: the keys themselves (orchestration/test_user_project).
 """
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def test_gold_reads_a_table_of_another_asset_and_follows_it(spark, tmp_path: Pat
     assert len(rows_of(world.settings.path("gold", "placed"))) == 2
     decisions = logs.decisions(world.settings, "gold_placed")
     assert [decision.inputs["places"] for decision in decisions] == [1, 2]
+    # Its owner makes another table at the same path, of as many versions.
+    shutil.rmtree(path)
+    for city in ("Bonn", "Riga", "Lima"):
+        write_deltalake(path, pa.table({"sensor": ["a"], "place": [city], "more": [1]}), mode="overwrite")
+    assert world.run().gold == ["gold_placed"]
+    assert rows_of(world.settings.path("gold", "placed"), ["place"]) == [{"place": "Lima"}]
+    assert world.run().gold == []
 
 
 @pytest.mark.exhaustive(seconds=20)

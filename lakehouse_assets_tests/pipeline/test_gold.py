@@ -3,6 +3,7 @@
 Belongs here: deriving and publishing gold. Does not: reading its SQL (test_bad_gold), or when it runs (automation).
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -15,9 +16,10 @@ from lakehouse_assets.pipeline import gold as gold_module
 from lakehouse_assets.pipeline.gold import GoldPublished, publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.silver_write import SILVER_PROPERTIES
-from lakehouse_assets.storage import delta
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import find_lagging_tables
 from lakehouse_assets.storage.layout import create
+from lakehouse_assets.storage.version_marks import log_rebuilt
 from lakehouse_assets_tests.chaos.play import points_of
 from lakehouse_assets_tests.support import Killed, copy_lake, lake_settings, readings, rows_of
 
@@ -67,16 +69,21 @@ class Gold:
         self.spark.sql(sql.format(silver=f"delta.`{self.settings.path('silver', 'readings')}`"))
 
 
-@pytest.fixture(scope="module")
-def template(spark, tmp_path_factory):
-    """Silver of three days with two rows each, and gold of it, derived whole. Silver is made and changed by hand, without any
-    decision: gold's comparison of its inputs with the logs (test_evidence) would refuse it.
-    """
-    settings = lake_settings(tmp_path_factory.mktemp("gold") / "lake")
-    rows = [(f"{name}{day}", float(day if name == "a" else 10), day) for day in (1, 2, 3) for name in "ab"]
+def create_silver(spark, settings, tens: float = 10) -> None:
+    """Three days with two rows each. ``tens``: the value of each day's second row."""
+    rows = [(f"{name}{day}", float(day if name == "a" else tens), day) for day in (1, 2, 3) for name in "ab"]
     frame = spark.createDataFrame(rows, "sensor string, value double, day int")
     updated = "make_timestamp(2024, 1, day, 0, 0, 0) as updated"
     create(frame.selectExpr("sensor", "value", updated), settings.path("silver", "readings"), SILVER_PROPERTIES)
+
+
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """Silver of three days, and gold of it, derived whole. Silver is made and changed by hand, without any decision: gold's
+    comparison of its inputs with the logs (test_evidence) would refuse it.
+    """
+    settings = lake_settings(tmp_path_factory.mktemp("gold") / "lake")
+    create_silver(spark, settings)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gold_module, "refuse_damaged_inputs", lambda *_: None)
         first = Gold(spark, settings).publish()
@@ -234,6 +241,44 @@ def test_the_next_run_completes_a_crashed_one(gold, at):
     # A decision that was logged is completed first; without one, both days are still to do.
     assert gold.publish().recomputed == (("2024-01-02",) if at in LOGGED else ("2024-01-01", "2024-01-02"))
     assert gold.rows() == gold.derive_whole()
+
+
+@pytest.mark.parametrize("at", [None, pytest.param("log_done", marks=pytest.mark.exhaustive(seconds=8))])
+def test_another_table_at_the_same_version_is_other_rows(gold, at):
+    """A lost silver that was made anew. If a run was killed, its decision is on rows that nobody has any more."""
+
+    def stop(step: str) -> None:
+        if step == at:
+            raise Killed
+
+    if at:
+        gold.change("update {silver} set value = 9 where sensor = 'a1'")
+        with pytest.raises(Killed):
+            gold.publish(step=stop)
+    path = gold.settings.path("silver", "readings")
+    version = delta.version(path)
+    delta.remove_folder(path)
+    create_silver(gold.spark, gold.settings, tens=20)
+    while delta.version(path) < version:
+        gold.change("update {silver} set value = 8 where sensor = 'a2'")
+    decision = gold.publish()
+    assert (decision.inputs, decision.recomputed) == ({"silver_readings": version}, None)
+    assert gold.rows() == gold.derive_whole()
+    assert [d.number for d in logs.decisions(gold.settings, "gold_days") if d.applied_at is None] == ([2] if at else [])
+    assert gold.publish().decision_id == decision.decision_id
+
+
+def test_a_decision_of_an_earlier_release_does_not_say_which_tables_it_read(gold):
+    """Its versions count, unless silver was rebuilt since."""
+    (first,) = logs.decisions(gold.settings, "gold_days", evidence=True)
+    delta.remove_folder(gold.settings.path("ops", "decisions"))
+    logs.log_decisions(gold.settings, [replace(first, input_tables={})])
+    logs.mark_applied(gold.settings, [first], first.silver_version, first.applied_at)
+    assert gold.publish().number == 1
+    log_rebuilt(gold.settings, "readings", "a-rebuild", datetime(2024, 7, 1, 0, gold.number, tzinfo=UTC))
+    again = gold.publish()
+    assert (again.number, again.recomputed) == (2, None)
+    assert gold.publish().number == 2
 
 
 def test_gold_checks_its_key_and_other_tables(gold):

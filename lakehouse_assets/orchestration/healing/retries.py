@@ -30,7 +30,7 @@ from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.pipeline.evidence import gold_lies_whole
-from lakehouse_assets.pipeline.gold_rows import input_path
+from lakehouse_assets.pipeline.gold_inputs import input_path, inputs_now
 from lakehouse_assets.reports.healing_status import status_rows
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
@@ -199,7 +199,8 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
         key, inputs = asset_key(gold, f"gold_{gold.name}"), inputs_of(gold, query)
         if busy & {key, *(input_key(gold, name) for name in inputs)} or gold_is_current(settings, instance, gold, query):
             continue
-        versions = " ".join(f"{name} {delta.version(input_path(settings, gold, name))}" for name in inputs)
+        now = inputs_now(settings, gold, inputs)
+        versions = " ".join(f"{name} {version} {now.tables[name]}" for name, version in now.versions.items())
         run_key = f"gold_{gold.name} {ruleset_hash(gold, query)} {versions}"
         requests.append(dg.RunRequest(run_key=run_key, asset_selection=[key]))
     return requests
@@ -208,12 +209,12 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
 def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
     """Whether gold was judged on today's input versions by today's rules and recorded, or an input does not exist yet."""
     name = f"gold_{gold.name}"
-    paths = {i: input_path(settings, gold, i) for i in inputs_of(gold, query)}
-    if not all(delta.exists(path) for path in paths.values()):
+    inputs = inputs_of(gold, query)
+    if not all(delta.exists(input_path(settings, gold, each)) for each in inputs):
         return True
     last = max(logs.decisions(settings, name), key=lambda d: d.number, default=None)
     if last is None or last.applied_at is None or instance.get_latest_materialization_event(asset_key(gold, name)) is None:
         return False
     if last.ruleset_hash != ruleset_hash(gold, query) or not gold_lies_whole(settings, name):
         return False
-    return last.inputs == {i: delta.version(path) for i, path in paths.items()}
+    return inputs_now(settings, gold, inputs).were_read_by(settings, last)
