@@ -124,6 +124,19 @@ def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
     assert_rebuilds(spark, settings, spec, replayed=[2, 4])
 
 
+def test_a_window_that_widened_a_column_may_be_delivered_again(spark, settings):
+    """Its second extraction widens nothing any more: the values of the other windows stay."""
+    spec, large = typed(type_changes="widen"), 5_000_000_000
+    land_typed(settings, 1, value=pa.array([1], pa.int64()))
+    heal(spark, settings, [1], spec)
+    land_typed(settings, 2, value=pa.array([large], pa.int64()))
+    heal(spark, settings, [2], spec)
+    land_typed(settings, 1, value=pa.array([7], pa.int64()))
+    heal(spark, settings, [1], spec)
+    assert (values(settings, "value"), types_of(settings)["value"]) == ([7, large], "bigint")
+    assert_rebuilds(spark, settings, spec)
+
+
 @pytest.mark.exhaustive(seconds=30)
 def test_a_type_that_changes_for_a_week_and_back_heals(spark, settings):
     """By quarantine the week is held, and released when it may be cast; then each value that cannot be read holds its row."""

@@ -71,6 +71,10 @@ def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, S
     ))  # fmt: skip
     widened = {d.column for d in comparison.differences if d.outcome == "widened"}
     own = {safe_name(spec.source_column(name)) for name in spec.evolved_columns}
+    # Each batch that has a wider type records it: the first one that did may be judged again, and no longer say so.
+    declared = {n: kind for n, kind in _promised_types(spec.declared).items() if n in arrived and promised.get(n) != kind}
+    beyond = compare(declared, {n: arrived[n] for n in declared}, spec.schema_policy).differences
+    own |= {d.column for d in beyond if d.outcome == "widened"}
     recorded = {*added, *(name for name in arrived if name in own or name in widened)}
     # What cannot be added stays as it was promised, also where a person lets the batch in.
     result = {**comparison.result, **{name: promised[name] for name in refused if name in promised}}

@@ -111,7 +111,15 @@ def _missing(
         for name, source in missing.items()
     ]
     names = first_of([*missing, *(d.path for d in nested)], NAMED)
-    text = f"this batch lacks {names} (schema.missing_columns: {mode}){_uses(lacking + nested)}"
+    # Other files of it may have them all.
+    in_all_files = nested or any(source.lower() not in arrived_names for source in missing.values())
+    part = "this batch" if in_all_files else "a part of this batch"
+    sources = {source.lower() for source in wanted.values()}
+    # One of them may be a missing one under another name. (Without a header, names may be personal values.)
+    others = [source_name(name) for name in record.columns if name.lower() not in sources]
+    others = others if missing and not spec.pii_columns else []
+    has = f"; undeclared columns: {first_of(others, NAMED)}" if others else ""
+    text = f"{part} lacks {names} (schema.missing_columns: {mode}){has}{_uses(lacking + nested)}"
     return [schema_outcome(CHECKS["missing"], lacking + nested, text)]
 
 

@@ -19,6 +19,7 @@ from lakehouse_assets_tests.support import readings, window
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 BASE = {"sensor": "string", "hour": "int", "value": "int", "updated": "timestamp"}
+EVOLVE = {"new_columns": "evolve", "type_changes": "widen"}
 EVOLVES = readings(columns=BASE, schema={"new_columns": "evolve", "type_changes": "widen"})
 
 
@@ -55,6 +56,29 @@ def test_a_plan_has_the_next_contract_and_the_columns_to_record():
     # A batch that brings it again changes nothing, and keeps that it had it.
     again = plan(result.after, batch(2, {"value": "int", "my_x20_note": "date"}))
     assert (again.changes, again.evolved) == (False, {"my_x20_note": "date"})
+
+
+@pytest.mark.parametrize(
+    ("wider", "arrives"),
+    [({"value": "bigint"}, {"value": "bigint"}), ({"value": "struct<a: int, b: int>"}, {"value": "struct<a: int, b: int>"})],
+    ids=["type", "field"],
+)
+def test_a_wider_type_stays_while_any_batch_that_has_it_is_accepted(wider, arrives):
+    """The batch that brought it first may be delivered or judged again, and then says nothing of it."""
+    declared = {**BASE, "value": "int" if wider["value"] == "bigint" else "struct<a: int>"}
+    spec = readings(columns=declared, checks=[], schema=EVOLVE)
+    first = plan(spec, batch(1, arrives))
+    assert (first.changes, first.evolved) == (True, wider)
+    second = plan(effective_table(spec, [decided(1, first.evolved)]), batch(2, arrives))
+    assert (second.changes, second.evolved) == (False, wider)
+    # A batch of the declared type needs none of it.
+    assert plan(second.after, batch(3, {name: column.type for name, column in spec.columns.items()})).evolved == {}
+    # Nor does one of a type that is narrower, or refused.
+    for arrived in ("smallint", "string"):
+        assert plan(second.after, batch(3, {"value": arrived})).evolved == {}
+    again = decided(3, {}, p_extracted_at=window(1).start)
+    now = effective_table(spec, [decided(1, first.evolved), decided(2, second.evolved), again])
+    assert types(now)["value"] == wider["value"]
 
 
 @pytest.mark.parametrize("policy", [{}, {"new_columns": "ignore"}, {"new_columns": "quarantine", "type_changes": "reject"}])
@@ -143,6 +167,16 @@ def test_a_column_that_lacks(mode, effect, rejects):
     result = outcomes(spec, batch(1, lacking=["value"]), ever=["value"], readers=readers)["source_columns"]
     assert (result.effect, result.observed["rejected"]) == (effect, rejects)
     assert "read by check in_range_value, gold_means.mean" in result.message
+    assert result.message.startswith("this batch lacks value")
+    renamed = outcomes(spec, batch(1, lacking=["value"], names=["new_x20_value"]), ever=["value"])["source_columns"]
+    assert "undeclared columns: new value" in renamed.message
+    personal = readings(columns={**BASE, "sensor": {"type": "string", "pii": True}}, schema={"missing_columns": mode})
+    masked = outcomes(personal, batch(1, lacking=["value"], names=["ann@example.com"]), ever=["value"])["source_columns"]
+    assert "ann" not in masked.message, "without a header, names are values"
+    # Of several files only some lack it.
+    in_part = replace(batch(1), lacking=("value",))
+    result = outcomes(spec, in_part, ever=["value"])["source_columns"]
+    assert (result.effect, result.message[:33]) == (effect, "a part of this batch lacks value ")
     # What batches have added may lack: nobody has declared it.
     added = effective_table(readings(columns=BASE, schema={"missing_columns": mode}), [decided(1, {"note": "date"})])
     assert outcomes(added, batch(2), ever=["note"])["source_columns"].effect == "report"
