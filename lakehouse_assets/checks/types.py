@@ -25,7 +25,7 @@ def data_type(text: str) -> str:
         return f"decimal({int(match[1])},{int(match[2])})"
     if name in ATOMIC:
         return name
-    raise ValueError(f"unknown type {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s)")
+    raise ValueError(f"unknown type {text!r}; use one of {', '.join(sorted(ATOMIC))} or decimal(p,s) of at most 38 digits")
 
 
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})

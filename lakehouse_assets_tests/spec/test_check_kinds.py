@@ -33,6 +33,13 @@ ROWS = [
     ({"check": "in_range", "min": 0, "max": 10}, "double", [0.0, 10.0, None], [-0.1, 10.1, NAN, float("inf"), float("-inf")]),
     ({"check": "in_range", "min": 0}, "double", [0.0, float("inf")], [-1.0, NAN]),
     ({"check": "in_range", "max": 5}, "int", [5, -9, None], [6]),
+    # Beside a double, 0.7 as a float is less, and 0.1 is more.
+    ({"check": "in_range", "min": 0.7, "max": 0.9}, "float", [0.7, 0.9, None], [0.69, 0.91, NAN]),
+    ({"check": "in_range", "min": -0.1, "max": 0.1}, "float", [-0.1, 0.1], [-0.11, 0.11]),
+    ({"check": "in_range", "min": 0.7, "max": 0.9}, "decimal(3,2)", [Decimal("0.70"), Decimal("0.90")], [Decimal("0.69")]),
+    ({"check": "in_range", "min": 1e-50, "max": 1e39}, "float", [1.0], [0.0, float("inf"), NAN]),
+    ({"check": "in_set", "values": [0.1, 2.5]}, "float", [0.1, 2.5, None], [0.2]),
+    ({"check": "in_set", "values": [0.1, 2.5]}, "double", [0.1, 2.5, None], [0.2]),
     ({"check": "in_range", "min": "2024-01-02T00:00:00Z"}, "timestamp", [START + timedelta(days=1), None], [START]),
     ({"check": "in_set", "values": ["a", "it's"]}, "string", ["a", "it's", None], ["A", "", "a "]),
     ({"check": "in_set", "values": [1, 2]}, "int", [1, None], [3]),
@@ -191,6 +198,9 @@ def test_batches(parameters, values, status):
         ({}, 24.0, None, "failed"),
         ({}, 10.0**12 + 1, 10.0**12, "failed"),  # a count is exact
         ({"tolerance": 0.1}, 22.0, 24.0, "passed"),
+        ({"tolerance": 0.29}, 129.0, 100.0, "passed"),
+        ({"tolerance": 0.29}, 129.5, 100.0, "failed"),
+        ({"tolerance": 0.29}, 1.0, 0.0, "failed"),
         ({"tolerance": 0.1}, 21.0, 24.0, "failed"),
         ({"measure": "sum(v)"}, 0.1 + 0.2, 0.3, "passed"),
         ({"measure": "sum(v)"}, 1000.001, 1000.0, "failed"),
@@ -200,6 +210,7 @@ def test_batches(parameters, values, status):
         ({"measure": "sum(v)"}, NAN, 1.0, "failed"),
         ({"measure": "sum(v)"}, float("inf"), 1.0, "failed"),
         ({"measure": "sum(v)"}, NAN, NAN, "failed"),  # a database can say so
+        ({"measure": "sum(v)"}, float("inf"), float("inf"), "failed"),
         ({"measure": "max(v)"}, None, None, "passed"),
         ({"measure": "max(v)"}, None, 0.0, "failed"),
         ({"measure": "max(v)"}, -5.0, -5.0, "passed"),
@@ -230,6 +241,8 @@ CENTS = [Decimal(n) / 100 for n in range(105, 130, 5)]
 BATCHES = [
     ({"check": "null_share", "max": 0.5}, "int", [[1, None], [1], []], [[None], [1, None, None]]),
     ({"check": "null_share", "max": 0}, "string", [["", "a"]], [["a", None]]),
+    # 0.29 times 100 is less than 29.
+    ({"check": "null_share", "max": 0.29}, "int", [[1] * 71 + [None] * 29], [[1] * 70 + [None] * 30]),
     (
         {"check": "statistic", "of": "mean", "min": 1, "max": 2},
         "double",
@@ -252,6 +265,12 @@ BATCHES = [
     ({"check": "statistic", "of": "quantile", "quantile": 0.9, "max": 9}, "int", [[*range(1, 11)]], [[*range(2, 12)]]),
     ({"check": "distinct_count", "columns": ["v"], "min": 2, "max": 2}, "string", [["a", "b", "b", None]], [["a"], [], [None]]),
     ({"check": "no_gaps", "step": 1}, "int", [[1, 3, 2, 2], [5], [], [None]], [[1, 3]]),
+    (
+        {"check": "no_gaps", "step": 1},
+        "double",
+        [[1.0, 2.0], [float("inf")], [NAN]],
+        [[1.0, float("inf")], [1.0, NAN], [float("-inf"), 1.0], [float("inf"), NAN]],
+    ),
     ({"check": "no_gaps", "step": 0.5}, "double", [[0.5, 1.0]], [[0.5, 1.5]]),
     # Tenths are not exact: 0.4 - 0.3 is more than 0.1.
     ({"check": "no_gaps", "step": 0.1}, "double", [[n / 10 for n in range(11)], [-0.3, -0.2]], [[0.1, 0.2, 0.301]]),

@@ -77,8 +77,10 @@ class ControlTotal(BatchCheck):
             own, source = own or 0.0, source or 0.0
         if own is None or source is None:
             return own is source
-        allowed = max(self.tolerance, 0.0 if self._counts else ROUNDING) * abs(source)
-        return math.isfinite(own) and abs(own - source) <= allowed
+        if not math.isfinite(own) or not source:
+            return own == source and math.isfinite(own)
+        # Divided: a tolerance of 0.29 times 100 is less than 29.
+        return abs(own - source) / abs(source) <= max(self.tolerance, 0.0 if self._counts else ROUNDING)
 
 
 def _finite(value: float | None) -> float | None:

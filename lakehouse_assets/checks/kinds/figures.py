@@ -43,7 +43,7 @@ class NullShare(BatchCheck):
         rows, nulls = int(values.get("rows") or 0), int(values.get("nulls") or 0)
         observed = {"nulls": nulls, "rows": rows, "share": nulls / rows if rows else 0.0, "max": self.max}
         text = f"{nulls} of {rows} values of {self.column}{self.where_text} are NULL, promised at most {self.max:.4%}"
-        return Judgement.of(observed, text if nulls > self.max * rows else "")
+        return Judgement.of(observed, text if rows and nulls / rows > self.max else "")
 
 
 class Statistic(BoundedCheck, BatchCheck):

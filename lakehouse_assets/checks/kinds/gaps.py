@@ -64,10 +64,9 @@ class NoGaps(BatchCheck):
         steps = f"SELECT p_extracted_at, _v, _v - lag(_v) OVER (PARTITION BY {groups} ORDER BY _v) AS _step FROM ({inner})"
         # Fractions such as 0.1 are not exact, and 0.4 - 0.3 is more than that.
         most = f"{self._size * (1 + ROUNDING)!r}D + {EXACT!r}D * abs(_v)"
-        return (
-            f"SELECT p_extracted_at, count_if(_step > {most}) AS gaps, max(_step) AS widest FROM ({steps})"
-            " GROUP BY p_extracted_at"
-        )
+        # No comparison of infinities finds that one is farther than the other, nor that NaN is.
+        gap = f"_step > {most} OR (_step IS NOT NULL AND NOT abs(_v) < DOUBLE('Infinity'))"
+        return f"SELECT p_extracted_at, count_if({gap}) AS gaps, max(_step) AS widest FROM ({steps}) GROUP BY p_extracted_at"
 
     def type_problem(self, types: Mapping[str, str]) -> str:
         return cast_problem(self.column, types, "timestamp" if isinstance(self.step, str) else "number")

@@ -133,7 +133,9 @@ class Reconcile(BatchCheck):
         share = f"greatest({literal(float(self.tolerance))}, if({fractions}, {literal(ROUNDING)}, DOUBLE(0)))"
         # To Spark NaN equals NaN, and is above every number: what is no finite number agrees with nothing.
         finite = " AND ".join(f"abs({side}) < DOUBLE('Infinity')" for side in ("a.own", "b.other"))
-        equal = f"{finite} AND abs(a.own - b.other) <= {share} * abs(b.other)"
+        # Divided: a tolerance of 0.29 times 100 is less than 29.
+        off = "CAST(abs(a.own - b.other) AS DOUBLE) / CAST(abs(b.other) AS DOUBLE)"
+        equal = f"{finite} AND CASE WHEN b.other = 0 THEN a.own = 0 ELSE {off} <= {share} END"
         equal = f"coalesce({equal}, a.own IS NULL AND b.other IS NULL)"
         equal = f"(a._here IS NOT NULL AND b._window IS NOT NULL AND {equal})"
         # Spark limits the length of a field's name.

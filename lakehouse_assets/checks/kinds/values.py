@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.families import ColumnCheck
-from lakehouse_assets.checks.sql.text import identifier, literal, not_in
+from lakehouse_assets.checks.sql.text import float_literal, identifier, literal, not_in
 from lakehouse_assets.checks.types import comparison_problem, text_problem
 
 Bound = int | float | datetime | date
@@ -64,8 +64,8 @@ class InRange(ColumnCheck):
 
     def condition(self, context: CheckContext) -> str:
         column = identifier(self.column)
-        outside = [] if self.min is None else [f"{column} < {_literal(self.min)}"]
-        outside += [] if self.max is None else [f"{column} > {_literal(self.max)}"]
+        outside = [] if self.min is None else [f"{column} < {_literal(self.min, self.column)}"]
+        outside += [] if self.max is None else [f"{column} > {_literal(self.max, self.column)}"]
         # Spark orders NaN above every number.
         outside += [f"isnan({column})"] if self._type == "number" else []
         return f"({' OR '.join(outside)})"
@@ -191,5 +191,7 @@ def _comparable(bound: Bound) -> Any:
     return bound.replace(tzinfo=UTC) if isinstance(bound, datetime) and bound.tzinfo is None else bound
 
 
-def _literal(bound: Bound) -> str:
+def _literal(bound: Bound, column: str) -> str:
+    if isinstance(bound, float):
+        return float_literal(bound, column)
     return literal(_comparable(bound).astimezone(UTC) if isinstance(bound, datetime) else bound)

@@ -5,6 +5,7 @@ kind.
 """
 
 import re
+import struct
 from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -80,7 +81,22 @@ def not_in(column: str, values: Iterable[Any]) -> str:
     >>> not_in("a", [1, 2])
     '`a` NOT IN (1, 2)'
     """
-    return f"{identifier(column)} NOT IN ({', '.join(literal(value) for value in values)})"
+    literals = [float_literal(value, column) if isinstance(value, float) else literal(value) for value in values]
+    return f"{identifier(column)} NOT IN ({', '.join(literals)})"
+
+
+def float_literal(value: float, column: str) -> str:
+    """Return SQL of a number as a column of doubles or floats has it: 0.7 as a float is less than 0.7 as a double, and Spark
+    would compare them as doubles. It decides by the column's type when it plans. A number that no float is near stays a double.
+    """
+    as_double = literal(value)
+    try:
+        is_near = bool(struct.unpack("f", struct.pack("f", value))[0]) or not value
+    except OverflowError:
+        is_near = False
+    if not is_near:
+        return as_double
+    return f"if(typeof({identifier(column)}) = 'float', CAST(CAST({as_double} AS FLOAT) AS DOUBLE), {as_double})"
 
 
 def parse_expression(text: str, what: str, *, allow_windows: bool = False, parameters: Collection[str] = ()) -> exp.Expr:
