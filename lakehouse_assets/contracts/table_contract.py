@@ -54,7 +54,7 @@ class SupersedeSpec(StrictModel):
     A batch is quarantined by the check `supersede` when a key column, or every declared column, is missing; when none of its
     rows is clean; when it has no rows, where rows are published; and when more is lost than `max_loss` allows. A first
     delivery is quarantined when it has rows and none is clean, or none of the declared columns. A quarantined row is not
-    absent: the published row of its key stays. `supersede: any` accepts every loss.
+    absent: the published row of its key stays. `supersede: any` accepts every loss, but not that it cannot be counted.
     """
 
     max_loss: float = Field(default=0.5, ge=0, le=1)
@@ -218,6 +218,8 @@ class TableContract(StrictModel, DriftRules):
             "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
             "missing": self.schema_policy.missing_columns,
         }  # fmt: skip
+        if self.source.timezone != "UTC" and any("timestamp" in column.type for column in own.values()):
+            parts["zones"] = 2  # earlier releases took the end of a day for a zone
         if self.surrogate_key:
             parts["surrogate_key"] = self.surrogate_key.model_dump(mode="json")
         if self.layout:

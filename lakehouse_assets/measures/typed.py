@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.table_contract import TableContract
 TEXT = ("string", "binary")
 # The forms that a cast accepts, except a time of day alone.
 WITH_A_DATE = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSS][.SSSSS][.SSSS][.SSS][.SS][.S][' '][XXX][XX][X]]"
-ZONED = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+ZONE_LETTERS = "VzOXxZ"  # in a format of Spark
 # The years of Python's `datetime`, and so of pyarrow and deltalake: they cannot read a file with a value of another year. Spark
 # has the years -290308 to 294247.
 FIRST_AND_LAST = {
@@ -97,7 +97,41 @@ def _spark_cast(spec: TableContract, column: Column, text: str) -> str:
     if spec.source.timezone == "UTC":
         return moment
     local = f"to_utc_timestamp({moment}, {literal(spec.source.timezone)})"
-    return f"CASE WHEN trim({text}) RLIKE {literal(ZONED)} THEN {moment} ELSE {local} END"
+    zoned = has_zone(text, column.format)
+    return f"CASE WHEN {zoned} THEN {moment} ELSE {local} END"
+
+
+def has_zone(text: str, form: str | None) -> str:
+    """Return SQL that is true if a text, of this format if there is one, names the zone of its time.
+
+    >>> has_zone("v", "yyyy-MM-dd'Z'"), has_zone("v", "dd.MM.yyyy HH:mm XXX")
+    ('FALSE', 'TRUE')
+    """
+    if form is None:
+        # After the hour of what a cast accepts, letters and signs are of a zone. Before it, they are of the date.
+        return f"{text} RLIKE ':.*[A-Za-z+-]'"
+    without, names_zone = _without_optional_zone(form)
+    if names_zone:
+        return "TRUE"
+    # A text with an optional zone is none of the format without it.
+    return "FALSE" if without == form else f"try_to_timestamp(nullif(trim({text}), ''), {literal(without)}) IS NULL"
+
+
+def _without_optional_zone(form: str) -> tuple[str, bool]:
+    """Return a format of Spark without its optional sections that have a zone, and whether what is left has one."""
+    texts, zones, in_quotes = [""], [False], False
+    for character in form:
+        in_quotes ^= character == "'"
+        if character == "[" and not in_quotes:
+            texts.append("")
+            zones.append(False)
+        elif character == "]" and not in_quotes and len(texts) > 1:
+            section, has_one = texts.pop(), zones.pop()
+            texts[-1] += "" if has_one else f"[{section}]"
+        else:
+            texts[-1] += character
+            zones[-1] |= character in ZONE_LETTERS and not in_quotes
+    return texts[0], zones[0]
 
 
 def _from_json(kind: str, text: str) -> str:

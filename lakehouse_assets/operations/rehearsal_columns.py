@@ -12,7 +12,7 @@ from lakehouse_assets.checks.types import is_time_of_day
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table_contract import TableContract
-from lakehouse_assets.measures.typed import ZONED
+from lakehouse_assets.measures.typed import has_zone
 
 NUMBER, TEXT, MOMENT, DATE, BOOLEAN = "number", "text", "moment", "date", "boolean"
 PLAIN = frozenset({NUMBER, TEXT, MOMENT, DATE, BOOLEAN})
@@ -110,7 +110,7 @@ class FaultColumn:
         if self.column.format:
             return self._or_as_it_is(f"date_format({later}, {literal(self.column.format)})")
         plain = f"""date_format({later}, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")"""
-        zoned = f"CASE WHEN trim({self.text}) RLIKE {literal(ZONED)} THEN concat({plain}, 'Z') ELSE {plain} END"
+        zoned = f"CASE WHEN {has_zone(self.text, None)} THEN concat({plain}, 'Z') ELSE {plain} END"
         return self._or_as_it_is(zoned)
 
     def _or_as_it_is(self, sql: str) -> str:

@@ -131,9 +131,42 @@ def test_texts_as_a_type(spark, column, texts):
         ("2024-07-02 03:04:05", moment(2024, 7, 2, 7, 4, 5)),
         ("2024-01-02T03:04:05Z", moment(2024, 1, 2, 3, 4, 5)),
         ("2024-01-02T03:04:05+01:00", moment(2024, 1, 2, 2, 4, 5)),
+        ("2024-01-02 03:04:05-03", moment(2024, 1, 2, 6, 4, 5)),
+        ("2024-01-02 03:04:05 UTC", moment(2024, 1, 2, 3, 4, 5)),
+        ("2024-01-02 03:04:05.5 Europe/Paris", moment(2024, 1, 2, 2, 4, 5, 500000)),
+        # The month and the day look like the hours of a zone.
+        ("2024-01-02", moment(2024, 1, 2, 5)),
+        ("2024-01", moment(2024, 1, 1, 5)),
+        ("2024", moment(2024, 1, 1, 5)),
+        (" 2024-01-02T03:04 ", moment(2024, 1, 2, 8, 4)),
     ],
 )
 def test_a_moment_without_a_zone_is_of_the_source(spark, text, there):
+    assert cast(spark, spec_of_new_york(), [text]) == [(there, False)]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "there"),
+    [
+        ("dd-MM-yyyy", "02-01-2024", moment(2024, 1, 2, 5)),
+        ("yyyy-MM-dd", "2024-01-02", moment(2024, 1, 2, 5)),
+        ("yyyy-MM-dd'Z'", "2024-01-02Z", moment(2024, 1, 2, 5)),
+        ("dd.MM.yyyy HH:mm XXX", "02.01.2024 03:04 +01:00", moment(2024, 1, 2, 2, 4)),
+        ("yyyy-MM-dd HH:mm VV", "2024-01-02 03:04 Europe/Paris", moment(2024, 1, 2, 2, 4)),
+        ("yyyy-MM-dd[ HH:mm[XXX]]", "2024-01-02", moment(2024, 1, 2, 5)),
+        ("yyyy-MM-dd[ HH:mm[XXX]]", "2024-01-02 03:04", moment(2024, 1, 2, 8, 4)),
+        ("yyyy-MM-dd[ HH:mm[XXX]]", "2024-01-02 03:04+01:00", moment(2024, 1, 2, 2, 4)),
+        ("yyyy-MM-dd HH:mm[ VV]", "2024-01-02 03:04 Europe/Paris", moment(2024, 1, 2, 2, 4)),
+        ("HH:mm dd-MM-yyyy[ XXX]", "03:04 02-01-2024", moment(2024, 1, 2, 8, 4)),
+        ("XXX yyyy-MM-dd[ HH:mm]", "+01:00 2024-01-02", moment(2024, 1, 1, 23)),
+        ("yyyy-MM-dd['Z']", "2024-01-02Z", moment(2024, 1, 2, 5)),
+    ],
+)
+def test_a_format_decides_whether_a_text_has_a_zone(spark, form, text, there):
+    assert cast(spark, spec_of_new_york(form), [text]) == [(there, False)]
+
+
+def spec_of_new_york(form=None):
     source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "timezone": "America/New_York"}
-    spec = readings(source=source, columns={"id": "int", "v": "timestamp"}, key=["id"], last_modified=None, checks=[])
-    assert cast(spark, spec, [text]) == [(there, False)]
+    columns = {"id": "int", "v": {"type": "timestamp", **({"format": form} if form else {})}}
+    return readings(source=source, columns=columns, key=["id"], last_modified=None, checks=[])
