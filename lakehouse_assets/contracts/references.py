@@ -52,7 +52,7 @@ def _of_checks(
             if theirs not in published:
                 has = ", ".join(published)
                 yield at, f"({check.id}): {other.name} has no column {theirs!r}; there are {has}"
-            elif check.reads.shown and published[theirs].pii:
+            elif check.reads.shown and theirs in other.pii_columns:
                 yield at, f"({check.id}): {other.name}.{theirs} is pii, and the check would show figures made of it"
             elif mine is not None and types.get(mine, "unknown") not in ("unknown", published[theirs].type):
                 yield at, f"({check.id}): {mine} is {types[mine]}, but {other.name}.{theirs} is {published[theirs].type}"

@@ -36,7 +36,9 @@ REASONS = "array<struct<check: string, column: string, severity: string, value: 
 
 @dataclass(frozen=True)
 class RowRule:
-    """One row check of a staging: declared, or built in (readable rows, casts, keys). ``removes``: failing rows leave."""
+    """One row check of a staging: declared, or built in (readable rows, casts, keys). ``column``: the columns that it looks at,
+    with commas between. ``removes``: failing rows leave.
+    """
 
     id: str
     failing: str
@@ -91,7 +93,8 @@ def declared_rules(checks: Sequence[Check], context: CheckContext, waived: Colle
             failing = check.failing(context)
             if first := row_prerequisites(check, checks, ignored):
                 failing = f"({failing} AND NOT ({' OR '.join(other.failing(context) for other in first)}))"
-            rules.append(RowRule(check.id, failing, value, column, check.message(), check.removes_rows, check.severity))
+            columns = ", ".join(check.own_columns)  # whether one of them is personal says what a reason may show
+            rules.append(RowRule(check.id, failing, value, columns, check.message(), check.removes_rows, check.severity))
     return rules
 
 

@@ -50,7 +50,9 @@ def suggest(run: Run) -> list[Proposal]:
     stored = read_column_figures(run.settings, spec, log)
     figures = {n: _of_profiles(windows) for n, windows in stored.items() if spec.columns[n].type.startswith(NUMBERS)}
     counts = [decision.counts.rows_in for decision in ledger.accepted_decisions(log).values()]
-    proposals = [*propose(silver, f"silver {spec.name}", spec.columns, spec.key, figures), *propose_for_rows(counts)]
+    # A column that is made of a personal one is personal, too.
+    columns = {n: c.model_copy(update={"pii": n in spec.pii_columns}) for n, c in spec.columns.items()}
+    proposals = [*propose(silver, f"silver {spec.name}", columns, spec.key, figures), *propose_for_rows(counts)]
     declared = {(check.check, *check.own_columns) for check in spec.checks}
     return [p for p in proposals if (p.check["check"], *_columns(p.check)) not in declared]
 

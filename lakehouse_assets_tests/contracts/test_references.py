@@ -67,6 +67,12 @@ def test_figures_of_personal_columns_of_another_table_are_refused():
     people = readings(name="sensors", key=["id"], last_modified=None, columns=columns, checks=[])
     reconciliation = {"check": "reconcile", "measure": "count(*)", "table": "sensors", "against": "max(id)"}
     key = {"check": "foreign_key", "columns": ["sensor"], "table": "sensors", "to": ["id"]}
+    # A column that is made of a personal one is personal, too.
+    with_copy = {**columns, "copy": {"type": "string", "from": "id"}}
+    again = readings(name="sensors", key=["id"], last_modified=None, columns=with_copy, checks=[])
+    copied = {**reconciliation, "against": "max(copy)"}
+    (mistake,) = reference_mistakes(readings(checks=[copied]), {"sensors": again})
+    assert mistake[1].startswith("(reconcile_sensors): sensors.copy is pii")
     (mistake,) = reference_mistakes(readings(checks=[reconciliation, key]), {"sensors": people})
     assert mistake == (("checks", 0), "(reconcile_sensors): sensors.id is pii, and the check would show figures made of it")
 
