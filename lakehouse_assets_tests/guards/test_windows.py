@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pydantic import ValidationError
 
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.observed_table import GuardState
@@ -190,6 +191,18 @@ def test_windows_of_minutes_begin_with_the_hour(cadence, spark, settings, tmp_pa
     assert [d.p_extracted_at for d in windows if d.p_extracted_at.second == 0] == expected
     with pytest.raises(ValidationError, match=f"windows.cadence: {cadence}: the date at has no hours"):
         windows_guard(path, windows={"cadence": cadence}, columns={**COLUMNS, "at": "date"})
+
+
+def test_a_later_version_closes_no_window_of_minutes(spark, settings, tmp_path):
+    """A version as a whole closes the one before it. A window waits for a person, or for rows of its own."""
+    path, faulty = tmp_path / "theirs", at(1, 7).replace(minute=15)
+    guard = windows_guard(path, windows={"cadence": "15min"})
+    write(path, (1, -1.0, faulty), (2, 2.0, at(1, 8)))
+    assert {d.verdict for d in judge(spark, settings, guard) if d.p_extracted_at == faulty} == {"quarantined"}
+    write(path, (3, 3.0, at(1, 9)))
+    judge(spark, settings, guard)
+    quarantined = ledger.quarantined_decisions(logs.decisions(settings, guard.name))
+    assert [d.p_extracted_at for d in quarantined] == [faulty]
 
 
 @pytest.mark.exhaustive(seconds=90)

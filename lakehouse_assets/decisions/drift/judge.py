@@ -114,7 +114,10 @@ def _judge(
     verdict = _judge_over_time(verdict, baseline, history, spec, window)
     young = _find_young(results, past, baseline, spec) if verdict.calibrated else []
     more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
-    return replace(verdict, message=verdict.message + more + messages.describe_unwatched(verdict.unwatched))
+    # What is named as off was noticed all the same.
+    named = verdict.worst.key if verdict.worst and verdict.action != "pass" else None
+    unwatched = messages.describe_unwatched([key for key in verdict.unwatched if key != named])
+    return replace(verdict, message=verdict.message + more + unwatched)
 
 
 def _before_comparison(

@@ -91,6 +91,8 @@ def name_excess(verdict: DriftVerdict, spec: DriftSpec) -> DriftRows | None:
     feature, conditions = _feature_of(worst, spec), []
     if feature is None or (worst.stratum is not None and len(worst.stratum) >= CATEGORY_LENGTH):
         return None
+    if worst.stratum is None and feature.by:
+        return None  # rows without a category: no condition names them
     if worst.excess.rows > LARGEST_SHARE * sum(each.rows for each in verdict.results if each.feature == feature.name):
         return None
     if worst.stratum is not None and feature.by:

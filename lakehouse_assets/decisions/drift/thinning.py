@@ -41,10 +41,6 @@ class Thinning:
             for each in windows:
                 self._by_slot.setdefault(self._slot(each), each)
 
-    def keeps(self, window: datetime) -> bool:
-        """Whether the window has a slot."""
-        return self._by_slot.get(self._slot(window)) == window
-
     def newest(self, count: int) -> list[datetime]:
         """Return the windows of the newest slots in the order of joining: ``count``, and up to `STEP` - 1 more."""
         windows = list(self._by_slot.values())

@@ -163,6 +163,10 @@ def test_a_stratum_is_a_condition():
     assert [(each.name, each.category) for each in check.categories] == [("origin", "LGA")]
     of_many = replace(of_stratum.worst, excess=Excess(400, 1.0, 1.0, 2.0)) if of_stratum.worst else None
     assert name_excess(replace(of_stratum, worst=of_many), spec) is None
+    # No condition names the rows without a category, and without one the interval would be that of every stratum.
+    of_none = replace(of_stratum, worst=replace(of_stratum.worst, stratum=None))
+    assert name_excess(of_none, spec) is None
+    assert name_excess(of_none, SPEC) is not None
     long = replace(of_stratum, worst=replace(of_stratum.worst, stratum="x" * 200))
     assert name_excess(long, spec) is None
 

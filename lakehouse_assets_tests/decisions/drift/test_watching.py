@@ -22,11 +22,11 @@ SPEC = DriftSpec(features=tuple(FeatureSpec(name=name, expr=name) for name in KI
 STEADY = DriftSpec(features=(FeatureSpec(name="steady", expr="steady"),), relations=False)
 
 
-def measured(rng, shift=0.0):
+def measured(rng, shift=0.0, spread=5.0):
     rows = pd.DataFrame(
         {
             "steady": rng.normal(10 + shift, 2, 500),
-            "restless": rng.normal(5 * rng.normal(), 1, 500),  # windows differ by five of their own deviations
+            "restless": rng.normal(spread * rng.normal(), 1, 500),  # windows differ by five of their own deviations
             "name": rng.choice(["a", "b", "c"], 500),
         }
     )
@@ -72,6 +72,12 @@ def test_the_verdict_names_features_of_which_no_shift_would_be_noticed(state):
     finding = finding_of(verdict.message)
     assert verdict.message.startswith(finding) and "not watched" not in finding
     assert verdict.to_dict()["unwatched"] == [["restless", None]]
+    # Where it is off by so much that it is noticed all the same, the message does not say that it would not be.
+    own = measured(np.random.default_rng(9))
+    far = [profile for profile in measured(np.random.default_rng(9), spread=400.0) if profile.key == ("restless", None)]
+    verdict = judge_drift([*(m for m in own if m.key != ("restless", None)), *far], state.baseline, state.history, SPEC)
+    assert (verdict.action, verdict.worst.key, verdict.unwatched) == ("hold", ("restless", None), (("restless", None),))
+    assert "not watched" not in verdict.message
     rows = feature_rows(state.baseline, [], find_next_watches(state.history, SPEC))
     by_name = {row["feature"]: row for row in rows}
     assert (by_name["restless"]["is_watched"], by_name["steady"]["is_watched"]) == (False, True)
