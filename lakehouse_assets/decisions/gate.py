@@ -27,25 +27,32 @@ Before = Callable[[HistoryCheck], Sequence[Past]]  # the windows that a check co
 
 
 def built_in(spec: TableContract, numbers: BatchNumbers) -> list[Outcome]:
-    """Outcomes of the checks that every table has: readable rows, castable values, keys that are there."""
+    """Outcomes of the checks that every table has: readable rows, castable values, keys that are there.
+
+    An unreadable file quarantines its window, of which it is a part. A stream's window has the files that came by chance at the
+    same time: there it is one row, if others are clean. (Without any, the window itself may be unreadable.)
+    """
+    by_chance = spec.source.kind == "files" and spec.extraction.stream is not None and numbers.newest + numbers.older > 0
     checks = [("readable_row", "readable", f"{'file' if numbers.unreadable else 'record'}(s) could not be read")]
     checks += [(f"cast_{name}", "cast", f"value(s) of {name} are no {column.type}") for name, column in spec.columns.items()]
     if spec.key:
         checks.append(("key_not_null", "key", "row(s) without a whole key"))
     if spec.extraction.delete_when:
         checks.append(("delete_when", "delete", ""))
-    return [counted(check, kind, text, numbers, bool(spec.pii_columns)) for check, kind, text in checks]
+    return [counted(check, kind, text, numbers, bool(spec.pii_columns), by_chance) for check, kind, text in checks]
 
 
-def counted(check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool) -> Outcome:
-    """The outcome of a built-in row check, from the rows that fail it. ``hidden``: an error may quote a personal value."""
+def counted(check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool, by_chance: bool = False) -> Outcome:
+    """The outcome of a built-in row check, from the rows that fail it. ``hidden``: an error may quote a personal value.
+    ``by_chance``: the files of the batch belong together by chance alone.
+    """
     error, failed = numbers.errors.get(check), numbers.failed_rows.get(check, 0)
     if error:
         return Outcome(check, kind, "critical", "error", "batch", 0, masked(error) if hidden else error)
     if not failed:
         return Outcome(check, kind, "critical", "passed", "none", 0, "")
     files = numbers.unreadable if kind == "readable" else 0
-    effect = "batch" if files else "rows"
+    effect = "batch" if files and not by_chance else "rows"
     return Outcome(check, kind, "critical", "failed", effect, failed, f"{files or failed} {text}", {"rows": numbers.rows_in})
 
 

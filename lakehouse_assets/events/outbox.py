@@ -6,7 +6,7 @@ Belongs here: decisions that are due, the shorter forms of an event, the cursor.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -21,13 +21,33 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a table was sent: number and id of the last decision sent; the id recognizes the log. ``passed``: numbers before
-    it that were not applied then.
+    """How far a table was sent: number, id and run of the last decision sent, which recognize the log: after a loss, another
+    decision on the same window may have the same number and id. ``passed``: numbers before it that were not applied then.
     """
 
     number: int = 0
     decision_id: str = ""
     passed: tuple[int, ...] = ()
+    run_id: str = ""
+
+    def is_of(self, decisions: Iterable[Decision]) -> bool:
+        """Whether the last decision sent is one of these. Cursors of earlier releases have no run."""
+        return any(d.decision_id == self.decision_id and self.run_id in ("", d.run_id) for d in decisions)
+
+    @classmethod
+    def at(cls, decision: Decision) -> "Cursor":
+        """The cursor of a table whose decisions were sent up to this one, whether they were applied or not."""
+        return cls(decision.number, decision.decision_id, (), decision.run_id)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Cursor":
+        """Return a cursor from `as_text`, or from the number and id that earlier releases wrote. Empty: nothing was sent."""
+        number, decision_id, run_id = [*text.split(" "), "", ""][:3]
+        return cls(int(number or 0), decision_id, (), run_id)
+
+    def as_text(self) -> str:
+        """Return number, id and run, for what needs no more."""
+        return f"{self.number} {self.decision_id} {self.run_id}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +95,7 @@ def find_due(decisions: Sequence[Decision], cursor: Cursor) -> list[Decision]:
     """Return one table's applied decisions that were not sent yet, in order. ``decisions``: all of the table. A log without the
     cursor's decision is another log, and is sent from its beginning.
     """
-    if cursor.number and cursor.decision_id not in {d.decision_id for d in decisions}:
+    if cursor.number and not cursor.is_of(decisions):
         cursor = Cursor()
     return [d for d in decisions if d.applied_at and (d.number > cursor.number or d.number in cursor.passed)]
 
@@ -93,7 +113,7 @@ def advance_cursor(decisions: Sequence[Decision], delivered: Sequence[Decision],
         return Cursor()
     last = applied_decisions[-1]
     passed = tuple(sorted({d.number for d in decisions if d.applied_at is None and d.number < last.number}))
-    return Cursor(last.number, last.decision_id, passed)
+    return Cursor(last.number, last.decision_id, passed, last.run_id)
 
 
 def deliver(

@@ -15,6 +15,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.events.alerts import AlertingTable, Channel, alert_channels, format_message, select_new, send_message
 from lakehouse_assets.events.kafka import open_sender
+from lakehouse_assets.events.outbox import Cursor
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
 from lakehouse_assets.orchestration.outlets import (
     MAX_EVENTS,
@@ -54,7 +55,7 @@ def send_alerts(instance: dg.DagsterInstance, settings: Settings, specs: Sequenc
             last = {table: of_table[-1] for table, of_table in new.items() if of_table}
             try:
                 send_message(spec, settings, recipient, *format_message(spec, new_decisions))
-                cursors = {_alert_key(table, recipient): f"{d.number} {d.decision_id}" for table, d in last.items()}
+                cursors = {_alert_key(table, recipient): Cursor.at(d).as_text() for table, d in last.items()}
                 write_cursors(instance, cursors)
                 sent |= {decision.decision_id for decision in new_decisions}
             except (LakehouseError, ConnectionError) as error:
@@ -68,8 +69,8 @@ def _alert_key(table: str, recipient: Channel) -> str:
 
 def _last_sent(instance: dg.DagsterInstance, table: str, recipient: Channel, decisions: Sequence[Decision]) -> int:
     """Return the number of the last decision sent to this recipient; 0 if the log does not have it, as another lake's."""
-    number, _, decision_id = (read_cursor(instance, _alert_key(table, recipient)) or "").partition(" ")
-    return int(number) if decision_id in {decision.decision_id for decision in decisions} else 0
+    cursor = Cursor.from_text(read_cursor(instance, _alert_key(table, recipient)) or "")
+    return cursor.number if cursor.is_of(decisions) else 0
 
 
 def complete_check_results(settings: Settings) -> list[str]:

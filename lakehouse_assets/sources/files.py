@@ -173,12 +173,14 @@ class FilesReader:
             read = self._with_location(spark, rows.coalesce(tasks), readable, columns)
             frame = read.unionByName(frame, allowMissingColumns=True) if problems else read
         messages, present, lacking, types, respelled = {}, {}, {}, {}, {}
+        of_json = self._source.format == "json"
         types_of = {head: spark_types(head) for head in {*survey.heads.values()} if isinstance(head, pa.Schema)}
         types_of |= {head: head.types for head in {*survey.heads.values()} if isinstance(head, AvroHead)}
         for window, group in _by_window(files).items():
             if unreadable := [texts[file.path] for file in group if file.path in texts]:
                 messages[window] = unreadable
-            by_file = [columns[file.path] for file in group if file.path in columns]
+            # An empty JSON file has no columns, and lacks none.
+            by_file = [columns[file.path] for file in group if file.path in columns and (columns[file.path] or not of_json)]
             present[window] = tuple(dict.fromkeys(name for names in by_file for name in names))
             lacking[window] = tuple(name for name in present[window] if not all(name in names for names in by_file))
             spellings = [name for file in group for name in survey.columns.get(file.path, ())]

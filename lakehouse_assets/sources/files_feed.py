@@ -76,7 +76,8 @@ class FilesFeed:
             files = without_temporary(files)
         states = [FileState(file.path, file.size, file.mtime_ns) for file in files]
         waiting = [state for state in states if state not in self._recorded]
-        self._first_polls = {state: self._first_polls.get(state, now) for state in waiting}
+        # The clock may have been put back since.
+        self._first_polls = {state: min(now, self._first_polls.get(state, now)) for state in waiting}
         return sorted(waiting, key=lambda state: (state.mtime_ns, state.path))
 
     def _is_whole(self, file: FileState, now: datetime) -> bool:

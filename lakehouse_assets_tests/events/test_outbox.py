@@ -235,17 +235,29 @@ def test_a_skipped_decision_is_due_after_it_is_applied():
     waiting = find_due(decisions, Cursor())
     assert [d.number for d in waiting] == [1, 3]
     cursor = advance_cursor(decisions, waiting, Cursor())
-    assert cursor == Cursor(3, decisions[2].decision_id, (2,))
+    assert cursor == Cursor(3, decisions[2].decision_id, (2,), "run-3")
     assert find_due(decisions, cursor) == []
     late = [decisions[0], applied_decision(2), decisions[2]]
     assert [d.number for d in find_due(late, cursor)] == [2]
-    assert advance_cursor(late, find_due(late, cursor), cursor) == Cursor(3, decisions[2].decision_id, ())
+    assert advance_cursor(late, find_due(late, cursor), cursor) == Cursor(3, decisions[2].decision_id, (), "run-3")
+
+
+def test_decisions_that_were_made_again_after_a_loss_are_sent():
+    """They have the numbers, and so the ids, of those that were sent; one of them is another."""
+    before = [applied_decision(number) for number in (1, 2, 3)]
+    cursor = advance_cursor(before, before, Cursor())
+    again = [replace(decision, run_id="after the loss") for decision in before]
+    again[1] = replace(again[1], verdict="quarantined")
+    assert [d.decision_id for d in again] == [d.decision_id for d in before]
+    assert find_due(again, cursor) == again
+    # A cursor of an earlier release has no run: it counts as it did.
+    assert find_due(again, replace(cursor, run_id="")) == []
 
 
 def test_a_decision_and_its_supersession_are_marked_together():
     old, new = applied_decision(1), applied_decision(2, extraction_seq=2)
     decisions = [old, new, replace(old, number=2, superseded_by=new.decision_id, checks=())]
-    assert advance_cursor(decisions, decisions[:2], Cursor()) == Cursor(1, old.decision_id)
+    assert advance_cursor(decisions, decisions[:2], Cursor()) == Cursor(1, old.decision_id, (), "run-1")
     assert find_due(decisions, advance_cursor(decisions, decisions, Cursor())) == []
 
 
@@ -253,4 +265,4 @@ def test_another_log_is_sent_from_its_beginning():
     cursor = advance_cursor([applied_decision(1), applied_decision(2)], [applied_decision(1), applied_decision(2)], Cursor())
     other = [applied_decision(1, ruleset_hash="another"), applied_decision(2, ruleset_hash="another")]
     assert find_due(other, cursor) == other
-    assert advance_cursor(other, other[:1], cursor) == Cursor(1, other[0].decision_id)
+    assert advance_cursor(other, other[:1], cursor) == Cursor(1, other[0].decision_id, (), "run-1")

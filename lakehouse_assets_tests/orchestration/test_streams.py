@@ -6,6 +6,8 @@ Belongs here: the service without its loop. Does not: windows (pipeline/test_str
 import logging
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,13 @@ from lakehouse_assets.cli.stream import joined_error
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, EvidenceError, RunFailedError, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
+from lakehouse_assets.orchestration.dagster_internals import write_cursors
+from lakehouse_assets.orchestration.streams import report
 from lakehouse_assets.orchestration.streams import service as stream_service
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.service import StreamService
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.test_shared_partitions import START, streamed
 from lakehouse_assets_tests.support import lake_settings
 
@@ -58,8 +64,18 @@ def test_streams_go_on_while_the_tables_cannot_be_read(tmp_path, instance, caplo
     assert service.streams["readings"].spec == other
     with caplog.at_level(logging.WARNING, "lakehouse.stream"):
         service._load_again()
-    assert service.streams == {}
+    assert (service.streams, service.failures) == ({}, {})
     assert "readings: its stream ends: " in caplog.text
+
+
+def test_what_is_to_be_taken_once_and_ends_before_is_a_failure(tmp_path, instance):
+    """A table that gets a mistake while `--available-now` runs: messages may wait, so the command does not end well."""
+    service = make_service(tmp_path, instance, [[streamed()], []])
+    service._load_streams()
+    service.available_now = True
+    service._load_again()
+    assert service._is_done()
+    assert str(joined_error(service.failures)).startswith("readings: its stream ends: it has a mistake")
 
 
 def test_a_new_session_leaves_the_handler_of_ctrl_c(tmp_path, monkeypatch):
@@ -88,6 +104,33 @@ def test_a_silent_source_is_observed_only_while_something_waits(tmp_path, instan
     (folder / "a.csv").write_text("id,at,value\n")
     assert report_windows(instance, service.settings, stream, START) == 0
     assert observations(instance, stream.spec) == 1
+
+
+def test_windows_of_another_lake_are_reported_from_the_beginning(tmp_path, instance, monkeypatch):
+    """A lake that was lost, or put back as it was: its decisions have numbers that were reported of others."""
+    monkeypatch.setattr(report, "report_partitions", lambda *_: None)
+    service = make_service(tmp_path, instance, [[streamed()]])
+    service._load_streams()
+    stream = service.streams["readings"]
+    decisions = [logbook.decided(number, p_extracted_at=START + timedelta(seconds=number)) for number in (1, 2)]
+    logs.log_decisions(service.settings, decisions)
+    write_cursors(instance, {"lakehouse_stream/readings": "50"})  # of an earlier release
+    assert report_windows(instance, service.settings, stream, START) == 2
+    assert report_windows(instance, service.settings, stream, START) == 0
+    delta.remove_folder(service.settings.path("ops", "decisions"))
+    logs.log_decisions(service.settings, [replace(decision, run_id="again") for decision in decisions])
+    assert report_windows(instance, service.settings, stream, START) == 2
+
+
+def test_a_clock_that_is_put_back_delays_no_stream(tmp_path, instance):
+    service = make_service(tmp_path, instance, [[streamed()]])
+    service._load_streams()
+    stream = service.streams["readings"]
+    stream.due_at = START + timedelta(hours=1)
+    stream.limit_wait(START + timedelta(hours=1) - timedelta(seconds=5))
+    assert stream.due_at == START + timedelta(hours=1), "it waits as long as its trigger says"
+    stream.limit_wait(START)
+    assert stream.due_at == START
 
 
 @pytest.mark.parametrize(

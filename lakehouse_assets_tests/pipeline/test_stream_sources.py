@@ -109,6 +109,34 @@ def test_a_file_that_changes_between_record_and_read_is_quarantined_and_comes_la
     assert silver(settings) == later
 
 
+def test_an_unreadable_file_is_quarantined_alone(spark, settings):
+    """A window has the files that came at the same time: the others' rows are published, and its own once it is mended."""
+    spec = files(path="orders/*.json", format="json", settled="rename")
+    folder = Path(settings.landing) / "orders"
+    folder.mkdir(parents=True)
+    texts = {
+        "a": '{"id": 1, "state": "new"}\n{"id": 2, "sta',
+        "b": '[{"id": 3, "state": "new"}]',
+        "c": "",
+        "d": '{"id": 4, "state": "new"}\n',
+    }
+    for second, (name, text) in enumerate(texts.items()):
+        (folder / f"{name}.json").write_text(text)
+        os.utime(folder / f"{name}.json", (1_700_000_000 + second, 1_700_000_000 + second))
+    feed = open_feed(spec, settings)
+    decisions = []
+    while window := publish_next(runner(spark, settings, spec), feed):
+        decisions += window.published.new
+    assert silver(settings) == [(1, "new"), (4, "new")]
+    assert [d.verdict for d in decisions] == ["published_with_warnings", "published"], "an empty file lacks no column"
+    assert [(r.check, r.effect) for r in decisions[0].reasons] == [("readable_row", "rows")]
+    assert (decisions[0].counts.rows_quarantined, decisions[0].counts.rows_published) == (2, 1)
+    (folder / "b.json").write_text('{"id": 3, "state": "new"}')
+    os.utime(folder / "b.json", (1_700_000_100, 1_700_000_100))
+    publish_next(runner(spark, settings, spec), feed)
+    assert silver(settings) == [(1, "new"), (3, "new"), (4, "new")]
+
+
 def test_what_died_after_the_record_is_read_by_it(spark, settings):
     spec = files(settled="rename")
     land(settings, "a.csv", "1,new")

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import dagster as dg
 
+from lakehouse_assets.events.outbox import Cursor
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
@@ -21,9 +22,11 @@ def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: Tab
     """Report the partitions whose windows were decided since the last report, and how much waits. Returns the number of those
     windows. They are reported again if this process is killed before it is remembered.
     """
-    spec, cursor = stream.spec, f"lakehouse_stream/{stream.spec.name}"
-    reported = int(read_cursor(instance, cursor) or 0)
-    new = [decision for decision in logs.decisions(settings, spec.name) if decision.number > reported]
+    spec, key = stream.spec, f"lakehouse_stream/{stream.spec.name}"
+    decisions = logs.decisions(settings, spec.name)
+    reported = Cursor.from_text(read_cursor(instance, key) or "")
+    # A log without the last decision that was reported is another one, or an older copy.
+    new = [each for each in decisions if each.number > reported.number or not reported.is_of(decisions)]
     windows = sorted({spec.extraction.window_at(d.p_extracted_at) for d in new if d.p_extracted_at})
     lag = read_lag(settings, spec, now, stream.feed)
     if windows:
@@ -31,7 +34,7 @@ def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: Tab
     if windows or lag.waiting != 0:  # of a source that is silent, the last observation stays true
         instance.report_runless_asset_event(_progress(stream, lag, len(windows)))
     if windows:
-        write_cursors(instance, {cursor: str(max(decision.number for decision in new))})
+        write_cursors(instance, {key: Cursor.at(max(new, key=lambda decision: decision.number)).as_text()})
     return len(windows)
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import EnvironmentMissing, LakehouseError
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing, LakehouseError
 from lakehouse_assets.measures.error_text import masked_text, plain_text
 from lakehouse_assets.orchestration.assets.described_table import golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
@@ -84,7 +84,10 @@ class StreamService:
     def _take_turns(self, session: SparkSession, end: datetime) -> None:
         """Let each table whose window is due have its turn, until ``end``."""
         make_run = partial(self._make_run, session)
-        while not self.stopping.is_set() and not self._is_done() and (now := self.clock()) < end:
+        now = self.clock()
+        for stream in self._active():
+            stream.limit_wait(now)  # the clock may have been put back
+        while not self.stopping.is_set() and not self._is_done() and now <= (now := self.clock()) < end:
             due = sorted((s for s in self._active() if s.due_at <= now), key=lambda stream: stream.due_at)
             for stream in due:
                 if self.stopping.is_set():
@@ -141,9 +144,10 @@ class StreamService:
             log.warning("the tables cannot be read, and the streams go on as they were: %s", error)
         for name in before:
             if name not in self.streams:
-                log.warning(
-                    "%s: its stream ends: it has a mistake (`lakehouse check validate`), or is no stream any more", name
-                )
+                why = "its stream ends: it has a mistake (`lakehouse check validate`), or is no stream any more"
+                log.warning("%s: %s", name, why)
+                if self.available_now:
+                    self.failures[name] = ConfigError(why)  # what waits there is not taken
 
     def _load_streams(self) -> None:
         """Read the tables. A stream whose contract has not changed goes on as it is."""

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions.retry_policy import stream_retry_delay
+from lakehouse_assets.decisions.retry_policy import LONGEST_STREAM_DELAY, stream_retry_delay
 from lakehouse_assets.operations.maintain import compact
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.stream import publish_next, publish_windows, refuse_other_source, unfinished_windows
@@ -65,6 +65,13 @@ class TableStream:
     def limit_to_waiting(self, now: datetime) -> None:
         """Let the stream end with what waits now: more may arrive faster than it is published. Raises SourceError."""
         self.left = self.feed.waiting(read_positions(self.settings, self.spec.name), now).number
+
+    def limit_wait(self, now: datetime) -> None:
+        """Let the source be asked at once where this clock, which may have been put back, would make it wait for longer than
+        any stream waits.
+        """
+        if self.due_at > now + max(duration(self.stream.trigger), POLL, LONGEST_STREAM_DELAY):
+            self.due_at = now
 
     def take_turn(self, make_run: MakeRun, now: datetime) -> dict[Window, Decision]:
         """Finish what a killed run left, or take the next window if something has arrived. Returns the windows that passed the
