@@ -48,10 +48,10 @@ def supersede_outcome(
 
     ``lacking``: declared columns that no file of the batch has. ``replaced``: None where the batch replaces nothing.
     """
+    if replaced and replaced.error:  # also where any batch may replace another: what stays of the earlier one is not known
+        return [Outcome(CHECK, CHECK, "critical", "error", "batch", 0, replaced.error)]
     if spec.supersede == "any":
         return []
-    if replaced and replaced.error:
-        return [Outcome(CHECK, CHECK, "critical", "error", "batch", 0, replaced.error)]
     clean = numbers.newest + numbers.older
     before, lost = (replaced.published, replaced.lost) if replaced else (0, 0)
     unit = "key(s)"

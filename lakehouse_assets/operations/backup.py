@@ -181,9 +181,11 @@ def origin_of(
 
 
 def check_contents(manifest: Manifest, folder: str, *, in_lake: bool = False) -> ContentCheck:
-    """Read every file of a backup and compare its checksum. ``in_lake``: read the lake's own files in place of the backup's:
-    those that it has no longer are left out, since maintenance removes files.
+    """Read every file of a backup and compare its checksum; one that differs is set aside, so that the next backup copies it
+    anew. ``in_lake``: read the lake's own files in place of the backup's: those that it has no longer are left out, since
+    maintenance removes files, and none is set aside.
     """
+    contents = Contents(folder.rstrip("/"))
     locate = origin_of(manifest, folder, manifest.root if in_lake else None)
     pairs = [(table.path, file) for table in manifest.tables for file in table.files]
     if not in_lake:
@@ -197,6 +199,8 @@ def check_contents(manifest: Manifest, folder: str, *, in_lake: bool = False) ->
         try:
             copy_checked(source, None, file, table)
         except EvidenceError as error:
+            if not in_lake and manifest.kind == "copy":
+                contents.set_aside(file)
             return str(error)
         return None
 

@@ -96,7 +96,8 @@ def _give_up(run: Run, accept: AcceptedLoss) -> int:
         run.step("silver_marked")
         log_abandoned(run.settings, table, ids, run_id=run.run_id, by=accept.by, because=accept.because, at=run.clock())
     run.step("loss_logged")
-    rows_of = inventory.quarantine.keys() & {*ids, *record.given_up}
+    # A window that was judged again since may have a decision of the same number, and so of the same id.
+    rows_of = inventory.quarantine.keys() & {*ids, *record.given_up} - {d.decision_id for d in record.decisions}
     if rows_of:
         _delete_decisions(run.path("quarantine"), rows_of)
     run.step("lost_rows_removed")

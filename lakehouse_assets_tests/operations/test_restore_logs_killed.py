@@ -18,6 +18,8 @@ from lakehouse_assets.operations.restore_logs import GIVING_UP, RESTORING, Accep
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.version_marks import log_abandoned
+from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import Killed, heal, land, readings, rows_of, runner, silver
 
 RANGE = {"check": "in_range", "column": "value", "min": -100, "max": 100}
@@ -162,3 +164,16 @@ def test_until_the_loss_is_on_record_the_table_stops(settings):
         restore_logs(runner(None, settings, SPEC, kill_at("silver_marked")), LOSS)
     assert [finding.layer for finding in findings_of(settings, SPEC)] == ["ops/decisions"]
     assert [row["decision_id"] for row in rows_of(settings.path("quarantine", "readings"))] == ["old"]
+
+
+def test_a_repeated_loss_leaves_the_rows_of_a_decision_that_was_made_again(settings):
+    """A window that is judged again after a loss may get a decision of the same number, and so of the same id."""
+    unknown_decisions(settings)
+    restore_logs(runner(None, settings, SPEC), LOSS)
+    decision = logbook.decided(1, verdict="quarantined")
+    logs.log_decisions(settings, [decision])
+    log_abandoned(settings, "readings", [decision.decision_id], run_id="r", by="ann", because="a test", at=AT)
+    batch = {"p_extracted_at": pa.array([AT], pa.timestamp("us", "UTC")), "extraction_seq": [1]}
+    delta.append_arrow(pa.table({"decision_id": [decision.decision_id], **batch}), settings.path("quarantine", "readings"))
+    assert restore_logs(runner(None, settings, SPEC), LOSS).given_up == 0
+    assert [row["decision_id"] for row in rows_of(settings.path("quarantine", "readings"))] == [decision.decision_id]

@@ -5,7 +5,7 @@ Belongs here: adding, reading, checking and removing contents. Does not: which f
 
 import hashlib
 from collections.abc import Collection, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
@@ -18,6 +18,7 @@ from lakehouse_assets.storage.file_systems import open_filesystem
 
 FOLDER = "contents"
 INCOMING = "incoming"
+DAMAGED = ".damaged"
 CHUNK = 8 << 20  # bytes in memory of each file under way
 
 
@@ -62,10 +63,21 @@ class Contents:
         filesystem, base = self._folder
         return filesystem, f"{base}/{FOLDER}/{file.sha256[:2]}/{file.sha256}"
 
+    def set_aside(self, file: BackedUpFile) -> None:
+        """Move a content that is not what its checksum says to `<checksum>.damaged`: the next backup copies it anew."""
+        filesystem, path = self.open(file)
+        with suppress(OSError):  # a place that may only be read stays as it is
+            if filesystem.get_file_info(path).type is fs.FileType.File:
+                move_within(filesystem, path, f"{path}{DAMAGED}")
+
     def remove_except(self, names: Collection[str]) -> int:
-        """Remove contents that are not among these checksums, and what a killed backup left; return the bytes of the former."""
+        """Remove contents that are not among these checksums, what was set aside, and what a killed backup left; return the
+        bytes of the first.
+        """
         filesystem, base = self._folder
         infos = filesystem.get_file_info(fs.FileSelector(f"{base}/{INCOMING}", allow_not_found=True))
+        everything = filesystem.get_file_info(fs.FileSelector(f"{base}/{FOLDER}", recursive=True, allow_not_found=True))
+        infos += [info for info in everything if info.base_name.endswith(DAMAGED)]
         removed = [name for name in self.sizes if name not in names]
         paths = [info.path for info in infos] + [f"{base}/{FOLDER}/{name[:2]}/{name}" for name in removed]
         for path in paths:
