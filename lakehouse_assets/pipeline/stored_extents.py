@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.pipeline.merge_bounds import COMPARABLE, Extent
-from lakehouse_assets.storage.footers import find_bounds, path_of, read_footer
+from lakehouse_assets.storage.footers import find_bounds, has_julian_days, path_of, read_footer
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -28,6 +28,8 @@ def stored_extents(staged: DataFrame, decisions: Sequence[Decision], kinds: Mapp
         return None
     with suppress(ArrowException, OSError, ValueError, OverflowError):
         footers = [read_footer(path_of(file)) for file in staged.inputFiles()]
+        if any(map(has_julian_days, footers)):
+            return None
         if sum(footer.num_rows for footer in footers) == sum(each.rows_in for each in counts):
             extents = [_extent(name, kind, footers) for name, kind in kinds.items()]
             return [extent for extent in extents if extent] if all(extents) else None

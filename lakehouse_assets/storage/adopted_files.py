@@ -23,7 +23,7 @@ from pyarrow import ArrowException, parquet
 
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.footers import find_bounds, read_footer
+from lakehouse_assets.storage.footers import find_bounds, has_julian_days, read_footer
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.small_writes import EXACT_DIGITS, is_plain, takes_columns
@@ -34,8 +34,6 @@ INDEXED, CHARACTERS = 32, 32
 LAST = "\U0010ffff"
 # Properties that say how Spark makes files.
 OF_FILES = ("delta.autoOptimize.", "delta.targetFileSize", "delta.randomizeFilePrefixes")
-# In the footer of a file whose days before 1582, or moments, are of the Julian calendar.
-LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 def is_adoptable_at(path: str) -> bool:
@@ -105,11 +103,10 @@ def _takes_any_file(table: DeltaTable) -> bool:
 
 def _is_usual(footer: parquet.FileMetaData, own_names: Collection[str]) -> bool:
     """Whether a file has no columns but these and reserved ones: a column that the table gets later would have values
-    here. And whether its days are those of today's calendar: Spark writes others on request.
+    here. And whether its days are those of today's calendar.
     """
-    metadata = footer.metadata or {}
     more = {*footer.schema.to_arrow_schema().names} - {*own_names}
-    return all(name.startswith("_") for name in more) and not any(name in metadata for name in LEGACY)
+    return all(name.startswith("_") for name in more) and not has_julian_days(footer)
 
 
 def _have_access_of(path: str, files: Iterable[str]) -> bool:

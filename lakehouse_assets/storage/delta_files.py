@@ -93,7 +93,8 @@ class TableFiles:
         absent = self._find_absent()
         self.absent = [row for row in self.files if row["path"] in absent]
         self.files = [row for row in self.files if row["path"] not in absent]
-        self.state = TableState(self.table.version(), total, tuple(sorted(absent)))
+        # Names as on the disk: the log escapes them once more.
+        self.state = TableState(self.table.version(), total, tuple(sorted(map(unquote, absent))))
 
     @cached_property
     def folder(self) -> tuple[fs.FileSystem, str]:
@@ -252,11 +253,22 @@ class TableFiles:
 
     def changes_rows(self, version: int) -> bool:
         """Whether a commit that is still in the log added or removed rows; a compaction or a change of the schema did not."""
-        filesystem, base = self.folder
-        with filesystem.open_input_stream(f"{base}/_delta_log/{version:020d}.json") as file:
-            actions = [json.loads(line) for line in file.read().decode().splitlines() if line.strip()]
+        actions = self._actions(version)
         changed = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
         return any(action.get("dataChange", True) for action in changed)
+
+    def rows_added(self, version: int) -> int | None:
+        """Return the rows that a commit which is still in the log added, by its files' statistics. None if a file lacks them,
+        or one was removed.
+        """
+        actions = self._actions(version)
+        added = [json.loads(action["add"].get("stats") or "{}").get("numRecords") for action in actions if "add" in action]
+        return None if None in added or any("remove" in action for action in actions) else sum(added)
+
+    def _actions(self, version: int) -> list[dict[str, Any]]:
+        filesystem, base = self.folder
+        with filesystem.open_input_stream(f"{base}/_delta_log/{version:020d}.json") as file:
+            return [json.loads(line) for line in file.read().decode().splitlines() if line.strip()]
 
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest commits that are still in the log, newest first."""

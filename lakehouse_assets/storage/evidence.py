@@ -198,6 +198,7 @@ def _change(silver: TableFiles, entry: dict[str, Any]) -> Change:
         return Change(entry["version"], operation, ours, 0)
     if operation == "WRITE":  # Spark's, or `deltalake`'s
         rows = number("numOutputRows") if "numOutputRows" in metrics else number("num_added_rows")
+        rows = silver.rows_added(entry["version"]) if not metrics else rows  # files that became the table's own
     elif operation == "MERGE":
         inserted, deleted = number("numTargetRowsInserted"), number("numTargetRowsDeleted")
         rows = None if inserted is None or deleted is None else inserted - deleted

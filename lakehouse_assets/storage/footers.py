@@ -12,6 +12,9 @@ from pyarrow import parquet
 
 from lakehouse_assets.storage.file_systems import open_filesystem
 
+# In the footer of a file whose days before 1582, or moments, are of the Julian calendar.
+LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
 
 @dataclass(frozen=True)
 class ColumnBounds:
@@ -57,3 +60,8 @@ def find_bounds(footers: Sequence[parquet.FileMetaData], name: str) -> ColumnBou
                 greatest.append(statistics.max)
             are_complete = are_complete and statistics.has_min_max
     return ColumnBounds(nulls, (min(least), max(greatest)) if least else None, are_complete)
+
+
+def has_julian_days(footer: parquet.FileMetaData) -> bool:
+    """Whether days before 1582 are other ones than pyarrow takes them for: Spark writes such files on request."""
+    return any(name in (footer.metadata or {}) for name in LEGACY)

@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.pipeline.merge_bounds import extents_of
 from lakehouse_assets.pipeline.staging import write_once
 from lakehouse_assets.pipeline.stored_extents import stored_extents
+from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets_tests.support import heal, land, readings, silver
 
 KINDS = {"it's": "string", "moment": "timestamp", "day": "date", "number": "bigint", "small": "tinyint", "empty": "string"}
@@ -62,6 +63,15 @@ def test_is_not_known_of_other_rows(spark, tmp_path):
     far = spark.createDataFrame([(2**62,)], "moment long").selectExpr("timestamp_micros(moment) AS moment")
     stored = write_once(spark, far, str(tmp_path / "far"))
     assert stored_extents(stored, [one], {"moment": "timestamp"}) is None, "a year that Python does not have"
+
+
+def test_is_not_known_of_the_julian_calendar(spark, tmp_path):
+    """pyarrow reads its 1 January 1500 as the 10th."""
+    frame, one = spark.createDataFrame([(date(1500, 1, 1),)], "day date"), decision(rows_in=1, rows_published=1)
+    assert stored_extents(write_once(spark, frame, str(tmp_path / "today")), [one], {"day": "date"})
+    with set_session_property(spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY"):
+        stored = write_once(spark, frame, str(tmp_path / "julian"))
+    assert stored_extents(stored, [one], {"day": "date"}) is None
 
 
 def test_a_window_asks_no_query_for_its_extents(spark, settings, monkeypatch):
