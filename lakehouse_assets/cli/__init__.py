@@ -6,7 +6,7 @@ Belongs here: arguments, tables on the terminal, JSON. Does not: anything that a
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.markup import escape
@@ -33,6 +33,9 @@ from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.collector import search_rarely
+
+if TYPE_CHECKING:
+    from lakehouse_assets.orchestration.healing.foreground import RunReport
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, help="A lakehouse that keeps bad data out and mends its gaps."
@@ -66,7 +69,9 @@ def run(
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Judge these windows of this table again by today's rules; needs --because.")
     ] = False,
-    because: Annotated[str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.")] = None,
+    because: Annotated[
+        str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.", callback=common.require_reason)
+    ] = None,
     by: Annotated[str | None, typer.Option(help="With --rejudge: who decides (default: the login name).")] = None,
 ) -> None:
     """Ingest windows that arrived or changed, once, then rewrite gold. With --rejudge: judge windows in bronze again.
@@ -88,18 +93,30 @@ def run(
         progress = lambda text: status.update(escape(text))  # noqa: E731
         datasets = common.project_datasets(settings)
         report = ForegroundRun(*opened, settings, tables, selected, progress, datasets).run()
-    for name, first_key, last_key, count in report.ranges:
-        terminal.out.print(f"{name}: {first_key} to {last_key}, {count} window(s) in one run")
-    for name in report.gold:
-        terminal.out.print(f"{name}: rewritten")
+    _print_outcome(report)
     if report.unreachable:
         raise SourceError("\n".join(report.unreachable))
     for warning in report.warnings:
         terminal.err.print(f"warning: {warning}")
-    if not report.ranges and not report.gold and not report.skipped:
-        terminal.out.print("nothing is missing, late or changed")
+    if not report.ranges and not report.gold and not report.skipped and not report.warnings:
+        # Of other windows, and of streams, which it does not poll, it knows nothing.
+        is_whole = window is None and not any(each.spec.extraction.stream for each in tables)
+        terminal.out.print(f"nothing to do{': each window that has arrived is judged' if is_whole else ''}")
     if table is None and (mistakes := common.load_all_tables().mistakes):
         raise ConfigError("\n".join(["these tables stop, all others went on:", *mistakes]))
+
+
+def _print_outcome(report: "RunReport") -> None:
+    from lakehouse_assets.contracts.decision import ACCEPTED
+
+    for name, first_key, last_key, count in report.ranges:
+        terminal.out.print(f"{name}: {first_key} to {last_key}, {count} window(s) in one run")
+    for name in report.gold:
+        terminal.out.print(f"{name}: {'rewritten' if ACCEPTED.intersection(report.verdicts[name]) else 'not rewritten'}")
+    for name, numbers in report.verdicts.items():
+        terminal.out.print(f"{name}: {', '.join(f'{number} {verdict}' for verdict, number in sorted(numbers.items()))}")
+    if any(numbers.keys() - {"published"} for numbers in report.verdicts.values()):
+        terminal.out.print("why: `lakehouse verdicts`, `lakehouse quarantine list`")
 
 
 def _judge_again(table: str | None, window: str | None, because: str | None, by: str | None) -> None:

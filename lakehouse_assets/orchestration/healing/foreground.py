@@ -5,7 +5,8 @@ Belongs here: which windows are pending, and running them by contiguous range, o
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from graphlib import TopologicalSorter
@@ -14,10 +15,13 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.checks.dependencies import tables_read
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.failure_isolation import FailureIsolation
 from lakehouse_assets.decisions.healing import WindowStatus, plan_ranges, settled_windows, split_range
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError, LockedError, RunFailedError
 from lakehouse_assets.events.lineage_tables import LineageTable
 from lakehouse_assets.measures.error_text import plain_text
@@ -26,13 +30,14 @@ from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
 from lakehouse_assets.orchestration.healing.retries import gold_is_current, stopped_evaluation
-from lakehouse_assets.orchestration.healing.source_state import Fingerprints, poll_sources
+from lakehouse_assets.orchestration.healing.source_state import SHOWN, Fingerprints, poll_sources
 from lakehouse_assets.orchestration.healing.window_state import ONE_TRY, read_statuses, window_assets
 from lakehouse_assets.orchestration.jobs.audits import CHECK as AUDIT_CHECK
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET
 from lakehouse_assets.orchestration.lineage import publish_lineage
 from lakehouse_assets.orchestration.notify import publish_decisions, send_alerts
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
 
 SETTLING_SECONDS = 1.0
 # After one of these, nothing else of the table runs.
@@ -42,13 +47,14 @@ FATAL = (EnvironmentMissing, LockedError, EvidenceError)
 @dataclass
 class RunReport:
     """What `lakehouse run` did: the number of windows newly ``reported``, the ``ranges`` run (table, first, last, count),
-    ``gold`` rewritten, ``unreachable`` sources, ``warnings``, and windows that were ``skipped`` because their tries are used
-    up.
+    ``gold`` judged again, the ``verdicts`` on each of these tables with their numbers, ``unreachable`` sources, ``warnings``,
+    and windows that were ``skipped`` because their tries are used up.
     """
 
     reported: int = 0
     ranges: list[tuple[str, str, str, int]] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
+    verdicts: dict[str, Counter[str]] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -101,6 +107,9 @@ class ForegroundRun:
             time.sleep(SETTLING_SECONDS)
             poll = poll_sources(self.instance, self.settings, specs, poll.unsettled, datetime.now(UTC))
         self.report.warnings += [f"{waiting}; not ingested yet" for waiting in poll.waiting]
+        for name, keys in poll.changing_windows.items():
+            windows = first_of(keys, SHOWN)
+            self.report.warnings.append(f"{name}: {windows}: its data changed a moment ago; not ingested yet, run again")
         for event in poll.events:
             self.instance.report_runless_asset_event(event)
         self.report.reported, self.report.unreachable = len(poll.events), poll.warnings
@@ -120,7 +129,7 @@ class ForegroundRun:
                 f"{spec.name}: skipped after failed tries: {', '.join(skipped)} (`lakehouse heal status`)"
             )
         to_run = [s for s in pending if s.window.key not in skipped]
-        failures_before = len(self.failures)
+        failures_before, ended = len(self.failures), list[datetime]()
         planned = plan_ranges(to_run, settled_windows(statuses, unsettled))
         partition = spec.extraction.partition
         for windows in partitions_of_ranges(spec, planned):
@@ -135,9 +144,12 @@ class ForegroundRun:
             )
             if not failures:
                 self.report.ranges.append((spec.name, first, last, count))
+                ended += [s.window.start for s in to_run if partition(s.window) in windows]
             self.failures += [(f"{spec.name} {some[0].key} to {some[-1].key}", error) for some, error in failures]
             if any(isinstance(error, FATAL) for _, error in failures):
                 break
+        if ended:
+            self.report.verdicts[spec.name] = count_verdicts(logs.decisions(self.settings, spec.name), ended)
         if len(self.failures) > failures_before:
             self.instance.report_runless_asset_event(stopped_evaluation(spec, self._statuses(spec)))
 
@@ -151,6 +163,13 @@ class ForegroundRun:
                 self.failures.append((name, error))
             else:
                 self.report.gold.append(name)
+                self.report.verdicts[name] = Counter(d.verdict for d in logs.decisions(self.settings, name)[-1:])
+
+
+def count_verdicts(decisions: Iterable[Decision], starts: Collection[datetime]) -> Counter[str]:
+    """Return how many of these windows have each verdict: that of the window's newest extraction."""
+    of_windows = ledger.of_windows(decisions, set(starts)).values()
+    return Counter(max(of_window, key=lambda d: (d.extraction_seq, d.number)).verdict for of_window in of_windows)
 
 
 def execute_assets(

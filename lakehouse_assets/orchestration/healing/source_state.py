@@ -36,7 +36,8 @@ SHOWN = 5
 class Poll:
     """What one poll observed: the polled ``tables``, ``events`` to report, fingerprints that are new and ``unsettled``, and
     ``warnings``. ``waiting``: tables whose answer a later poll has, and windows that their source does not show as whole, each
-    with the reason. ``next_table``: where the next poll starts, if time ran out. ``seconds``: each table's time.
+    with the reason. ``changing_windows``: by table, the keys of those that this poll observed first, or otherwise than the one
+    before. ``next_table``: where the next poll starts, if time ran out. ``seconds``: each table's time.
     """
 
     tables: list[TableSpec] = field(default_factory=list)
@@ -44,6 +45,7 @@ class Poll:
     unsettled: Fingerprints = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
+    changing_windows: dict[str, list[str]] = field(default_factory=dict)
     next_table: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -79,6 +81,7 @@ def poll_sources(
         recorded, began = recorded_versions(instance, spec), time.monotonic()
         try:
             observed = _observe(spec, source_of(spec, settings, answer_seconds), now)
+            _sort_windows(poll, spec, observed, recorded, before.get(spec.name, {}))
         except AnswerPending as reason:
             poll.waiting.append(f"{spec.name}: {reason}")
             if spec.name in before:
@@ -89,8 +92,6 @@ def poll_sources(
         except Exception as error:
             # Nor may an unforeseen error, whose text may quote an address.
             poll.warnings.append(f"{spec.name}: its source could not be polled ({type(error).__name__})")
-        else:
-            _sort_windows(poll, spec, observed, recorded, before.get(spec.name, {}))
         finally:
             poll.seconds[spec.name] = time.monotonic() - began
     return poll
@@ -118,6 +119,8 @@ def _sort_windows(
             poll.unsettled.setdefault(spec.name, {})[key] = fingerprint
         if settled == "waits":
             reasons.setdefault(observed.reasons[window], []).append(key)
+        elif key in poll.unsettled.get(spec.name, {}):
+            poll.changing_windows.setdefault(spec.name, []).append(key)
     poll.events += _events(spec, fresh, recorded)
     poll.waiting += [f"{spec.name}: {first_of(keys, SHOWN)}: {reason}" for reason, keys in reasons.items()]
 

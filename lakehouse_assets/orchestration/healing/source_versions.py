@@ -4,6 +4,7 @@ Belongs here: what is stored for a partition, and reading it. Does not: polling 
 of source.
 """
 
+import re
 from collections.abc import Mapping
 
 import dagster as dg
@@ -15,6 +16,7 @@ VERSION_TAG = "dagster/data_version"
 # Of a window that shares its partition: so many digits of its fingerprint are stored. A day of 15 minutes is 96 windows, and a
 # database's index takes 2,700 bytes.
 DIGITS = 12
+OF_WINDOW = re.compile(r"([01][0-9]|2[0-3])[0-5][0-9]:")
 
 
 def source_key(spec: TableSpec) -> dg.AssetKey:
@@ -30,10 +32,12 @@ def recorded_versions(instance: dg.DagsterInstance, spec: TableSpec) -> Mapping[
     versions = {partition: own_tags[VERSION_TAG] for partition, own_tags in tags.items() if VERSION_TAG in own_tags}
     if not spec.extraction.shares_partitions:
         return versions
+    # A version of before, when each partition was one window of a longer cadence, names none of today's windows.
     return {
         f"{partition[:10]}-{window[:2]}:{window[2:4]}": window[5:]
         for partition, version in versions.items()
         for window in version.split()
+        if OF_WINDOW.match(window)
     }
 
 

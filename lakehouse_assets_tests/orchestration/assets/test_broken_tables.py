@@ -230,7 +230,7 @@ def test_the_command_goes_on_and_ends_with_the_mistake(project):
     result = CliRunner().invoke(cli.app, ["run"])
     assert isinstance(result.exception, ConfigError), result.output
     assert "unknown type 'duoble'" in str(result.exception)
-    assert "nothing is missing, late or changed" in result.stdout
+    assert "nothing to do: each window that has arrived is judged" in result.stdout
     one = CliRunner().invoke(cli.app, ["run", "--table", "wrong"])
     assert isinstance(one.exception, ConfigError)
     listed = CliRunner().invoke(cli.app, ["check", "list", "--json"])

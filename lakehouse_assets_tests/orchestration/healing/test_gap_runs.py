@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.windows import contiguous
 from lakehouse_assets.decisions.healing import bridge_gaps
 from lakehouse_assets.decisions.retry_policy import MAX_BRIDGE, MAX_SINGLE_GAPS
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 from lakehouse_assets.orchestration.healing.retries import window_check_keys
@@ -185,6 +186,16 @@ def test_after_a_failed_run_each_gap_is_requested_separately(shop, settings):
     assert not shop.run(request.tags, request.asset_selection)
     requested = shop.tick()
     assert {frozenset(windows) for windows in requested.values()} == {frozenset(window(day).key for day in LATE)}
+
+
+def test_the_command_names_a_window_that_still_changes(shop, settings, tmp_path, monkeypatch):
+    """Its file grows between the two polls: it is left to the next run, and nobody is told that all is done."""
+    land(settings, 1, ["a,1,1,2024-01-01T00:00:00Z"])
+    more = ["a,1,1,2024-01-01T00:00:00Z", "b,1,1,2024-01-01T00:00:00Z"]
+    monkeypatch.setattr(foreground.time, "sleep", lambda _: land(settings, 1, more))
+    report = ForegroundRun(shop.definitions, shop.instance, settings, [LakehouseTable(SPEC, tmp_path)]).run()
+    assert (report.ranges, report.reported) == ([], 0)
+    assert report.warnings == ["readings: 2024-01-01: its data changed a moment ago; not ingested yet, run again"]
 
 
 @pytest.mark.exhaustive(seconds=10)

@@ -21,6 +21,7 @@ from lakehouse_assets.orchestration.healing import source_state as polls
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 from lakehouse_assets.orchestration.healing.overdue import CHECK
 from lakehouse_assets.orchestration.healing.source_state import poll_sources, time_budget
+from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, source_key
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.sources.base import AnswerPending
 from lakehouse_assets_tests.support import land, readings, window
@@ -58,6 +59,23 @@ def test_an_unexpected_source_error_is_skipped_and_its_text_hidden(settings, mon
         poll = poll_sources(instance, settings, specs, {}, NOW)
     assert list(poll.unsettled) == ["readings"]
     assert poll.warnings == ["odd: its source could not be polled (ValueError)"]
+
+
+@pytest.mark.parametrize("version", ["0a1b2c3d4e5f60718293a4b5c6d7e8f9", "12345678901234567890123456789012", "9960:ab 2400:cd"])
+def test_a_cadence_that_becomes_shorter_stops_no_table(settings, version):
+    """The versions that the windows of before were reported with name none of today's."""
+    path = "readings/{window:%Y-%m-%dT%H-%M}.csv"
+    extraction = {"cadence": "15min", "start": "2024-01-01"}
+    spec = readings(source=readings().source.model_dump() | {"path": path, "settled": "rename"}, extraction=extraction)
+    file = Path(settings.landing, "readings", "2024-01-01T07-15.csv")
+    file.parent.mkdir(parents=True)
+    file.write_text("sensor,hour,value,updated\na,1,1,2024-01-01T00:00:00Z\n")
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = {VERSION_TAG: version}
+        instance.report_runless_asset_event(dg.AssetMaterialization(source_key(spec), partition="2024-01-01", tags=tags))
+        poll = poll_sources(instance, settings, [spec, readings(name="other")], {}, NOW)
+    assert [event.partition for event in poll.events] == ["2024-01-01"]
+    assert poll.warnings == []
 
 
 def test_a_source_that_shows_what_is_whole_needs_one_poll(settings):
