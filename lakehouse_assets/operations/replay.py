@@ -4,6 +4,7 @@ Belongs here: the same judgement from the same evidence, and what differs. Does 
 staging is written, and removed.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 
-COMPARED = ("verdict", "counts", "reasons")
+SAME_P_VALUE = 1e-9  # relative: another machine's arithmetic may differ in the last digit
 MEND = "look for what has changed: `lakehouse verify --rows`, a function of the engine, a reference table; then judge it again"
 
 
@@ -70,8 +71,8 @@ def replay(run: Run, decision: Decision) -> Decision:
 
 
 def find_other_verdicts(run: Run, most: int) -> Iterator[Finding]:
-    """Yield a finding for each of the newest ``most`` decisions that gives another verdict, other counts or other reasons when
-    it is judged again.
+    """Yield a finding for each of the newest ``most`` decisions that gives another verdict, other counts, other reasons or
+    another p-value of drift when it is judged again.
 
     Left out are decisions that a later one supersedes, those that were restored without their evidence, and those whose
     extraction is no longer in bronze.
@@ -84,9 +85,22 @@ def find_other_verdicts(run: Run, most: int) -> Iterator[Finding]:
         if not decision.checks:
             continue
         again = replay(run, decision)
-        names = [name for name in COMPARED if getattr(again, name) != getattr(decision, name)]
-        if names:
+        if names := find_differences(decision, again):
             text = f"judged again by what it kept, decision {decision.number} gives other {', '.join(names)}"
             text += f": {again.verdict} ({decision.verdict} on record)"
             at = (decision.p_extracted_at, decision.extraction_seq, decision.decision_id)
             yield Finding(run.table, "ops/decisions", "replayed", text, MEND, *at)
+
+
+def find_differences(decision: Decision, again: Decision) -> list[str]:
+    """Return what differs of two decisions on one batch. How a reason is worded is no difference: a later version of this
+    software may say the same in other words.
+    """
+    names = [name for name in ("verdict", "counts") if getattr(again, name) != getattr(decision, name)]
+    reasons = [[replace(reason, message="") for reason in each.reasons] for each in (decision, again)]
+    if reasons[0] != reasons[1]:
+        names.append("reasons")
+    before, now = decision.drift_p_value, again.drift_p_value
+    if before != now and (before is None or now is None or not math.isclose(before, now, rel_tol=SAME_P_VALUE)):
+        names.append("p-value of drift")
+    return names

@@ -6,8 +6,12 @@ Belongs here: what is found, and what is left out. Does not: law 3 itself (laws/
 import shutil
 from dataclasses import replace
 
-from lakehouse_assets.operations.replay import find_other_verdicts
+import pytest
+
+from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.operations.replay import find_differences, find_other_verdicts
 from lakehouse_assets.storage import logs
+from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner
 
 SPEC = readings()
@@ -35,3 +39,28 @@ def test_a_decision_that_its_batch_does_not_give_is_found(spark, settings):
     assert {f.window for f in findings if f.window} == {d.p_extracted_at for d in decisions if d.reasons}
     assert "decision 1 gives other verdict, reasons" in findings[0].message
     assert list(find_other_verdicts(run, 1)) == [], "the newest is as it was"
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({}, []),
+        ({"verdict": "quarantined"}, ["verdict"]),
+        ({"counts": Counts(3, 1, 0, 2, 0)}, ["counts"]),
+        ({"reasons": ()}, ["reasons"]),
+        ({"drift_p_value": 0.02 * (1 + 1e-12)}, []),
+        ({"drift_p_value": 0.0201}, ["p-value of drift"]),
+        ({"drift_p_value": None}, ["p-value of drift"]),
+    ],
+    ids=str,
+)
+def test_what_differs(changes, names):
+    decision = logbook.decided(1, drift_p_value=0.02)
+    assert find_differences(decision, replace(decision, **changes)) == names
+
+
+def test_other_words_are_no_other_reason():
+    decision = logbook.decided(1)
+    (reason,) = decision.reasons
+    assert find_differences(decision, replace(decision, reasons=(replace(reason, message="in other words"),))) == []
+    assert find_differences(decision, replace(decision, reasons=(replace(reason, rows=2),))) == ["reasons"]
